@@ -1,0 +1,38 @@
+# Everything runs in a virtual environment of its own; a fresh machine needs python3, g++ and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+EXTRAS ?= dev
+CORE   := $(wildcard src/_core/*)
+
+.PHONY: all demo test quick lint bench clean
+all: $(VENV)/.built
+
+$(VENV)/.ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
+	touch $@
+
+$(VENV)/.built: $(VENV)/.ready CMakeLists.txt $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[$(EXTRAS)]'
+	touch $@
+
+test: $(VENV)/.built
+	$(BIN)/python -m pytest
+
+quick: $(VENV)/.built
+	$(BIN)/python -m pytest -m "not slow" -x
+
+lint: $(VENV)/.built
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+demo: $(VENV)/.built
+	$(BIN)/python -m polvet.demo
+
+bench: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]' --no-build-isolation
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build

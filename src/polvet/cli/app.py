@@ -1,0 +1,79 @@
+"""The application: finds the command, runs it, and turns every ending into one of the documented exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from polvet import __version__
+from polvet.cli.answer import ExitCode
+from polvet.errors import InputError, LimitReached
+
+COMMANDS = ("terminates", "certify")
+"""One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
+
+app = typer.Typer(
+    name="polvet",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
+)
+UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"polvet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _polvet(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Vet learned action policies."""
+
+
+for _name in COMMANDS:
+    import_module(f"polvet.cli.{_name}").register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with the documented exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this."""
+    try:
+        result = app(arguments, standalone_mode=False)
+        return result if isinstance(result, int) else ExitCode.DONE.value
+    except InputError as error:
+        return _complain(str(error), ExitCode.INPUT)
+    except LimitReached as error:
+        return _complain(str(error), ExitCode.UNKNOWN)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted; what was written before is kept.", ExitCode.UNKNOWN)
+    except MemoryError:
+        return _complain("out of memory. Give a smaller --memory-limit or a smaller model.", ExitCode.UNKNOWN)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return ExitCode.DONE.value
+    except UsageError as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)
+    except Exception:
+        traceback.print_exc()
+        return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
+
+
+def _complain(message: str, code: ExitCode) -> int:
+    print(f"polvet: {message}", file=sys.stderr)
+    return code.value

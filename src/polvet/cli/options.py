@@ -1,0 +1,15 @@
+"""The options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0)]
+TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0)]
+MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
+Workers = Annotated[str, typer.Option("--workers", help="How many processes or threads, or ray:ADDRESS.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]

@@ -1,0 +1,82 @@
+"""Where something is wrong, what is wrong, and what to do about it: the family of polvet's errors.
+
+PolvetError
+├── InputError      the user's file or option is wrong      exit code 30
+│   ├── MissingExtra    an optional package is not installed
+│   └── ModelError      the model breaks a rule while it runs (a value out of bounds, probabilities off 1)
+└── LimitReached    a limit on time, memory or size was hit  exit code 20
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in an input: a file with a JSON path, or with a line and column.
+
+    >>> str(Where("racetrack.jani").at("automata").at(0).at("edges").at(17).at("guard"))
+    'racetrack.jani: automata[0].edges[17].guard'
+    >>> str(Where("die.pm", line=3, column=7))
+    'die.pm:3:7'
+    """
+
+    file: str
+    path: tuple[str | int, ...] = ()
+    line: int | None = None
+    column: int | None = None
+
+    def at(self, key: str | int) -> Where:
+        """Return the place one step deeper."""
+        return replace(self, path=(*self.path, key))
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line is not None:
+            place += f":{self.line}" + (f":{self.column}" if self.column is not None else "")
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).removeprefix(".")
+        return f"{place}: {steps}" if steps else place
+
+
+class PolvetError(Exception):
+    """Every error that polvet raises on purpose."""
+
+
+class InputError(PolvetError):
+    """The input is wrong: `where` it is, `what` is wrong, and `hint`, what to do."""
+
+    def __init__(self, what: str, where: Where | str | None = None, hint: str | None = None) -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__((f"{where}: " if where else "") + what + (f" {hint}" if hint else ""))
+
+
+class MissingExtra(InputError):
+    """An optional package is needed and not installed; the message names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs the package '{package}'.", hint=f"Install it with: pip install 'polvet[{extra}]'")
+
+
+class ModelError(InputError):
+    """The model breaks one of its own rules in a state that was reached."""
+
+
+class LimitReached(PolvetError):
+    """A limit was reached; `limit` names it with its value, `option` raises it."""
+
+    def __init__(self, limit: str, option: str | None = None) -> None:
+        self.limit, self.option = limit, option
+        super().__init__(limit + (f" (raise it with {option})" if option else ""))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return a hint naming the known word nearest to `name`, if one is near.
+
+    >>> did_you_mean("sped", ["speed", "x"])
+    "Did you mean 'speed'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"Did you mean '{near[0]}'?" if near else None

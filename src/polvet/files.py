@@ -1,0 +1,139 @@
+"""Reading whole files within a size limit, and writing whole files or nothing; knows no format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+
+MAX_BYTES = 256 * 1024 * 1024
+MAX_DEPTH = 400
+
+
+def read_bytes(path: str | Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of the file, or raise an InputError that says why it cannot be had."""
+    file = Path(path)
+    try:
+        if not file.is_file():
+            what = "is a folder, not a file." if file.is_dir() else "no such file."
+            raise InputError(what, Where(str(path)), "Check the path.")
+        size = file.stat().st_size
+        if size > max_bytes:
+            raise InputError(f"the file has {size} bytes; at most {max_bytes} are read.", Where(str(path)))
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", Where(str(path)), "Check the file's rights.") from None
+
+
+def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
+    """Return the file as text; a UTF-8 byte order mark is dropped."""
+    data = read_bytes(path, max_bytes=max_bytes)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"is not UTF-8 text (byte {error.start}).", Where(str(path)), "Save the file as UTF-8."
+        ) from None
+
+
+def write_whole(path: str | Path, data: str | bytes) -> None:
+    """Write the file completely or not at all: a temporary file beside it is renamed at the end."""
+    file = Path(path)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another folder.") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data.encode() if isinstance(data, str) else data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, file)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another path.") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def sha256(path: str | Path) -> str:
+    """Return the SHA-256 of the file's bytes, in hexadecimal."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+def depth_of(text: str) -> int:
+    """Return how deeply the brackets of a JSON text nest, ignoring those in strings.
+
+    >>> depth_of('{"a": [1, "[[["]}')
+    2
+    """
+    depth = deepest = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def parse_json(text: str, where: Where, **options: Any) -> Any:
+    """Return the JSON document, or raise an InputError with line and column; NaN, Infinity and double keys are refused."""
+
+    def refuse(constant: str) -> Any:
+        raise InputError(f"{constant} is not a JSON number.", where, "Write a finite number.")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            double = next(key for key in keys if keys.count(key) > 1)
+            raise InputError(f"the key '{double}' stands twice in one object.", where, "Remove one of them.")
+        return found
+
+    def integer(digits: str) -> int:
+        if len(digits) > 400:
+            raise InputError(f"the integer {digits[:20]}... has {len(digits)} digits; at most 400 are read.", where)
+        return int(digits)
+
+    try:
+        return json.loads(
+            text, **{"parse_constant": refuse, "object_pairs_hook": unique, "parse_int": integer, **options}
+        )
+    except json.JSONDecodeError as error:
+        place = Where(where.file, where.path, error.lineno, error.colno)
+        raise InputError(f"is not JSON: {error.msg}.", place, "Check the brackets and commas there.") from None
+    except RecursionError:
+        raise InputError(f"the document nests {depth_of(text)} deep; at most {MAX_DEPTH} is read.", where) from None
+
+
+def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES, **options: Any) -> Any:
+    """Return the JSON document in the file; options go to `json.loads`."""
+    where = Where(str(path))
+    text = read_text(path, max_bytes=max_bytes)
+    # The parser is recursive: a hostile document is refused before it can reach the end of the stack.
+    if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
+        raise InputError(f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where)
+    return parse_json(text, where, **options)
