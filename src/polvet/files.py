@@ -100,7 +100,7 @@ def depth_of(text: str) -> int:
 
 
 def parse_json(text: str, where: Where, **options: Any) -> Any:
-    """Return the JSON document, or raise an InputError with line and column; NaN, Infinity and double keys are refused."""
+    """Return the JSON document, or raise an InputError with the place; NaN, Infinity and double keys are refused."""
 
     def refuse(constant: str) -> Any:
         raise InputError(f"{constant} is not a JSON number.", where, "Write a finite number.")

@@ -1,0 +1,267 @@
+"""Expressions as frozen data: the whole expression language of JANI, without values and without a solver.
+
+Operators keep JANI's own signs ("∧", "≤", "pow"). `Select` is the one node JANI does not have: instantiation turns an
+access `a[i][j]` with a computed index into a choice among the array's scalar elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class BoolLiteral:
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IntLiteral:
+    """An integer."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class RealLiteral:
+    """A decimal number, kept exactly."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class MathConstant:
+    """`π` or `e`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A constant, variable or parameter, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """An operator with one operand."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An operator with two operands."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """`ite`: one of two expressions, by a condition."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the model, applied."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """`aa`: one element of an array."""
+
+    array: Expression
+    index: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLiteral:
+    """`av`: an array by its elements."""
+
+    elements: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayBuild:
+    """`ac`: an array by its length and an expression over the index variable."""
+
+    variable: str
+    length: Expression
+    element: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """The item at `indices` of a box of scalar expressions of the given shape, in row-major order."""
+
+    indices: tuple[Expression, ...]
+    shape: tuple[int, ...]
+    items: tuple[Expression, ...]
+
+
+Expression: TypeAlias = (
+    BoolLiteral | IntLiteral | RealLiteral | MathConstant | Name | Unary | Binary | Conditional | Call | Element
+    | ArrayLiteral | ArrayBuild | Select
+)  # fmt: skip
+
+TRUE, FALSE = BoolLiteral(True), BoolLiteral(False)
+
+LOGICAL = ("∧", "∨", "⇒")
+EQUALITY = ("=", "≠")
+ORDER = ("<", "≤", ">", "≥")
+ARITHMETIC = ("+", "-", "*", "min", "max", "%", "pow")
+REAL_BINARY = ("/", "log")
+ROUNDING = ("floor", "ceil", "trc")
+TRIGONOMETRIC = (
+    "sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc",
+    "sinh", "cosh", "tanh", "coth", "sech", "csch", "asinh", "acosh", "atanh", "acoth", "asech", "acsch",
+)  # fmt: skip
+UNARY = ("¬", "abs", "sgn", "exp", *ROUNDING, *TRIGONOMETRIC)
+BINARY = (*LOGICAL, *EQUALITY, *ORDER, *ARITHMETIC, *REAL_BINARY)
+
+
+def literal(value: bool | int | float | Fraction) -> BoolLiteral | IntLiteral | RealLiteral:
+    """Return the literal of a Python value.
+
+    >>> literal(True), literal(2), literal(0.5)
+    (BoolLiteral(value=True), IntLiteral(value=2), RealLiteral(value=Fraction(1, 2)))
+    """
+    if isinstance(value, bool):
+        return BoolLiteral(value)
+    if isinstance(value, int):
+        return IntLiteral(value)
+    return RealLiteral(Fraction(value))
+
+
+def conjunction(*operands: Expression) -> Expression:
+    """Return the conjunction; none of it is `true`."""
+    result: Expression | None = None
+    for operand in operands:
+        if operand == TRUE:
+            continue
+        result = operand if result is None else Binary("∧", result, operand)
+    return TRUE if result is None else result
+
+
+def disjunction(*operands: Expression) -> Expression:
+    """Return the disjunction; none of it is `false`."""
+    result: Expression | None = None
+    for operand in operands:
+        if operand == FALSE:
+            continue
+        result = operand if result is None else Binary("∨", result, operand)
+    return FALSE if result is None else result
+
+
+def negation(operand: Expression) -> Expression:
+    """Return the negation, without a double one."""
+    if isinstance(operand, BoolLiteral):
+        return BoolLiteral(not operand.value)
+    if isinstance(operand, Unary) and operand.operator == "¬":
+        return operand.operand
+    return Unary("¬", operand)
+
+
+def conjuncts(expression: Expression) -> Iterator[Expression]:
+    """Yield the operands of a nested conjunction, from left to right."""
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Binary) and part.operator == "∧":
+            pending += (part.right, part.left)
+        elif part != TRUE:
+            yield part
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """Return the direct sub-expressions."""
+    match expression:
+        case Unary(_, operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Conditional(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Call(_, arguments):
+            return arguments
+        case Element(array, index):
+            return (array, index)
+        case ArrayLiteral(elements):
+            return elements
+        case ArrayBuild(_, length, element):
+            return (length, element)
+        case Select(indices, _, items):
+            return (*indices, *items)
+        case _:
+            return ()
+
+
+def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return the expression with `change` applied to its direct sub-expressions."""
+    match expression:
+        case Unary(operator, operand):
+            return Unary(operator, change(operand))
+        case Binary(operator, left, right):
+            return Binary(operator, change(left), change(right))
+        case Conditional(condition, then, otherwise):
+            return Conditional(change(condition), change(then), change(otherwise))
+        case Call(function, arguments):
+            return Call(function, tuple(change(argument) for argument in arguments))
+        case Element(array, index):
+            return Element(change(array), change(index))
+        case ArrayLiteral(elements):
+            return ArrayLiteral(tuple(change(element) for element in elements))
+        case ArrayBuild(variable, length, element):
+            return ArrayBuild(variable, change(length), change(element))
+        case Select(indices, shape, items):
+            return Select(tuple(change(index) for index in indices), shape, tuple(change(item) for item in items))
+        case _:
+            return expression
+
+
+def names(expression: Expression) -> set[str]:
+    """Return every name the expression reads.
+
+    >>> sorted(names(Binary("+", Name("x"), Element(Name("a"), Name("i")))))
+    ['a', 'i', 'x']
+    """
+    found: set[str] = set()
+    seen: set[int] = set()
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Name):
+            found.add(part.name)
+        elif isinstance(part, ArrayBuild):
+            found |= names(part.length) | (names(part.element) - {part.variable})
+        else:
+            pending += children(part)
+    return found
+
+
+def size(expression: Expression) -> int:
+    """Return the number of nodes, shared ones counted each time."""
+    count, pending = 0, [expression]
+    while pending:
+        part = pending.pop()
+        count += 1
+        pending += children(part)
+    return count
