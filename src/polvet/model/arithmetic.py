@@ -23,9 +23,14 @@ def _divide(x: Any, y: Any) -> Value:
     if y == 0:
         raise InputError(f"division of {x} by zero.", hint="Guard the division.")
     if isinstance(x, float) or isinstance(y, float):
-        return float(x) / float(y)
-    quotient = Fraction(x) / Fraction(y)
-    return quotient
+        return _finite(float(x) / float(y))
+    return Fraction(x) / Fraction(y)
+
+
+def _finite(x: Any) -> Value:
+    if type(x) is float and not math.isfinite(x):
+        raise InputError("a real operation has no finite result.", hint="Guard the operation.")
+    return x  # type: ignore[no-any-return]
 
 
 def _modulo(x: Any, y: Any) -> Value:
@@ -104,9 +109,9 @@ BINARY: dict[str, Callable[[Any, Any], Value]] = {
     "≤": lambda x, y: x <= y,
     ">": lambda x, y: x > y,
     "≥": lambda x, y: x >= y,
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
+    "+": lambda x, y: _finite(x + y),
+    "-": lambda x, y: _finite(x - y),
+    "*": lambda x, y: _finite(x * y),
     "min": _minimum,
     "max": _maximum,
     "%": _modulo,
