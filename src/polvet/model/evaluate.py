@@ -1,0 +1,101 @@
+"""Expressions made into Python functions of a state: `compile_expression` is the interpreter's whole evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from polvet.errors import InputError, ModelError
+from polvet.model import arithmetic
+from polvet.model.arithmetic import Value
+from polvet.model.expressions import (
+    Binary,
+    BoolLiteral,
+    Conditional,
+    Expression,
+    IntLiteral,
+    MathConstant,
+    Name,
+    RealLiteral,
+    Select,
+    Unary,
+)  # fmt: skip
+
+Evaluator: TypeAlias = Callable[[Sequence[Value]], Any]
+
+
+def compile_expression(expression: Expression, position: Mapping[str, int], *, exact: bool = False) -> Evaluator:
+    """Return the function from a state to the expression's value; with `exact`, reals are Fractions, not doubles.
+
+    >>> compile_expression(Binary("+", Name("x"), IntLiteral(1)), {"x": 0})((41,))
+    42
+    """
+
+    def build(part: Expression) -> Evaluator:
+        match part:
+            case BoolLiteral(value) | IntLiteral(value):
+                return lambda state: value
+            case RealLiteral(real):
+                number: Value = real if exact else float(real)
+                return lambda state: number
+            case MathConstant(name):
+                constant: Value = Fraction(arithmetic.CONSTANTS[name]) if exact else arithmetic.CONSTANTS[name]
+                return lambda state: constant
+            case Name(name):
+                place = position[name]
+                if exact:
+                    return lambda state: _exactly(state[place])
+                return lambda state: state[place]
+            case Unary("¬", operand):
+                inner = build(operand)
+                return lambda state: not inner(state)
+            case Unary(operator, operand):
+                inner, apply = build(operand), arithmetic.UNARY[operator]
+                return lambda state: apply(inner(state))
+            case Binary("∧", left, right):
+                one, other = build(left), build(right)
+                return lambda state: one(state) and other(state)
+            case Binary("∨", left, right):
+                one, other = build(left), build(right)
+                return lambda state: one(state) or other(state)
+            case Binary("⇒", left, right):
+                one, other = build(left), build(right)
+                return lambda state: not one(state) or other(state)
+            case Binary("/", left, right) if not exact:
+                one, other, divide = build(left), build(right), arithmetic.BINARY["/"]
+                return lambda state: divide(float(one(state)), float(other(state)))
+            case Binary(operator, left, right):
+                one, other, combine = build(left), build(right), arithmetic.BINARY[operator]
+                return lambda state: combine(one(state), other(state))
+            case Conditional(condition, then, otherwise):
+                test, yes, no = build(condition), build(then), build(otherwise)
+                return lambda state: yes(state) if test(state) else no(state)
+            case Select(_, _, items):
+                place_of, values = compile_position(part, position), [build(item) for item in items]
+                return lambda state: values[place_of(state)](state)
+            case _:
+                raise InputError("an array stands where a single value is needed.")
+
+    return build(expression)
+
+
+def compile_position(select: Select, position: Mapping[str, int]) -> Callable[[Sequence[Value]], int]:
+    """Return the function from a state to the number of the selected item; an index out of range is a ModelError."""
+    indices = [compile_expression(index, position) for index in select.indices]
+    shape = select.shape
+
+    def place(state: Sequence[Value]) -> int:
+        result = 0
+        for index, length in zip(indices, shape, strict=True):
+            value = index(state)
+            if not 0 <= value < length:
+                raise ModelError(f"index {value} is outside an array of {length} elements.", hint="Guard the access.")
+            result = result * length + int(value)
+        return result
+
+    return place
+
+
+def _exactly(value: Value) -> Value:
+    return Fraction(value) if isinstance(value, float) else value

@@ -1,0 +1,541 @@
+"""From a `Model` and values of its open constants to a `Network` that can be run.
+
+The steps, in this order: constants, variables (arrays become scalars `a[0]`, `a[1]`, ...), transient variables, edges
+with their locations folded in, and the synchronisations.
+
+Names     a local variable keeps its own name where that is unique in the model, else it is `automaton.name`; the second
+          instance of an automaton is `automaton#2`. An automaton with one location has no location variable.
+Transient a transient variable has, in a state, the value its location gives it, else its initial value. Edges see the
+          initial value, and what assignments of smaller index gave it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.model import folding
+from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
+from polvet.model.automata import (
+    Assignment,
+    Automaton,
+    Constant,
+    Edge,
+    Function,
+    Model,
+    ModelType,
+    VariableDeclaration,
+)  # fmt: skip
+from polvet.model.expressions import (
+    TRUE,
+    Binary,
+    Element,
+    Expression,
+    IntLiteral,
+    Name,
+    Select,
+    conjunction,
+    disjunction,
+    literal,
+    negation,
+)  # fmt: skip
+from polvet.model.kinds import kind_of
+from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.scope import Scope, Symbol
+from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
+
+DISCRETE = (ModelType.LTS, ModelType.DTMC, ModelType.MDP)
+MAX_SCALARS = 1_000_000
+
+
+def instantiate(model: Model, constants: Mapping[str, Value] | None = None) -> Network:
+    """Return the network of the model with its open constants set."""
+    if model.type not in DISCRETE:
+        raise InputError(
+            f"models of type '{model.type.value}' run in continuous time.",
+            model.where,
+            "Only lts, dtmc and mdp are run.",
+        )
+    return _Builder(model, evaluate_constants(model, constants or {})).build()
+
+
+def evaluate_constants(model: Model, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of every constant; reals are exact Fractions."""
+    known = {constant.name: constant for constant in model.constants}
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
+            raise InputError(f"no constant '{name}'.", model.where, hint)
+    values: dict[str, Value] = {}
+    active: list[str] = []
+    functions = {function.name: (function, None) for function in model.functions}
+
+    def value_of(constant: Constant) -> Value:
+        name = constant.name
+        if name in values:
+            return values[name]
+        if name in active:
+            circle = " -> ".join((*active, name))
+            raise InputError(f"constants depend on each other in a circle: {circle}.", constant.where)
+        active.append(name)
+        value: Value | None
+        if name in given:
+            value = given[name]
+        elif constant.value is None:
+            raise InputError(
+                f"constant '{name}' has no value.", constant.where, f"Give it with --constants {name}=VALUE."
+            )
+        else:
+            value = folding.value_of(
+                Scope(_Lazy(known, value_of), functions, {}).scalar(constant.value, constant.where)
+            )
+        if value is None:
+            raise InputError(f"constant '{name}' is not constant.", constant.where, "Use constants only.")
+        active.pop()
+        values[name] = _fit(value, constant.type, f"constant '{name}'", constant.where)
+        return values[name]
+
+    for constant in model.constants:
+        value_of(constant)
+    for constant in model.constants:
+        _check_bounds(constant, values, functions)
+    return values
+
+
+class _Lazy(dict[str, Symbol]):
+    """Constants by name, evaluated when first asked for."""
+
+    def __init__(self, known: Mapping[str, Constant], evaluate: object) -> None:
+        super().__init__()
+        self._known, self._evaluate = known, evaluate
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __missing__(self, name: str) -> Symbol:
+        return literal(self._evaluate(self._known[name]))  # type: ignore[operator]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._known)
+
+
+def _check_bounds(
+    constant: Constant, values: Mapping[str, Value], functions: Mapping[str, tuple[Function, None]]
+) -> None:
+    if isinstance(constant.type, IntType | RealType):
+        scope = Scope({name: literal(value) for name, value in values.items()}, functions, {})
+        lower, upper = _bounds(constant.type, scope, constant.where)
+        value = values[constant.name]
+        if (lower is not None and value < lower) or (upper is not None and value > upper):
+            raise InputError(f"constant '{constant.name}' is {value}, outside [{lower}, {upper}].", constant.where)
+
+
+def _fit(value: Value, type_: Type, what: str, where: Where) -> Value:
+    match type_:
+        case BoolType() if isinstance(value, bool):
+            return value
+        case IntType() if not isinstance(value, bool) and value == int(value):
+            return _int64(int(value), what, where)
+        case RealType() if not isinstance(value, bool):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{what} is {value}.", where, "Give a finite number.")
+            return Fraction(value)
+    raise InputError(f"{what} is {value}, which is not of type {type_}.", where, f"Give a value of type {type_}.")
+
+
+def _int64(value: int, what: str, where: Where) -> int:
+    if not INT64_MIN < value < INT64_MAX:
+        raise InputError(f"{what} is {value}, which does not fit into 64 bits.", where, "Use smaller numbers.")
+    return value
+
+
+def _bounds(
+    type_: IntType | RealType, scope: Scope, where: Where
+) -> tuple[int | Fraction | None, int | Fraction | None]:
+    ends: list[int | Fraction | None] = []
+    for end, bound in (("lower", type_.lower), ("upper", type_.upper)):
+        if bound is None:
+            ends.append(None)
+            continue
+        value = folding.value_of(scope.scalar(bound, where))
+        if value is None or isinstance(value, bool):
+            raise InputError(f"the {end} bound is not a constant number.", where, "Use constants only.")
+        if isinstance(type_, IntType):
+            if value != int(value):
+                raise InputError(f"the {end} bound {value} of an integer is not an integer.", where)
+            ends.append(_int64(int(value), f"the {end} bound", where))
+        else:
+            ends.append(Fraction(value))
+    lower, upper = ends
+    if lower is not None and upper is not None and lower > upper:
+        raise InputError(f"the bounds [{lower}, {upper}] are empty.", where, "Put the smaller bound first.")
+    return lower, upper
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One instance of an automaton: the name it goes by, and the two views of names inside it."""
+
+    automaton: Automaton
+    name: str
+    state: Scope  # guards, probabilities, properties: transients have their value in the state
+    moving: Scope  # right-hand sides: transients are scratch
+    location: str | None  # its location variable, if it has several locations
+
+
+class _Builder:
+    """Gathers variables and edges, and the ways to resolve names."""
+
+    def __init__(self, model: Model, constants: dict[str, Value]) -> None:
+        self.model = model
+        self.constants = constants
+        self.symbols: dict[str, Symbol] = {name: literal(value) for name, value in constants.items()}
+        self.variables: list[Variable] = []
+        self.scratch: list[Variable] = []
+        self.kinds: dict[str, Kind] = {}
+        self.scratch_kinds: dict[str, Kind] = {}
+        self.edges: list[NetworkEdge] = []
+        self.locations: dict[str, tuple[str, ...]] = {}
+        self.initial: list[Expression] = []
+        self.transients: list[tuple[str | None, VariableDeclaration, str]] = []  # owner, declaration, full name
+        self.local: list[dict[str, Symbol]] = []  # per instance: its own variables under their short names
+
+    def build(self) -> Network:
+        model = self.model
+        automata = {automaton.name: automaton for automaton in model.automata}
+        instances = self._instances(automata)
+        self._declare_variables(instances)
+        root, parts = self._scopes(instances)
+        for part in parts:
+            self._restrict_initial(part)
+        if model.restrict_initial is not None:
+            self.initial.append(root.scalar(model.restrict_initial, model.where.at("restrict-initial")))
+        joints = self._joints(parts)
+        labels = {joint.label for joint in joints}
+        ordered = dict.fromkeys(action for action in model.actions if action in labels)
+        ordered.update(dict.fromkeys(label for label in (joint.label for joint in joints) if label is not None))
+        condition = conjunction(*self.initial)
+        self._expect_bool(condition, model.where.at("restrict-initial"))
+        return Network(
+            model, self.constants, tuple(self.variables), tuple(self.scratch), tuple(self.edges), joints,
+            tuple(ordered), condition, root,
+        )  # fmt: skip
+
+    # -- variables
+
+    def _instances(self, automata: Mapping[str, Automaton]) -> list[tuple[Automaton, str]]:
+        seen: Counter[str] = Counter()
+        result = []
+        for instance in self.model.system.instances:
+            if instance.automaton not in automata:
+                hint = did_you_mean(instance.automaton, automata)
+                raise InputError(f"no automaton '{instance.automaton}'.", self.model.system.where, hint)
+            seen[instance.automaton] += 1
+            count = seen[instance.automaton]
+            name = instance.automaton if count == 1 else f"{instance.automaton}#{count}"
+            result.append((automata[instance.automaton], name))
+        return result
+
+    def _declare_variables(self, instances: list[tuple[Automaton, str]]) -> None:
+        root = Scope(self.symbols, self._functions(self.model.functions), self.locations)
+        taken = Counter(declaration.name for declaration in self.model.variables)
+        taken.update(self.constants)
+        taken.update(declaration.name for automaton, _ in instances for declaration in automaton.variables)
+        for declaration in self.model.variables:
+            self._declare(declaration, declaration.name, None, root)
+        for automaton, name in instances:
+            local: dict[str, Symbol] = {}
+            self.local.append(local)
+            for declaration in automaton.variables:
+                full = declaration.name if taken[declaration.name] == 1 else f"{name}.{declaration.name}"
+                self._declare(declaration, full, name, root)
+                if full in self.symbols:
+                    local[declaration.name] = self.symbols[f"{name}.{declaration.name}"] = self.symbols[full]
+            if len(automaton.locations) > 1:
+                self._declare_location(automaton, name)
+            elif not automaton.locations:
+                raise InputError(f"automaton '{automaton.name}' has no location.", automaton.where)
+            else:
+                self.locations[f"{name}.location"] = (automaton.locations[0].name,)
+        if len(self.variables) > MAX_SCALARS:
+            raise InputError(
+                f"the model has {len(self.variables)} scalars; at most {MAX_SCALARS} are run.", self.model.where
+            )
+
+    def _declare(self, declaration: VariableDeclaration, name: str, owner: str | None, root: Scope) -> None:
+        if declaration.transient:
+            self.transients.append((owner, declaration, name))
+            return
+        initial: Symbol | None = None
+        if declaration.initial is not None:
+            initial = root.expand(declaration.initial, declaration.where.at("initial-value"))
+        self.symbols[name] = self._scalars(declaration, declaration.type, name, initial, root, self.variables)
+
+    def _scalars(
+        self, declaration: VariableDeclaration, type_: Type, name: str, initial: Symbol | None, scope: Scope,
+        into: list[Variable],
+    ) -> Symbol:  # fmt: skip
+        if isinstance(type_, ArrayType):
+            if not isinstance(initial, tuple):
+                raise InputError(
+                    f"array '{name}' has no initial value, so its length is unknown.", declaration.where,
+                    "Give an initial value by 'av' or 'ac'.",
+                )  # fmt: skip
+            return tuple(
+                self._scalars(declaration, type_.base, f"{name}[{i}]", one, scope, into)
+                for i, one in enumerate(initial)
+            )
+        if isinstance(initial, tuple):
+            raise InputError(f"'{name}' starts as an array but is a {type_}.", declaration.where)
+        lower = upper = None
+        if isinstance(type_, IntType | RealType):
+            lower, upper = _bounds(type_, scope, declaration.where.at("type"))
+        value: Value | None = None
+        if initial is not None:
+            value = folding.value_of(initial)
+            if value is None:
+                raise InputError(
+                    f"the initial value of '{name}' is not constant.", declaration.where.at("initial-value")
+                )
+            value = _fit(value, type_, f"the initial value of '{name}'", declaration.where.at("initial-value"))
+            if (lower is not None and value < lower) or (upper is not None and value > upper):
+                raise InputError(
+                    f"the initial value {value} of '{name}' is outside [{lower}, {upper}].",
+                    declaration.where.at("initial-value"), "Change the value or the bounds.",
+                )  # fmt: skip
+        kind = {BoolType: Kind.BOOL, IntType: Kind.INT, RealType: Kind.REAL}[type(type_)]
+        into.append(Variable(name, kind, lower, upper, value, None, declaration.where))
+        (self.kinds if into is self.variables else self.scratch_kinds)[name] = kind
+        return Name(name)
+
+    def _declare_location(self, automaton: Automaton, name: str) -> None:
+        names = tuple(location.name for location in automaton.locations)
+        variable = f"{name}.location"
+        initial = automaton.initial_locations
+        if not initial:
+            raise InputError(f"automaton '{automaton.name}' has no initial location.", automaton.where)
+        start = names.index(initial[0]) if len(initial) == 1 else None
+        self.variables.append(Variable(variable, Kind.INT, 0, len(names) - 1, start, names, automaton.where))
+        self.kinds[variable] = Kind.INT
+        self.symbols[variable] = Name(variable)
+        self.locations[variable] = names
+        if start is None:
+            tests = (Binary("=", Name(variable), IntLiteral(names.index(one))) for one in initial)
+            self.initial.append(disjunction(*tests))
+
+    # -- scopes and transient variables
+
+    def _functions(self, functions: Iterable[Function]) -> dict[str, tuple[Function, Scope | None]]:
+        return {function.name: (function, None) for function in functions}
+
+    def _scopes(self, instances: list[tuple[Automaton, str]]) -> tuple[Scope, list[_Part]]:
+        functions = self._functions(self.model.functions)
+        assigned = self._assigned_transients()
+        resting: dict[str, Symbol] = {}  # the value of each transient in a state
+        moving: dict[str, Symbol] = {}  # what right-hand sides see of it
+        root = Scope(ChainMap(resting, self.symbols), functions, self.locations)
+        own: dict[str | None, tuple[dict[str, Symbol], dict[str, Symbol]]] = {None: (resting, moving)}
+        parts = []
+        for (automaton, name), local in zip(instances, self.local, strict=True):
+            views = {**functions, **self._functions(automaton.functions)}
+            rests: dict[str, Symbol] = dict(local)
+            moves: dict[str, Symbol] = dict(local)
+            own[name] = (rests, moves)
+            state = Scope(ChainMap(rests, resting, self.symbols), views, self.locations)
+            move = Scope(ChainMap(moves, rests, moving, resting, self.symbols), views, self.locations)
+            location = f"{name}.location" if len(automaton.locations) > 1 else None
+            parts.append(_Part(automaton, name, state, move, location))
+        for owner, declaration, full in self.transients:
+            rest, move_ = own[owner]
+            if declaration.initial is None:
+                raise InputError(f"transient variable '{full}' has no initial value.", declaration.where)
+            default = root.expand(declaration.initial, declaration.where.at("initial-value"))
+            value = self._resting_value(declaration.name, owner, parts, default)
+            rest[declaration.name] = value
+            if owner is not None:
+                resting.setdefault(full, value)
+                resting[f"{owner}.{declaration.name}"] = value
+            if declaration.name in assigned:
+                target = self._scalars(declaration, declaration.type, full, default, root, self.scratch)
+                move_[declaration.name] = target
+                moving.setdefault(full, target)
+            else:
+                move_[declaration.name] = default
+        return root, parts
+
+    def _assigned_transients(self) -> set[str]:
+        transient = {declaration.name for _, declaration, _ in self.transients}
+        found = set()
+        for automaton in self.model.automata:
+            for edge in automaton.edges:
+                for assignment in (*edge.assignments, *(a for one in edge.destinations for a in one.assignments)):
+                    target: Expression = assignment.target
+                    while isinstance(target, Element):
+                        target = target.array
+                    if isinstance(target, Name) and target.name in transient:
+                        found.add(target.name)
+        return found
+
+    def _resting_value(self, name: str, owner: str | None, parts: list[_Part], default: Symbol) -> Symbol:
+        value = default
+        for part in parts:
+            if owner is not None and part.name != owner:
+                continue
+            for number, location in enumerate(part.automaton.locations):
+                for assignment in location.transient_values:
+                    if isinstance(assignment.target, Name) and assignment.target.name == name:
+                        given = part.state.expand(assignment.value, assignment.where)
+                        if part.location is None:
+                            value = given
+                        else:
+                            here = Binary("=", Name(part.location), IntLiteral(number))
+                            value = _either(here, given, value)
+        return value
+
+    def _restrict_initial(self, part: _Part) -> None:
+        if part.automaton.restrict_initial is not None:
+            where = part.automaton.where.at("restrict-initial")
+            self.initial.append(part.state.scalar(part.automaton.restrict_initial, where))
+
+    # -- edges and joints
+
+    def _joints(self, parts: list[_Part]) -> tuple[Joint, ...]:
+        by_action = [self._edges_of(part) for part in parts]
+        joints: list[Joint] = []
+        looped: set[tuple[str, str]] = set()
+        for actions in by_action:
+            if None in actions:
+                joints.append(Joint(None, (actions[None],)))
+        synchronisations = self.model.system.synchronisations
+        if synchronisations is None:
+            for actions in by_action:
+                joints += [Joint(action, (edges,)) for action, edges in actions.items() if action is not None]
+            return tuple(joints)
+        instances = self.model.system.instances
+        for synchronisation in synchronisations:
+            if len(synchronisation.actions) != len(parts):
+                raise InputError(
+                    f"a synchronisation of {len(synchronisation.actions)} actions for {len(parts)} elements.",
+                    synchronisation.where, "Write one action or null per element.",
+                )  # fmt: skip
+            participants = []
+            for part, instance, actions, action in zip(
+                parts, instances, by_action, synchronisation.actions, strict=True
+            ):
+                if action is None:
+                    continue
+                if action in instance.input_enable and (part.name, action) not in looped:
+                    looped.add((part.name, action))
+                    actions[action] = (*actions.get(action, ()), self._input_loop(part, actions.get(action, ())))
+                participants.append(actions.get(action, ()))
+            if participants and all(participants):
+                joints.append(Joint(synchronisation.result, tuple(participants)))
+        return tuple(joints)
+
+    def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
+        found: dict[str | None, tuple[int, ...]] = {}
+        for edge in part.automaton.edges:
+            network_edge = self._edge(part, edge)
+            if network_edge.guard == literal(False):
+                continue
+            found[edge.action] = (*found.get(edge.action, ()), len(self.edges))
+            self.edges.append(network_edge)
+        return found
+
+    def _edge(self, part: _Part, edge: Edge) -> NetworkEdge:
+        if edge.rate is not None:
+            raise InputError("an edge with a rate needs continuous time.", edge.where, "Only lts, dtmc, mdp are run.")
+        guard_place = edge.where.at("guard")
+        guard: Expression = TRUE if edge.guard is None else part.state.scalar(edge.guard, guard_place)
+        self._expect_bool(guard, guard_place)
+        names = [location.name for location in part.automaton.locations]
+        if part.location is not None:
+            here = Binary("=", Name(part.location), IntLiteral(names.index(edge.location)))
+            guard = folding.binary("∧", here, guard)
+        branches = []
+        for destination in edge.destinations:
+            probability: Expression = IntLiteral(1)
+            if destination.probability is not None:
+                probability = part.state.scalar(destination.probability, destination.where.at("probability"))
+                if self._kind(probability, destination.where.at("probability")) is Kind.BOOL:
+                    raise InputError("a probability is not a number.", destination.where.at("probability"))
+            updates = [
+                update
+                for assignment in (*edge.assignments, *destination.assignments)
+                for update in self._updates(part, assignment)
+            ]
+            if part.location is not None and destination.location != edge.location:
+                first = min((update.index for update in updates), default=0)
+                target = IntLiteral(names.index(destination.location))
+                updates.append(Update(Name(part.location), target, first, destination.where))
+            if folding.value_of(probability) != 0:
+                branches.append(Branch(probability, tuple(sorted(updates, key=lambda update: update.index))))
+        constant = [folding.value_of(branch.probability) for branch in branches]
+        known = [value for value in constant if value is not None]
+        if any(value < 0 for value in known) or (len(known) == len(constant) and abs(float(sum(known)) - 1) > 1e-9):
+            shown = " + ".join(str(value) for value in known)
+            raise InputError(
+                f"the probabilities {shown} of an edge are not a distribution.", edge.where.at("destinations"),
+                "Make them sum to 1.",
+            )  # fmt: skip
+        return NetworkEdge(guard, tuple(branches), part.name, edge.where)
+
+    def _updates(self, part: _Part, assignment: Assignment) -> list[Update]:
+        target = part.moving.expand(assignment.target, assignment.where.at("ref"))
+        value = part.moving.expand(assignment.value, assignment.where.at("value"))
+        return list(self._pairs(target, value, assignment))
+
+    def _pairs(self, target: Symbol, value: Symbol, assignment: Assignment) -> Iterable[Update]:
+        where = assignment.where
+        if isinstance(target, tuple) or isinstance(value, tuple):
+            if not isinstance(target, tuple) or not isinstance(value, tuple) or len(target) != len(value):
+                raise InputError("an array is assigned something of another shape.", where, "Give it the same length.")
+            for one, other in zip(target, value, strict=True):
+                yield from self._pairs(one, other, assignment)
+            return
+        cells: tuple[Expression, ...] = target.items if isinstance(target, Select) else (target,)
+        kinds = set()
+        for cell in cells:
+            known = ChainMap(self.kinds, self.scratch_kinds)
+            if not isinstance(cell, Name) or cell.name not in known:
+                raise InputError("only variables can be assigned.", where.at("ref"), "Assign a variable.")
+            kinds.add(known[cell.name])
+        kind = self._kind(value, where.at("value"))
+        for expected in kinds:
+            if expected is not kind and not (expected is Kind.REAL and kind is Kind.INT):
+                raise InputError(f"a {kind.value} is assigned to a variable of type {expected.value}.", where)
+        if isinstance(target, Select):
+            for index in target.indices:
+                self._kind(index, where.at("ref"))
+        assert isinstance(target, Name | Select)
+        yield Update(target, value, assignment.index, where)
+
+    def _input_loop(self, part: _Part, edges: tuple[int, ...]) -> int:
+        """An instance that is input-enabled for an action idles where none of its edges takes it."""
+        guard = negation(disjunction(*(self.edges[i].guard for i in edges)))
+        self.edges.append(NetworkEdge(guard, (Branch(IntLiteral(1), ()),), part.name, part.automaton.where))
+        return len(self.edges) - 1
+
+    # -- kinds
+
+    def _kind(self, expression: Expression, where: Where) -> Kind:
+        try:
+            return kind_of(expression, ChainMap(self.kinds, self.scratch_kinds))
+        except InputError as error:
+            raise InputError(error.what, where, error.hint) from None
+
+    def _expect_bool(self, expression: Expression, where: Where) -> None:
+        if (kind := self._kind(expression, where)) is not Kind.BOOL:
+            raise InputError(f"a condition is a {kind.value}, not a bool.", where, "Compare it with something.")
+
+
+def _either(condition: Expression, then: Symbol, otherwise: Symbol) -> Symbol:
+    if isinstance(then, tuple) and isinstance(otherwise, tuple):
+        return tuple(_either(condition, one, other) for one, other in zip(then, otherwise, strict=True))
+    assert not isinstance(then, tuple)
+    assert not isinstance(otherwise, tuple)
+    return folding.conditional(condition, then, otherwise)

@@ -1,0 +1,107 @@
+"""A model that can be run: constants fixed, functions unfolded, arrays made of scalars, automata joined.
+
+A `Network` is what both roads start from: `kernel` compiles it, `symbolic` reasons about it, `semantics` interprets it.
+Edges of several automata that move together are not multiplied out here: a `Joint` lists, for each participant, the
+edges it may contribute; an *operator* is one edge per participant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from polvet.errors import Where
+from polvet.model.arithmetic import Value
+from polvet.model.automata import NOWHERE, Model
+from polvet.model.expressions import Expression, Name, Select
+
+if TYPE_CHECKING:
+    from polvet.model.scope import Scope
+
+
+class Kind(Enum):
+    """What a scalar holds."""
+
+    BOOL = "bool"
+    INT = "int"
+    REAL = "real"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A scalar: its name, kind and bounds, never its value. A location variable counts through `locations`."""
+
+    name: str
+    kind: Kind
+    lower: int | Fraction | None = None
+    upper: int | Fraction | None = None
+    initial: Value | None = None  # None: any value between the bounds
+    locations: tuple[str, ...] | None = None
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def is_location(self) -> bool:
+        """Return whether this is the location of an automaton."""
+        return self.locations is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`target := value`; the target is a variable, or an array element whose index is computed."""
+
+    target: Name | Select
+    value: Expression
+    index: int = 0
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One probabilistic outcome of an edge."""
+
+    probability: Expression
+    updates: tuple[Update, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkEdge:
+    """An edge with its location folded into guard and updates; `origin` names its automaton."""
+
+    guard: Expression
+    branches: tuple[Branch, ...]
+    origin: str
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Edges that move together: one of each participant's edges (numbers into `Network.edges`); None is silent."""
+
+    label: str | None
+    participants: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A runnable model. `scratch` are transient variables that edges assign; a state does not hold them."""
+
+    model: Model
+    constants: Mapping[str, Value]
+    variables: tuple[Variable, ...]
+    scratch: tuple[Variable, ...]
+    edges: tuple[NetworkEdge, ...]
+    joints: tuple[Joint, ...]
+    labels: tuple[str, ...]  # the labels of joints, in the model's order
+    initial_condition: Expression
+    scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
+
+    def resolve(self, expression: Expression, where: Where = NOWHERE) -> Expression:
+        """Return the expression in terms of this network's scalars; transient variables get their value in a state."""
+        return self.scope.scalar(expression, where)
+
+    def index_of(self, name: str) -> int:
+        """Return the position of a variable in a state."""
+        return next(i for i, variable in enumerate(self.variables) if variable.name == name)

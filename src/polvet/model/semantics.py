@@ -1,0 +1,245 @@
+"""The slow, obvious interpreter: what a network does, step by step. Together with `evidence/` it is what users trust.
+
+An *operator* is one edge per participant of a joint, all guards true. Its outcomes are the products of the edges'
+branches. Assignments are executed by ascending index; those of one index all read the values from before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TypeAlias
+
+from polvet.errors import InputError, ModelError, Where
+from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
+from polvet.model.evaluate import Evaluator, compile_expression, compile_position
+from polvet.model.expressions import Expression, Name, conjuncts, names
+from polvet.model.network import Kind, Network, NetworkEdge, Update, Variable
+
+State: TypeAlias = tuple[Value, ...]
+MAX_INITIAL_RANGE = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A state that an operator may lead to, with its exact probability and the scratch values on the way."""
+
+    probability: Fraction
+    state: State
+    scratch: State
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An enabled operator: its label (None: silent), its edges, its outcomes with probability > 0."""
+
+    label: str | None
+    edges: tuple[int, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    position: Callable[[Sequence[Value]], int]
+    value: Evaluator
+    index: int
+    update: Update
+
+
+class Semantics:
+    """Runs a network. `disable_out_of_bounds` turns operators off that would leave a variable's bounds."""
+
+    def __init__(self, network: Network, *, disable_out_of_bounds: bool = False) -> None:
+        self.network = network
+        self.disable_out_of_bounds = disable_out_of_bounds
+        self.slots: tuple[Variable, ...] = (*network.variables, *network.scratch)
+        self.position: Mapping[str, int] = {variable.name: i for i, variable in enumerate(self.slots)}
+        self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
+        self._guards = [self.compile(edge.guard) for edge in network.edges]
+        self._branches = [self._compile_branches(edge) for edge in network.edges]
+
+    def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
+        """Return the function from a state to the value of a resolved expression."""
+        return compile_expression(expression, self.position, exact=exact)
+
+    def initial_states(self) -> Iterator[State]:
+        """Yield every initial state: all values of variables without an initial one that satisfy the condition."""
+        return self.states_satisfying(self.network.initial_condition, initial=True)
+
+    def states_satisfying(self, condition: Expression, *, initial: bool = False) -> Iterator[State]:
+        """Yield every state that satisfies the condition, by trying all values between the bounds.
+
+        With `initial`, variables that have an initial value keep it. Each conjunct is tested as soon as its variables
+        are known.
+        """
+        variables = self.network.variables
+        ranges = [
+            (_stored(variable, variable.initial),) if initial and variable.initial is not None else _values(variable)
+            for variable in variables
+        ]
+        tests: list[list[Evaluator]] = [[] for _ in range(len(variables) + 1)]
+        for part in conjuncts(condition):
+            depth = max((self.position[name] + 1 for name in names(part)), default=0)
+            tests[depth].append(self.compile(part))
+        chosen: list[Value] = []
+
+        def extend() -> Iterator[State]:
+            if not all(test(chosen) for test in tests[len(chosen)]):
+                return
+            if len(chosen) == len(variables):
+                yield tuple(chosen)
+                return
+            for value in ranges[len(chosen)]:
+                chosen.append(value)
+                yield from extend()
+                chosen.pop()
+
+        return extend()
+
+    def moves(self, state: State) -> list[Move]:
+        """Return every operator enabled in the state, with its outcomes."""
+        enabled: dict[int, bool] = {}
+
+        def is_enabled(edge: int) -> bool:
+            if edge not in enabled:
+                enabled[edge] = self._guards[edge](state)
+            return enabled[edge]
+
+        result = []
+        for joint in self.network.joints:
+            ready = [[edge for edge in edges if is_enabled(edge)] for edges in joint.participants]
+            for edges in product(*ready):
+                try:
+                    result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
+                except OutOfBounds:
+                    if not self.disable_out_of_bounds:
+                        raise
+        return result
+
+    def applicable(self, state: State) -> tuple[str, ...]:
+        """Return the labels of the enabled operators, in the model's order."""
+        enabled = {move.label for move in self.moves(state)}
+        return tuple(label for label in self.network.labels if label in enabled)
+
+    def outcomes(self, state: State, label: str | None) -> frozenset[State]:
+        """Return every state that may follow when `label` is chosen: its own outcomes and those of silent operators."""
+        return frozenset(
+            outcome.state
+            for move in self.moves(state)
+            if move.label == label or move.label is None
+            for outcome in move.outcomes
+        )
+
+    def _compile_branches(self, edge: NetworkEdge) -> list[tuple[Evaluator, list[_Write]]]:
+        return [
+            (
+                self.compile(branch.probability, exact=True),
+                [
+                    _Write(self._position_of(update), self.compile(update.value), update.index, update)
+                    for update in branch.updates
+                ],
+            )
+            for branch in edge.branches
+        ]
+
+    def _position_of(self, update: Update) -> Callable[[Sequence[Value]], int]:
+        if isinstance(update.target, Name):
+            place = self.position[update.target.name]
+            return lambda state: place
+        item_of = compile_position(update.target, self.position)
+        places = [self.position[item.name] for item in update.target.items if isinstance(item, Name)]
+        return lambda state: places[item_of(state)]
+
+    def _outcomes(self, state: State, edges: tuple[int, ...]) -> Iterator[Outcome]:
+        start = (*state, *self._scratch)
+        distributions = [self._distribution(start, edge) for edge in edges]
+        for branches in product(*distributions):
+            probability = Fraction(1)
+            writes: list[_Write] = []
+            for share, updates in branches:
+                probability *= share
+                writes += updates
+            values = self._execute(start, writes, state)
+            size = len(state)
+            yield Outcome(probability, values[:size], values[size:])
+
+    def _distribution(self, start: State, edge: int) -> list[tuple[Fraction, list[_Write]]]:
+        where = self.network.edges[edge].where
+        shares = [(Fraction(probability(start)), writes) for probability, writes in self._branches[edge]]
+        total = sum((share for share, _ in shares), Fraction(0))
+        if any(share < 0 for share, _ in shares) or abs(total - 1) > Fraction(1, 10**9):
+            shown = " + ".join(str(share) for share, _ in shares)
+            raise ModelError(
+                f"the probabilities {shown} in state {self.show(start)} are not a distribution.", where,
+                "Make them sum to 1.",
+            )  # fmt: skip
+        return [(share, writes) for share, writes in shares if share > 0]
+
+    def _execute(self, start: State, writes: list[_Write], state: State) -> State:
+        values = list(start)
+        for index in sorted({write.index for write in writes}):
+            before = tuple(values)
+            written: set[int] = set()
+            for write in writes:
+                if write.index != index:
+                    continue
+                place = write.position(before)
+                variable = self.slots[place]
+                if place in written:
+                    raise ModelError(
+                        f"'{variable.name}' is assigned twice at once in state {self.show(state)}.", write.update.where,
+                        "Give the assignments different indices.",
+                    )  # fmt: skip
+                written.add(place)
+                values[place] = self._checked(variable, write.value(before), write.update.where, state)
+        return tuple(values)
+
+    def _checked(self, variable: Variable, value: Value, where: Where, state: State) -> Value:
+        low = variable.lower is not None and value < variable.lower
+        if low or (variable.upper is not None and value > variable.upper):
+            raise OutOfBounds(
+                f"'{variable.name}' is assigned {value}, outside [{variable.lower}, {variable.upper}], in state "
+                f"{self.show(state)}.", where, "Widen the bounds, guard the edge, or use --out-of-bounds disable.",
+            )  # fmt: skip
+        if variable.kind is Kind.INT and not INT64_MIN < value < INT64_MAX:
+            raise ModelError(f"'{variable.name}' leaves 64 bits in state {self.show(state)}.", where, "Bound it.")
+        return _stored(variable, value)
+
+    def show(self, state: Sequence[Value]) -> str:
+        """Return the state as `x=1,y=2`, the way the command line takes it."""
+        return ",".join(
+            f"{variable.name}={show_value(variable, value)}"
+            for variable, value in zip(self.network.variables, state, strict=False)
+        )
+
+
+class OutOfBounds(ModelError):
+    """An assignment leaves its variable's bounds."""
+
+
+def show_value(variable: Variable, value: Value) -> str:
+    """Return the value as people write it: locations by name, truth values in small letters."""
+    if variable.locations is not None:
+        return variable.locations[int(value)]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _stored(variable: Variable, value: Value | None) -> Value:
+    if value is None:
+        raise InputError(f"'{variable.name}' has no value.", variable.where)
+    return float(value) + 0.0 if variable.kind is Kind.REAL else value  # adding 0.0 makes -0.0 the plain zero
+
+
+def _values(variable: Variable) -> Sequence[Value]:
+    if variable.kind is Kind.BOOL:
+        return (False, True)
+    if variable.lower is not None and variable.lower == variable.upper:
+        return (_stored(variable, variable.lower),)
+    if variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
+        raise InputError(
+            f"'{variable.name}' has no initial value and infinitely many to start with.", variable.where,
+            "Give it an initial value or bounds.",
+        )  # fmt: skip
+    return range(int(variable.lower), int(variable.upper) + 1)
