@@ -1,0 +1,47 @@
+"""The PRISM language, programs and properties, read into the same `Model` as JANI; runs and checks nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polvet.errors import Where
+from polvet.files import read_text
+from polvet.model.automata import Model
+from polvet.prism.lexer import MAX_CHARACTERS
+from polvet.prism.parse import parse_program
+from polvet.prism.syntax import Program
+from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
+
+SUFFIXES = (".prism", ".pm", ".nm")
+
+__all__ = [
+    "SUFFIXES",
+    "Program",
+    "Vocabulary",
+    "load_prism",
+    "parse_program",
+    "read_prism",
+    "read_program",
+    "translate",
+    "vocabulary_of_model",
+    "vocabulary_of_program",
+]
+
+
+def read_program(path: str | Path) -> Program:
+    """Return the program in the file, as it is written."""
+    return parse_program(read_text(path, max_bytes=4 * MAX_CHARACTERS), Where(str(path)))
+
+
+def read_prism(path: str | Path) -> Model:
+    """Return the model of the PRISM program in the file."""
+    return translate(read_program(path), Path(path).stem)
+
+
+def load_prism(text: str, where: Where = Where("program"), name: str = "prism") -> Model:
+    """Return the model of the PRISM program that the text is.
+
+    >>> load_prism("dtmc module m x : [0..1]; [go] x=0 -> 0.5:(x'=1) + 0.5:true; endmodule").actions
+    ('go',)
+    """
+    return translate(parse_program(text, where), name)
