@@ -29,9 +29,20 @@ from polvet.model.expressions import (
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
 
-OPERATIONS = ["HALT", "EMIT", "JMP", "SWITCH", "JEQ", "JNE", "JLT", "JLE", "FJEQ", "FJNE", "FJLT", "FJLE", "JNZ", "JZ", "MOV", "ADD", "SUB", "MUL", "MIN", "MAX", "MOD", "POW", "ABS", "SGN", "FADD", "FSUB", "FMUL", "FDIV", "FMIN", "FMAX", "FMOD", "FPOW", "FLOG", "FABS", "FSGN", "FLOOR", "CEIL", "TRC", "FUN", "I2F", "RANGE", "GATHER", "SETW", "INC", "STI", "STF", "STX", "STR", "PUT", "PUTX", "RET"]
+OPERATIONS = tuple(
+    """
+    HALT EMIT JMP SWITCH JEQ JNE JLT JLE FJEQ FJNE FJLT FJLE JNZ JZ MOV ADD SUB MUL MIN MAX MOD POW ABS SGN FADD FSUB
+    FMUL FDIV FMIN FMAX FMOD FPOW FLOG FABS FSGN FLOOR CEIL TRC FUN I2F RANGE GATHER SETW INC STI STF STX STR PUT PUTX
+    RET
+    """.split()  # noqa: SIM905
+)
 OP = {name: number for number, name in enumerate(OPERATIONS)}
-FUNCTIONS = ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cot", "sec", "csc", "acot", "asec", "acsc", "coth", "sech", "csch", "acoth", "asech", "acsch", "exp"]
+FUNCTIONS = tuple(
+    """
+    sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cot sec csc acot asec acsc coth sech csch acoth asech
+    acsch exp
+    """.split()  # noqa: SIM905
+)
 INTEGER = {"+": "ADD", "-": "SUB", "*": "MUL", "min": "MIN", "max": "MAX", "%": "MOD", "pow": "POW"}
 REAL = {
     "+": "FADD", "-": "FSUB", "*": "FMUL", "/": "FDIV", "min": "FMIN", "max": "FMAX", "%": "FMOD", "pow": "FPOW",

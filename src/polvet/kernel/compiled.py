@@ -1,4 +1,4 @@
-"""A compiled network: packs and unpacks states, expands them, enumerates what is reachable, builds the sparse matrix."""
+"""A compiled network: packs, unpacks and expands states, enumerates what is reachable, builds the sparse matrix."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.errors import LimitReached, ModelError
 from polvet.kernel.lower import Reward, lower
+from polvet.model.arithmetic import Value
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind, Network
 from polvet.model.semantics import Semantics, State
@@ -119,11 +120,11 @@ def describe_limit(space: _core.Space, limits: Limits) -> LimitReached | None:
             return None
 
 
-def _to_bits(value: bool | int | float | object, kind: Kind) -> int:
+def _to_bits(value: Value, kind: Kind) -> int:
     if kind is Kind.REAL:
-        bits: int = struct.unpack("<q", struct.pack("<d", float(value) + 0.0))[0]  # type: ignore[arg-type]
+        bits: int = struct.unpack("<q", struct.pack("<d", float(value) + 0.0))[0]
         return bits
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)
 
 
 def _from_bits(bits: int, kind: Kind) -> bool | int | float:

@@ -43,7 +43,7 @@ def _power(x: Any, y: Any) -> Value:
     if isinstance(x, int) and isinstance(y, int):
         if y < 0:
             raise InputError(f"the integer power {x}^{y} has a negative exponent.", hint="Use a real base such as 2.0.")
-        if abs(x) > 1 and y > 63:
+        if (x > 1 or x < -1) and y > 63:
             raise InputError(f"the integer power {x}^{y} leaves 64 bits.", hint="Use a real base such as 2.0.")
         return int(x**y)
     if isinstance(x, Fraction) and isinstance(y, int | Fraction) and y == int(y) and abs(y) <= 1024:
