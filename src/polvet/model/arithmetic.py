@@ -39,6 +39,10 @@ def _modulo(x: Any, y: Any) -> Value:
     return x % abs(y)  # type: ignore[no-any-return]
 
 
+def _is_small_integer(y: int | Fraction) -> bool:
+    return Fraction(y).denominator == 1 and -1024 <= y <= 1024
+
+
 def _power(x: Any, y: Any) -> Value:
     if isinstance(x, int) and isinstance(y, int):
         if y < 0:
@@ -46,7 +50,7 @@ def _power(x: Any, y: Any) -> Value:
         if (x > 1 or x < -1) and y > 63:
             raise InputError(f"the integer power {x}^{y} leaves 64 bits.", hint="Use a real base such as 2.0.")
         return int(x**y)
-    if isinstance(x, Fraction) and isinstance(y, int | Fraction) and y == int(y) and abs(y) <= 1024:
+    if isinstance(x, Fraction) and isinstance(y, int | Fraction) and _is_small_integer(y):
         if x == 0 and y < 0:
             raise InputError(f"the power 0^{y} is a division by zero.", hint="Guard the operation.")
         return Fraction(x ** int(y))
