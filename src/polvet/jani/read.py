@@ -52,6 +52,7 @@ from polvet.model.automata import (
 )
 from polvet.model.expressions import Element, Expression, Name
 from polvet.model.properties import Property
+from polvet.model.wellformed import check_model
 
 _MODEL_KEYS = frozenset((
     "jani-version", "name", "metadata", "type", "features", "actions", "constants", "variables", "functions",
@@ -59,18 +60,20 @@ _MODEL_KEYS = frozenset((
 ))  # fmt: skip
 
 
-def load_model(path: str | Path) -> Model:
-    """Return the model in the file; it is well-formed, or an InputError says where it is not."""
-    return parse_model(load_document(path), Where(str(path)), folder=Path(path).parent)
+def load_model(path: str | Path, *, check: bool = True) -> Model:
+    """Return the model in the file; it is well-formed (if checked), or an InputError says where it is not."""
+    return parse_model(load_document(path), Where(str(path)), folder=Path(path).parent, check=check)
 
 
 def parse_model(document: Json, where: Where, *, folder: Path | None = None, check: bool = True) -> Model:
-    """Return the well-formed model of a JSON document; references to files are followed inside `folder` alone.
+    """Return the model of a JSON document, as `load_model`; references to files are followed inside `folder` alone.
 
     Real numbers in the document are Fractions, as `load_document` makes them.
     """
     with placed(document, where):
         model = _read_model(mapping(document, document, None, "a model"), where, References(folder))
+    if check:
+        check_model(model)
     return replace(model, features=declared_features(model))
 
 
