@@ -116,7 +116,8 @@ def exact_real(digits: str) -> Fraction | None:
     >>> exact_real("0.1"), exact_real("25e-1"), exact_real("1e999999")
     (Fraction(1, 10), Fraction(5, 2), None)
     """
-    if len(digits) > 2 * MAX_DIGITS:
+    exponent_digits = digits.lower().partition("e")[2]
+    if len(digits) > 2 * MAX_DIGITS or len(exponent_digits) > 8:
         return None
     value = Decimal(digits)
     _, figures, exponent = value.as_tuple()

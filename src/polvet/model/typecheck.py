@@ -277,7 +277,9 @@ def _operand(node: Expression, operator: str, operand: Type, expected: str) -> T
 
 
 def _a(kind: Type) -> str:
-    return "an empty array" if kind is _ANYTHING else f"an {kind}" if kind is INT else f"a {kind}"
+    if kind is _ANYTHING:
+        return "an empty array"
+    return f"an {kind}" if str(kind)[0] in "ai" else f"a {kind}"
 
 
 def _place(target: Expression, expression: Expression, where: Where) -> Where:
