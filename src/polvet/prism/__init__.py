@@ -9,6 +9,13 @@ from polvet.files import read_text
 from polvet.model.automata import Model
 from polvet.prism.lexer import MAX_CHARACTERS
 from polvet.prism.parse import parse_program
+from polvet.prism.properties import (
+    PropertyFile,
+    load_properties,
+    parse_property,
+    read_properties,
+    with_properties,
+)
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
 
@@ -17,14 +24,19 @@ SUFFIXES = (".prism", ".pm", ".nm")
 __all__ = [
     "SUFFIXES",
     "Program",
+    "PropertyFile",
     "Vocabulary",
     "load_prism",
+    "load_properties",
     "parse_program",
+    "parse_property",
     "read_prism",
     "read_program",
+    "read_properties",
     "translate",
     "vocabulary_of_model",
     "vocabulary_of_program",
+    "with_properties",
 ]
 
 
