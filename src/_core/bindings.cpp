@@ -1,8 +1,11 @@
-// The Python face of the kernels: each kernel file declares what it offers in its own bind_... function; this file only lists them.
+// The Python face of the kernels: each kernel says what it offers in its own bind_... function; this file only lists them.
 #include <nanobind/nanobind.h>
 
-namespace nb = nanobind;
+namespace polvet {
+void bind_kernel(nanobind::module_&);
+}
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
+    polvet::bind_kernel(m);
 }

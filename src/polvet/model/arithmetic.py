@@ -23,9 +23,14 @@ def _divide(x: Any, y: Any) -> Value:
     if y == 0:
         raise InputError(f"division of {x} by zero.", hint="Guard the division.")
     if isinstance(x, float) or isinstance(y, float):
-        return float(x) / float(y)
-    quotient = Fraction(x) / Fraction(y)
-    return quotient
+        return _finite(float(x) / float(y))
+    return Fraction(x) / Fraction(y)
+
+
+def _finite(x: Any) -> Value:
+    if type(x) is float and not math.isfinite(x):
+        raise InputError("a real operation has no finite result.", hint="Guard the operation.")
+    return x  # type: ignore[no-any-return]
 
 
 def _modulo(x: Any, y: Any) -> Value:
@@ -34,14 +39,18 @@ def _modulo(x: Any, y: Any) -> Value:
     return x % abs(y)  # type: ignore[no-any-return]
 
 
+def _is_small_integer(y: int | Fraction) -> bool:
+    return Fraction(y).denominator == 1 and -1024 <= y <= 1024
+
+
 def _power(x: Any, y: Any) -> Value:
     if isinstance(x, int) and isinstance(y, int):
         if y < 0:
             raise InputError(f"the integer power {x}^{y} has a negative exponent.", hint="Use a real base such as 2.0.")
-        if abs(x) > 1 and y > 63:
+        if (x > 1 or x < -1) and y > 63:
             raise InputError(f"the integer power {x}^{y} leaves 64 bits.", hint="Use a real base such as 2.0.")
         return int(x**y)
-    if isinstance(x, Fraction) and isinstance(y, int | Fraction) and y == int(y) and abs(y) <= 1024:
+    if isinstance(x, Fraction) and isinstance(y, int | Fraction) and _is_small_integer(y):
         if x == 0 and y < 0:
             raise InputError(f"the power 0^{y} is a division by zero.", hint="Guard the operation.")
         return Fraction(x ** int(y))
@@ -104,9 +113,9 @@ BINARY: dict[str, Callable[[Any, Any], Value]] = {
     "≤": lambda x, y: x <= y,
     ">": lambda x, y: x > y,
     "≥": lambda x, y: x >= y,
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
+    "+": lambda x, y: _finite(x + y),
+    "-": lambda x, y: _finite(x - y),
+    "*": lambda x, y: _finite(x * y),
     "min": _minimum,
     "max": _maximum,
     "%": _modulo,

@@ -372,7 +372,7 @@ def built_in(name: str, arguments: tuple[Expression, ...]) -> Expression:
             return RealLiteral(Fraction(numerator, denominator))
         case "array", (Name(variable), length, element) if unquoted(variable) is None:
             return ArrayBuild(variable, length, element)
-        case ("min" | "max"), (_, _, *_):
+        case (("min" | "max"), (_, _, *_)):
             return _folded(name, arguments)
         case _, (left, right) if name in BINARY_FUNCTIONS:
             return Binary(BINARY_FUNCTIONS[name], left, right)

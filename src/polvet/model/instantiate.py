@@ -209,7 +209,7 @@ class _Builder:
         automata = {automaton.name: automaton for automaton in model.automata}
         instances = self._instances(automata)
         self._declare_variables(instances)
-        root, parts = self._scopes(instances)
+        root, steps, parts = self._scopes(instances)
         for part in parts:
             self._restrict_initial(part)
         if model.restrict_initial is not None:
@@ -222,7 +222,7 @@ class _Builder:
         self._expect_bool(condition, model.where.at("restrict-initial"))
         return Network(
             model, self.constants, tuple(self.variables), tuple(self.scratch), tuple(self.edges), joints,
-            tuple(ordered), condition, root,
+            tuple(ordered), condition, root, steps,
         )  # fmt: skip
 
     # -- variables
@@ -332,12 +332,13 @@ class _Builder:
     def _functions(self, functions: Iterable[Function]) -> dict[str, tuple[Function, Scope | None]]:
         return {function.name: (function, None) for function in functions}
 
-    def _scopes(self, instances: list[tuple[Automaton, str]]) -> tuple[Scope, list[_Part]]:
+    def _scopes(self, instances: list[tuple[Automaton, str]]) -> tuple[Scope, Scope, list[_Part]]:
         functions = self._functions(self.model.functions)
         assigned = self._assigned_transients()
         resting: dict[str, Symbol] = {}  # the value of each transient in a state
         moving: dict[str, Symbol] = {}  # what right-hand sides see of it
         root = Scope(ChainMap(resting, self.symbols), functions, self.locations)
+        steps = Scope(ChainMap(moving, resting, self.symbols), functions, self.locations)
         own: dict[str | None, tuple[dict[str, Symbol], dict[str, Symbol]]] = {None: (resting, moving)}
         parts = []
         for (automaton, name), local in zip(instances, self.local, strict=True):
@@ -365,7 +366,8 @@ class _Builder:
                 moving.setdefault(full, target)
             else:
                 move_[declaration.name] = default
-        return root, parts
+                moving.setdefault(full, default)
+        return root, steps, parts
 
     def _assigned_transients(self) -> set[str]:
         transient = {declaration.name for _, declaration, _ in self.transients}

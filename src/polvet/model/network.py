@@ -97,10 +97,15 @@ class Network:
     labels: tuple[str, ...]  # the labels of joints, in the model's order
     initial_condition: Expression
     scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
+    step_scope: Scope = field(compare=False, repr=False)  # likewise, right after a step: transients are scratch
 
     def resolve(self, expression: Expression, where: Where = NOWHERE) -> Expression:
         """Return the expression in terms of this network's scalars; transient variables get their value in a state."""
         return self.scope.scalar(expression, where)
+
+    def resolve_step(self, expression: Expression, where: Where = NOWHERE) -> Expression:
+        """Return the expression as it is read right after a step, when scratch variables hold what edges assigned."""
+        return self.step_scope.scalar(expression, where)
 
     def index_of(self, name: str) -> int:
         """Return the position of a variable in a state."""

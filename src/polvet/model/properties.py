@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from polvet.errors import Where
-from polvet.model.expressions import Expression
+from polvet.model.expressions import Element, Expression, Name
 
 
 class Optimum(Enum):
@@ -136,10 +136,74 @@ class Filter:
     states: StateFormula
 
 
+@dataclass(frozen=True, slots=True)
+class AutomatonLocation:
+    """An instance of an automaton in one of its locations; `index` counts the instances (absent: by the name)."""
+
+    automaton: str
+    location: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateCondition:
+    """The states where `condition` holds (absent: true) while the named instances are in the given locations."""
+
+    condition: Expression | None = None
+    locations: tuple[AutomatonLocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StateValues:
+    """One state, perhaps in part: values of variables (or array elements) and locations."""
+
+    values: tuple[tuple[Name | Element, Expression], ...] = ()
+    locations: tuple[AutomatonLocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatesValues:
+    """States, one by one."""
+
+    states: tuple[StateValues, ...]
+
+
+StateSet: TypeAlias = "StateCondition | StatesValues"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a policy should reach, and the rewards it was trained with."""
+
+    goal: StateSet | None = None
+    goal_potential: Expression | None = None
+    goal_reward: Expression | None = None
+    step_reward: Expression | None = None
+    accumulate: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """Predicates of an abstraction."""
+
+    predicates: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTask:
+    """PlaJA's `PA`: whether a policy reaches `reach` from `start`; `policy_file` is kept, not opened."""
+
+    start: StateSet | None = None
+    reach: StateSet | None = None
+    objective: Objective | None = None
+    predicates: Predicates | None = None
+    policy_file: str | None = None
+
+
 StateFormula: TypeAlias = "Expression | StatePredicate | Comparison | Probability | PathQuantifier"
 PropertyExpression: TypeAlias = (
     "Expression | StatePredicate | Probability | ExpectedReward | SteadyState | PathQuantifier | Comparison | Filter"
-    " | OtherExpression"
+    " | Until | Globally | Next | StateCondition | StatesValues | Objective | Predicates | PolicyTask | OtherExpression"
 )
 
 

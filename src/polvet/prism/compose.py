@@ -38,9 +38,7 @@ def alphabet(module: Module) -> tuple[str, ...]:
     return tuple(dict.fromkeys(command.action for command in module.commands if command.action is not None))
 
 
-def synchronisations(
-    modules: tuple[Module, ...], system: Process | None, where: Where
-) -> tuple[Synchronisation, ...]:
+def synchronisations(modules: tuple[Module, ...], system: Process | None, where: Where) -> tuple[Synchronisation, ...]:
     """Return the synchronisation vectors, one entry per module."""
     if system is None:
         parts: list[Process] = [ModuleReference(module.name, module.where) for module in modules]

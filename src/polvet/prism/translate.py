@@ -357,9 +357,7 @@ class _Translation:
                 values.append(Assignment(Name(reward.variable), value, 0, rewards.where))
         return tuple(values)
 
-    def _reward_automaton(
-        self, vectors: tuple[Synchronisation, ...]
-    ) -> tuple[Automaton, tuple[Synchronisation, ...]]:
+    def _reward_automaton(self, vectors: tuple[Synchronisation, ...]) -> tuple[Automaton, tuple[Synchronisation, ...]]:
         """Return an automaton that takes part in every labelled transition to earn its reward, and the new vectors."""
         name = _free_name("rewards", "automaton", {module.name for module in self.modules})
         silent = _free_name(SILENT, "action", {action for module in self.modules for action in alphabet(module)})

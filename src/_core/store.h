@@ -1,0 +1,94 @@
+// A set of packed states, numbered in the order of their arrival.
+//
+// States stand in one flat array; the index is open addressing over 64-bit entries (upper half of the hash, number + 1),
+// so a miss is seen without touching the state. W is the number of words of a state, 0 where it is only known at run time.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace polvet {
+
+inline uint64_t mix(uint64_t x) {
+    x ^= x >> 32; x *= 0xd6e8feb86659fd93ULL;
+    x ^= x >> 32; x *= 0xd6e8feb86659fd93ULL;
+    return x ^ (x >> 32);
+}
+
+template <int W>
+class Store {
+public:
+    explicit Store(uint32_t words) : words_(W ? W : words) { resize(1 << 10); }
+
+    uint32_t words() const { return W ? W : words_; }
+    size_t size() const { return count_; }
+    const uint64_t* state(size_t number) const { return states_.data() + number * words(); }
+    const uint64_t* data() const { return states_.data(); }
+    size_t bytes() const { return states_.capacity() * 8 + index_.capacity() * 8; }
+
+    uint64_t hash(const uint64_t* state) const {
+        uint64_t h = mix(state[0] + 0x9e3779b97f4a7c15ULL);
+        for (uint32_t i = 1; i < words(); ++i) h = mix(h ^ (state[i] + 0x9e3779b97f4a7c15ULL * (i + 1)));
+        return h;
+    }
+    void prefetch(uint64_t hash) const { __builtin_prefetch(&index_[slot(hash)]); }
+    // Second stage: the entry is near now; fetch the state it names.
+    void prefetch_state(uint64_t hash) const {
+        uint64_t entry = index_[slot(hash)];
+        if (entry && (entry >> 32) == (hash & 0xffffffffULL)) __builtin_prefetch(state(uint32_t(entry) - 1));
+    }
+
+    // The number of the state, and whether it is new.
+    std::pair<uint32_t, bool> insert(const uint64_t* state, uint64_t hash) {
+        uint64_t tag = hash & 0xffffffffULL;
+        size_t place = slot(hash);
+        while (uint64_t entry = index_[place]) {
+            if ((entry >> 32) == tag && equal(state, uint32_t(entry) - 1)) return {uint32_t(entry) - 1, false};
+            place = place + 1 == capacity_ ? 0 : place + 1;
+        }
+        if (count_ >= limit_) {
+            resize(capacity_ + capacity_ / 2 + 64);
+            place = slot(hash);
+            while (index_[place]) place = place + 1 == capacity_ ? 0 : place + 1;
+        }
+        index_[place] = tag << 32 | uint64_t(count_ + 1);
+        if (states_.size() + words() > states_.capacity()) states_.reserve(states_.capacity() + states_.capacity() / 4 + 4096);
+        states_.insert(states_.end(), state, state + words());
+        return {uint32_t(count_++), true};
+    }
+    std::pair<uint32_t, bool> insert(const uint64_t* state) { return insert(state, hash(state)); }
+
+    // The number of the state, or -1.
+    int64_t find(const uint64_t* state) const {
+        uint64_t h = hash(state), tag = h & 0xffffffffULL;
+        for (size_t place = slot(h); uint64_t entry = index_[place]; place = place + 1 == capacity_ ? 0 : place + 1)
+            if ((entry >> 32) == tag && equal(state, uint32_t(entry) - 1)) return int64_t(uint32_t(entry)) - 1;
+        return -1;
+    }
+
+private:
+    size_t slot(uint64_t hash) const { return size_t((static_cast<unsigned __int128>(hash) * capacity_) >> 64); }
+    bool equal(const uint64_t* state, uint32_t number) const {
+        const uint64_t* other = this->state(number);
+        if constexpr (W == 1) return *state == *other;
+        return std::memcmp(state, other, words() * 8) == 0;
+    }
+    void resize(size_t capacity) {
+        capacity_ = capacity;
+        limit_ = capacity - capacity / 4;
+        std::vector<uint64_t>().swap(index_);   // free the old index before the new one is taken
+        index_.assign(capacity, 0);
+        for (size_t number = 0; number < count_; ++number) {
+            uint64_t h = hash(state(number));
+            size_t place = slot(h);
+            while (index_[place]) place = place + 1 == capacity_ ? 0 : place + 1;
+            index_[place] = (h & 0xffffffffULL) << 32 | uint64_t(number + 1);
+        }
+    }
+
+    uint32_t words_;
+    size_t count_ = 0, capacity_ = 0, limit_ = 0;
+    std::vector<uint64_t> states_, index_;
+};
+
+}  // namespace polvet

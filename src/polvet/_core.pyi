@@ -1,0 +1,96 @@
+"""Types of the compiled kernels; the functions themselves are in `src/_core/`."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Status(Enum):
+    DONE = 0
+    TIME = 1
+    MEMORY = 2
+    STATES = 3
+    INTERRUPTED = 4
+    FAULT = 5
+
+class Fault(Enum):
+    NONE = 0
+    OUT_OF_BOUNDS = 1
+    OVERFLOWED = 2
+    DIVISION = 3
+    INDEX = 4
+    WRITTEN_TWICE = 5
+    PROBABILITY = 6
+    NOT_FINITE = 7
+
+class Program:
+    @staticmethod
+    def make(data: dict[str, Any]) -> Program: ...
+    @property
+    def words(self) -> int: ...
+    @property
+    def instructions(self) -> int: ...
+
+class Machine:
+    def __init__(self, program: Program) -> None: ...
+    @property
+    def fault(self) -> Fault: ...
+    def pack(self, values: NDArray[np.int64]) -> NDArray[np.uint64]: ...
+    def unpack(self, states: NDArray[np.uint64]) -> NDArray[np.int64]: ...
+    def holds(self, condition: int, states: NDArray[np.uint64]) -> NDArray[np.uint8]: ...
+    def state_rewards(self, state: NDArray[np.uint64]) -> list[float]: ...
+    def moves(
+        self, state: NDArray[np.uint64], rewards: bool = False
+    ) -> list[tuple[int, list[int], list[tuple[float, list[int], list[float]]]]] | None: ...
+
+class Space:
+    def __init__(
+        self,
+        program: Program,
+        initial: NDArray[np.uint64],
+        build: bool,
+        parents: bool,
+        stop_at: Sequence[int],
+        seconds: float,
+        bytes: int,
+        states: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def faulty(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def expanded(self) -> int: ...
+    @property
+    def choices(self) -> int: ...
+    @property
+    def moves(self) -> int: ...
+    @property
+    def transitions(self) -> int: ...
+    @property
+    def deadlocks(self) -> int: ...
+    @property
+    def initial(self) -> NDArray[np.uint32]: ...
+    @property
+    def parent(self) -> NDArray[np.uint32]: ...
+    def states(self, begin: int = 0, end: int = ...) -> NDArray[np.uint64]: ...
+    def find(self, state: NDArray[np.uint64]) -> int: ...
+    def mask(self, condition: int) -> NDArray[np.uint8]: ...
+    def take_matrix(
+        self,
+    ) -> tuple[
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint32],
+        NDArray[np.float64],
+        NDArray[np.int32],
+        list[NDArray[np.float64]],
+    ]: ...

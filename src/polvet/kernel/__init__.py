@@ -1,0 +1,1 @@
+"""A model made fast: networks compiled to register code, packed states, exploration; reasons about nothing."""

@@ -1,0 +1,245 @@
+"""Loading what a user names: a model file of either language, or a task (`task.toml`, or a model with conditions).
+
+The language of a model file is told by its content: JSON is JANI, anything else is PRISM. A condition is an infix
+expression, or `property:NAME`, which takes a set of states out of a property: what a Pmin/Pmax property reaches, and
+of a PlaJA `PA` property its start, its goal or what it must not reach, as fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import read_bytes, read_text
+from polvet.jani.read import load_model as load_jani
+from polvet.model.arithmetic import Value
+from polvet.model.automata import Model
+from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction
+from polvet.model.infix import parse_expression, quoted
+from polvet.model.instantiate import instantiate
+from polvet.model.network import Network
+from polvet.model.properties import (
+    AutomatonLocation,
+    Comparison,
+    Filter,
+    Globally,
+    Objective,
+    PathQuantifier,
+    PolicyTask,
+    Probability,
+    Property,
+    PropertyExpression,
+    StateCondition,
+    StatesValues,
+    Until,
+)  # fmt: skip
+from polvet.model.task import MODES, PolicyReading, Task, condition
+
+ROLES = ("start", "fail", "goal")
+TASK_KEYS = ("model", "constants", *ROLES, "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What the command line adds to, or puts in the place of, what the file says."""
+
+    constants: Mapping[str, Value] = field(default_factory=dict)
+    start: str | None = None
+    fail: str | None = None
+    goal: str | None = None
+
+
+def load_model(path: str | Path) -> Model:
+    """Return the model in the file."""
+    text = read_text(path)
+    if text.lstrip().startswith(("{", "[")):
+        return load_jani(path)
+    from polvet.prism import load_prism
+
+    return load_prism(text, Where(str(path)), Path(path).stem)
+
+
+def load_network(path: str | Path, constants: Mapping[str, Value] | None = None) -> Network:
+    """Return the runnable network of the model in the file."""
+    return instantiate(load_model(path), constants)
+
+
+def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
+    """Return the task in a `.toml` file, or made of a model file and the options."""
+    options = options or TaskOptions()
+    digest = hashlib.sha256(read_bytes(path))
+    if str(path).endswith(".toml"):
+        document = _read_toml(path)
+        where = Where(str(path))
+        model_path = Path(path).parent / _text(document, "model", where)
+        digest.update(read_bytes(model_path))
+        constants = {
+            name: _number(value, where.at("constants").at(name))
+            for name, value in _table(document, "constants", where).items()
+        }
+        texts = {role: _text(document, role, where) for role in ROLES if role in document}
+        places = {role: where.at(role) for role in ROLES}
+        reading = _reading(_table(document, "policy", where), where.at("policy"))
+    else:
+        model_path, constants, texts, places, reading = Path(path), {}, {}, {}, PolicyReading()
+    for role in ROLES:
+        given = getattr(options, role)
+        if given is not None:
+            texts[role], places[role] = given, Where(f"--{role}")
+    model = load_model(model_path)
+    network = instantiate(model, {**constants, **options.constants})
+    found = {role: _condition(network, text, role, places[role]) for role, text in texts.items()}
+    if not texts:
+        found = _from_only_task(network)
+    return Task(
+        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading, digest.hexdigest()
+    )
+
+
+def parse_constants(text: str) -> dict[str, Value]:
+    """Return the values in `N=4,K=0.5,flag=true`; decimals and fractions are read exactly.
+
+    >>> parse_constants("N=4,p=0.1")
+    {'N': 4, 'p': Fraction(1, 10)}
+    """
+    values: dict[str, Value] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, sign, value = part.partition("=")
+        if not sign:
+            raise InputError(f"'{part}' is not of the form NAME=VALUE.", Where("--constants"), "Write N=4,K=2.")
+        if name.strip() in values:
+            raise InputError(f"'{name.strip()}' is given twice.", Where("--constants"), "Give it once.")
+        values[name.strip()] = _number(value.strip(), Where("--constants"))
+    return values
+
+
+def find_property(model: Model, name: str, where: Where) -> Property:
+    """Return the model's property of that name."""
+    found = model.property_named(name)
+    if found is None:
+        known = [one.name for one in model.properties]
+        hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
+        raise InputError(f"no property '{name}'.", where, hint)
+    return found
+
+
+def _read_toml(path: str | Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(read_text(path, max_bytes=1 << 20))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}.", Where(str(path)), "Correct the file there.") from None
+    for key in document:
+        if key not in TASK_KEYS:
+            hint = did_you_mean(key, TASK_KEYS) or f"Known are {', '.join(TASK_KEYS)}."
+            raise InputError(f"unknown key '{key}'.", Where(str(path)), hint)
+    return document
+
+
+def _text(document: Mapping[str, Any], key: str, where: Where) -> str:
+    value = document.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"'{key}' is {'missing' if value is None else 'not a text'}.", where, f'Write {key} = "...".')
+    return value
+
+
+def _table(document: Mapping[str, Any], key: str, where: Where) -> Mapping[str, Any]:
+    value = document.get(key, {})
+    if not isinstance(value, dict):
+        raise InputError(f"'{key}' is not a table.", where, f"Write [{key}] and its entries below.")
+    return value
+
+
+def _number(value: Any, where: Where) -> Value:
+    if isinstance(value, bool):
+        return value
+    text = str(value)
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        if len(text) > 400:
+            raise ValueError
+        number = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(
+            f"'{text[:40]}' is no number and not true or false.", where, "Write 4, 0.25, 1/3 or true."
+        ) from None
+    return number if "." in text or "/" in text or "e" in text.lower() else int(number)
+
+
+def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
+    mode = table.get("mode", "filtered")
+    if mode not in MODES:
+        raise InputError(f"mode '{mode}' is unknown.", where.at("mode"), "Use filtered or raw.")
+    lists: dict[str, tuple[str, ...] | None] = {}
+    for key in ("inputs", "outputs"):
+        names = table.get(key)
+        if names is not None and (not isinstance(names, list) or not all(isinstance(name, str) for name in names)):
+            raise InputError(f"'{key}' is not a list of names.", where.at(key), f'Write {key} = ["x", "y"].')
+        lists[key] = None if names is None else tuple(names)
+    return PolicyReading(mode, lists["inputs"], lists["outputs"])
+
+
+def _condition(network: Network, text: str, role: str, where: Where) -> Expression:
+    name = text.strip().removeprefix("property:")
+    if name == text.strip():
+        return condition(network, parse_expression(text, where), where)
+    found = find_property(network.model, name, where)
+    expression = _states_of(network, found.expression, role)
+    if expression is None:
+        raise InputError(f"property '{name}' names no states for {role}.", where, "Use a reachability or PA property.")
+    return condition(network, expression, found.where)
+
+
+def _from_only_task(network: Network) -> dict[str, Expression]:
+    """The conditions of the model's PlaJA property, where it has exactly one and nothing else was given."""
+    tasks = [one for one in network.model.properties if isinstance(one.expression, PolicyTask)]
+    if len(tasks) != 1:
+        return {}
+    parts = {role: _states_of(network, tasks[0].expression, role) for role in ROLES}
+    return {role: condition(network, part, tasks[0].where) for role, part in parts.items() if part is not None}
+
+
+def _states_of(network: Network, expression: PropertyExpression, role: str) -> Expression | None:
+    match expression:
+        case Filter(_, values, _):
+            return _states_of(network, values, role)
+        case Comparison(_, left, _):
+            return _states_of(network, left, role)
+        case Probability(_, Until(_, right)) | PathQuantifier(_, Until(_, right)):
+            return _plain(right)
+        case Probability(_, Globally(operand)) | PathQuantifier(_, Globally(operand)):
+            plain = _plain(operand)
+            return None if plain is None else Binary("=", plain, FALSE)
+        case PolicyTask(start, reach, objective):
+            chosen = {"start": start, "fail": reach, "goal": objective.goal if objective else None}[role]
+            return None if chosen is None else _states_of(network, chosen, role)
+        case Objective(goal):
+            return None if goal is None else _states_of(network, goal, role)
+        case StateCondition(inner, locations):
+            return conjunction(*([] if inner is None else [inner]), *map(_location_test, locations))
+        case StatesValues(states):
+            return disjunction(
+                *(
+                    conjunction(
+                        *(Binary("=", target, value) for target, value in state.values),
+                        *map(_location_test, state.locations),
+                    )
+                    for state in states
+                )
+            )
+        case _:
+            return _plain(expression)
+
+
+def _plain(formula: PropertyExpression) -> Expression | None:
+    return formula if isinstance(formula, Expression.__args__) else None
+
+
+def _location_test(place: AutomatonLocation) -> Expression:
+    return Binary("=", Name(f"{place.automaton}.location"), Name(quoted(place.location)))

@@ -1,0 +1,115 @@
+"""A task: a network with its start, fail and goal conditions, and how a policy is read. Runs end at goal and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.model.arithmetic import Value
+from polvet.model.expressions import FALSE, Expression
+from polvet.model.kinds import kind_of
+from polvet.model.network import Kind, Network, Variable
+from polvet.model.semantics import State, show_value
+
+MODES = ("filtered", "raw")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReading:
+    """How a policy's inputs and outputs are named in the task; None: the policy file's own, else the model's order."""
+
+    mode: str = "filtered"
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What shall be avoided and reached, from where. All conditions are over the network's scalars."""
+
+    network: Network
+    fail: Expression = FALSE
+    goal: Expression = FALSE
+    start: Expression | None = None  # None: the model's initial states
+    reading: PolicyReading = PolicyReading()
+    sha256: str | None = None  # of the file(s) it was read from
+
+
+def condition(network: Network, expression: Expression, where: Where) -> Expression:
+    """Return the condition over the network's scalars; anything but a truth value is an InputError."""
+    resolved = network.resolve(expression, where)
+    kinds = {variable.name: variable.kind for variable in network.variables}
+    try:
+        kind = kind_of(resolved, kinds)
+    except InputError as error:
+        raise InputError(error.what, where, error.hint) from None
+    if kind is not Kind.BOOL:
+        raise InputError(f"the condition is a {kind.value}, not a bool.", where, "Compare it with something.")
+    return resolved
+
+
+def state_from_names(network: Network, values: Mapping[str, Any], where: Where) -> State:
+    """Return the state given by a value for each variable's name.
+
+    Locations are given by name; one that is left out is the automaton's only initial one.
+    """
+    known = {variable.name for variable in network.variables}
+    for name in values:
+        if name not in known and name not in network.scope.locations and name not in network.scope.names:
+            raise InputError(f"no variable '{name}'.", where, did_you_mean(name, known))
+    missing = []
+    state: list[Value] = []
+    for variable in network.variables:
+        if variable.name in values:
+            state.append(parse_value(variable, values[variable.name], where))
+        elif variable.is_location and variable.initial is not None:
+            state.append(variable.initial)
+        else:
+            missing.append(variable.name)
+    if missing:
+        shown = ", ".join(missing[:5]) + (" ..." if len(missing) > 5 else "")
+        raise InputError(f"the state gives no value for {shown}.", where, "Give every variable a value.")
+    return tuple(state)
+
+
+def state_to_names(network: Network, state: State) -> dict[str, Any]:
+    """Return the state as `{"x": 3, "crashed": false}`, locations by name."""
+    return {
+        variable.name: show_value(variable, value) if variable.is_location else value
+        for variable, value in zip(network.variables, state, strict=True)
+    }
+
+
+def parse_value(variable: Variable, given: Any, where: Where) -> Value:
+    """Return the value as the variable holds it, from a JSON value or a piece of text; bounds are checked."""
+    value = _read(variable, given)
+    if value is None:
+        wanted = " or ".join(variable.locations) if variable.locations else f"a {variable.kind.value}"
+        raise InputError(f"'{given}' is no value of '{variable.name}'.", where, f"Give {wanted}.")
+    low = variable.lower is not None and value < variable.lower
+    if low or (variable.upper is not None and value > variable.upper):
+        raise InputError(f"'{variable.name}' = {given} is outside [{variable.lower}, {variable.upper}].", where)
+    return value
+
+
+def _read(variable: Variable, given: Any) -> Value | None:
+    text = str(given).strip()
+    if variable.locations is not None:
+        name = text.strip('"')
+        if name in variable.locations:
+            return variable.locations.index(name)
+        return int(given) if isinstance(given, int) and not isinstance(given, bool) else None
+    if variable.kind is Kind.BOOL:
+        return {"true": True, "false": False, "1": True, "0": False}.get(text.lower())
+    if isinstance(given, bool):
+        return None
+    try:
+        if variable.kind is Kind.REAL:
+            return float(given) if isinstance(given, float) else float(Fraction(text))
+        number = Fraction(text)
+        return int(number) if number.denominator == 1 else None
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
