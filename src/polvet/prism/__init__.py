@@ -34,6 +34,7 @@ __all__ = [
     "read_program",
     "read_properties",
     "translate",
+    "vocabulary_of_file",
     "vocabulary_of_model",
     "vocabulary_of_program",
     "with_properties",
@@ -48,6 +49,14 @@ def read_program(path: str | Path) -> Program:
 def read_prism(path: str | Path) -> Model:
     """Return the model of the PRISM program in the file."""
     return translate(read_program(path), Path(path).stem)
+
+
+def vocabulary_of_file(path: str | Path, model: Model) -> Vocabulary:
+    """Return the words for properties of the model in the file: of a PRISM program with its formulas and labels."""
+    text = read_text(path)
+    if text.lstrip().startswith(("{", "[")):
+        return vocabulary_of_model(model)
+    return vocabulary_of_program(parse_program(text, Where(str(path))))
 
 
 def load_prism(text: str, where: Where = Where("program"), name: str = "prism") -> Model:

@@ -12,7 +12,6 @@ from typing import NamedTuple, NoReturn
 from polvet.errors import InputError, Where
 
 MAX_CHARACTERS = 16_000_000
-MAX_LISTED = 8
 
 TOKEN = re.compile(
     r"""(?P<space>[ \t\r\f\v\n]+|//[^\n]*)
@@ -128,10 +127,10 @@ class Cursor:
     def unexpected(self, wanted: str, hint: str) -> NoReturn:
         """Refuse the word that comes, because something else is wanted."""
         token = self.peek()
-        pair = token.text + self.peek(1).text
-        if token.kind == "sign" and pair in FOREIGN:
-            hint = FOREIGN[pair]
-        elif token.text == "||":
+        before = self.tokens[max(self.position - 1, 0)]
+        pairs = (before.text + token.text, token.text + self.peek(1).text)
+        hint = next((FOREIGN[pair] for pair in pairs if token.kind == "sign" and pair in FOREIGN), hint)
+        if token.text == "||":
             hint = "Write | for 'or'."
         if token.kind == "end":
             self.refuse(f"the text ends where {wanted} should be.", hint)
