@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 from polvet.errors import InputError, Where
 
 MAX_CHARACTERS = 16_000_000
+MAX_NAME = 250
 
 TOKEN = re.compile(
     r"""(?P<space>[ \t\r\f\v\n]+|//[^\n]*)
@@ -62,7 +63,11 @@ def tokens(text: str, where: Where) -> list[Token]:
             _refuse(text, offset, Token("sign", text[offset], line, offset - line_start + 1).at(where))
         kind, word = match.lastgroup or "", match.group()
         if kind != "space":
-            found.append(Token(kind, word, line, offset - line_start + 1))
+            token = Token(kind, word, line, offset - line_start + 1)
+            found.append(token)
+            if len(word) > MAX_NAME and kind != "number":
+                what = f"the name {token.shown()} has {len(word)} characters; at most {MAX_NAME} are read."
+                raise InputError(what, token.at(where), "Use a shorter name.")
         elif (breaks := word.count("\n")) > 0:
             line += breaks
             line_start = offset + word.rindex("\n") + 1

@@ -122,6 +122,7 @@ class _PropertyParser(ExpressionParser):
         self.vocabulary = vocabulary
         self.local = _Local()
         self.nodes = 0
+        self.known = set(vocabulary.names) | set(vocabulary.formulas)
 
     def file(self) -> PropertyFile:
         """Return everything in the text."""
@@ -139,6 +140,7 @@ class _PropertyParser(ExpressionParser):
                 name = self.identifier("the formula").text
                 self.expect("=", "after the formula's name")
                 self.local.formulas[name] = self.expression()
+                self.known.add(name)
                 self.expect(";", "after the formula")
             else:
                 found.append(self._property(len(found) + 1, token))
@@ -147,20 +149,16 @@ class _PropertyParser(ExpressionParser):
 
     def _constant(self) -> None:
         constant = constant_declaration(self)
-        if constant.name in self._known():
+        if constant.name in self.known:
             hint = "Use the model's constant, or another name."
             raise InputError(f"the name '{constant.name}' is taken.", constant.where, hint)
         self.local.constants.append(constant)
-
-    def _known(self) -> set[str]:
-        known = set(self.vocabulary.names) | set(self.vocabulary.formulas) | set(self.local.formulas)
-        return known | {constant.name for constant in self.local.constants}
+        self.known.add(constant.name)
 
     def _check_uses(self) -> None:
-        known = self._known()
         for name, where in self.uses:
-            if name not in known:
-                hint = did_you_mean(name, known) or "`polvet info` lists the names of the model."
+            if name not in self.known:
+                hint = did_you_mean(name, self.known) or "`polvet info` lists the names of the model."
                 raise InputError(f"no constant, variable or formula '{name}' in the model.", where, hint)
 
     def _property(self, number: int, token: Token) -> Property:
@@ -189,7 +187,7 @@ class _PropertyParser(ExpressionParser):
         token = self.peek()
         if token.kind == "quoted":
             return self._label()
-        if token.kind == "name" and token.text not in self.vocabulary.names:
+        if token.kind == "name" and token.text not in self.known:
             if token.text in HEADS:
                 return self._quantity()
             if token.text in ("E", "A") and self.peek(1).text == "[":
@@ -363,7 +361,7 @@ class _PropertyParser(ExpressionParser):
 
     def _path(self) -> PathFormula:
         token = self.peek()
-        if self.at("(") and self.peek(1).text in TEMPORAL and self.peek(1).text not in self.vocabulary.names:
+        if self.at("(") and self.peek(1).text in TEMPORAL and self.peek(1).text not in self.known:
             self.depth += 1
             if self.depth > 100:
                 self.refuse("the path formula nests deeper than 100.", "Remove brackets.")
@@ -372,7 +370,7 @@ class _PropertyParser(ExpressionParser):
             self.expect(")", "for the bracket '('", "Close the bracket.")
             self.depth -= 1
             return path
-        if self.at(*TEMPORAL) and token.text not in self.vocabulary.names:
+        if self.at(*TEMPORAL) and token.text not in self.known:
             self.next()
             if token.text == "X":
                 return Next(self._state())
