@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from polvet.mdp.instants import step_back
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.mdp.total import total_reward
+from polvet.mdp.unfold import count_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
 from polvet.model.network import Network
@@ -202,7 +203,10 @@ class _Plan:
                 self._cut(values)
             case Comparison(_, left, right) if right is None or _is_number(self.network, right, self.where):
                 self._cut(left)
-            case Probability(_, Until(left, right, steps)) if steps is None or steps.lower is None:
+            case Probability(_, Until(left, right, steps, _, rewards)) if not (
+                (steps is not None and steps.lower is not None)
+                or any(bound.bounds.lower is not None for bound in rewards)
+            ):
                 if is_expression(left) and is_expression(right):
                     decided = right if left == TRUE else Binary("∨", right, negation(left))
                     self.stop_at = [self.add(decided)]
@@ -329,6 +333,8 @@ class _Evaluation:
                 first, last = self._steps(steps)
                 if first > 0:
                     return self._late(goal, safe, minimise, first, last)
+                if rewards and rewards[0].bounds.lower is not None:
+                    return self._at_least(goal, safe, minimise, rewards)
                 bound = self._reward_bound(rewards)
                 return self._solve(ask.Reach(goal, safe, minimise, last, bound))
             case Globally(operand, steps):
@@ -347,6 +353,22 @@ class _Evaluation:
             raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where)
         after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
         return self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+
+    def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
+        """Return `true U goal` with an accumulated reward of at least the bound."""
+        if safe is not None or len(rewards) > 1 or rewards[0].bounds.upper is not None:
+            raise InputError("only 'true U' with one lower reward bound is evaluated.", self.plan.where)
+        bounds = rewards[0].bounds
+        assert bounds.lower is not None
+        least = self.plan.constant(bounds.lower, "a reward bound")
+        whole = max(0, ceil(least) + int(bounds.lower_exclusive and least.denominator == 1))
+        name = self.plan.reward(rewards[0].reward, rewards[0].accumulate)
+        mdp, reached = count_reward(self.built.mdp, name, whole, goal)
+        value = solve(
+            mdp, ask.Reach(reached, None, minimise), relative_gap=self.gap, exact=self.exact, time_limit=self.seconds
+        )
+        starts = np.arange(self.built.mdp.states) * (whole + 1)
+        return replace(value, lowers=value.lowers[starts], uppers=value.uppers[starts], scheduler=None)
 
     def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
         if part.time_instant is not None or part.reward_instants:
