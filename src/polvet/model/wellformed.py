@@ -51,8 +51,7 @@ def check_model(model: Model) -> None:
         if constant.value is not None:
             place = at(constant.where, "value")
             _check_constant(constant.value, constant_names, varying, place)
-            _check_assignable(constant.type, constant.value, constant_names, place, f"constant '{constant.name}'")
-            _check_literal_bounds(constant.type, constant.value, place, f"constant '{constant.name}'")
+            _check_initial(constant.type, constant.value, constant_names, place, f"constant '{constant.name}'")
     _check_variables(model.variables, constant_names, varying)
     model_names = types_of(model)
     for function in model.functions:
@@ -216,7 +215,7 @@ def _check_type(kind: Type, constants: Names, varying: frozenset[str], where: Wh
             place = at(where, key)
             _check_constant(bound, constants, varying, place)
             found = type_of(bound, constants, place)
-            if not accepts(plain(base), found):
+            if not accepts(plain(base), found) and not _may_be_whole(bound, plain(base), found):
                 raise InputError(f"the bound of {plain(base)} is {found}.", place, "Use floor or ceil.")
     lower, upper = literal_value(base.lower), literal_value(base.upper)
     if lower is not None and upper is not None and lower > upper:
@@ -241,6 +240,23 @@ def _check_assignable(target: Type, value: Expression, known: Names, where: Wher
     if not accepts(expected, found):
         hint = "Convert it by floor or ceil." if expected == INT and found == REAL else "Check both types."
         raise InputError(f"the {what} of type {expected} cannot take a value of type {found}.", where, hint)
+
+
+def _check_initial(kind: Type, value: Expression, constants: Names, where: Where, what: str) -> None:
+    if not _may_be_whole(value, plain(kind), type_of(value, constants, where)):
+        _check_assignable(kind, value, constants, where, what)
+    _check_literal_bounds(kind, value, where, what)
+
+
+def _may_be_whole(value: Expression, expected: Type, found: Type) -> bool:
+    """Return whether a constant expression of real type, such as `N / 2`, may still be an integer.
+
+    Its exact value is known, and checked, when the constants are.
+    """
+    if expected != INT or found != REAL:
+        return False
+    number = literal_value(value)
+    return number is None or number.denominator == 1
 
 
 def _check_literal_bounds(kind: Type, value: Expression, where: Where, what: str) -> None:
@@ -270,8 +286,7 @@ def _check_variables(variables: Iterable[VariableDeclaration], constants: Names,
         if variable.initial is not None:
             place = at(variable.where, "initial-value")
             _check_constant(variable.initial, constants, varying, place)
-            _check_assignable(variable.type, variable.initial, constants, place, what)
-            _check_literal_bounds(variable.type, variable.initial, place, what)
+            _check_initial(variable.type, variable.initial, constants, place, what)
         elif variable.transient:
             hint = "Add 'initial-value': it has that value between assignments."
             raise InputError(f"the transient {what} has no initial value.", variable.where, hint)
