@@ -23,7 +23,7 @@ from polvet.model.wellformed import check_model
 from tests.jani.conftest import BENCHMARKS, tiny_document
 from tests.jani.strategies import Maker
 
-CASES = 500
+CASES = 300
 MAX_CALLS = 300_000
 SCALARS = (
     None, True, False, 0, 1, -1, 2, 10**399, -(10**30), 0.5, 1.0, -0.25, 1e-300, "", "x", "b", "a", "N", "go", "l", "A",
