@@ -7,7 +7,8 @@ values of open constants (bounds, lengths of arrays, probabilities) is checked w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
 from fractions import Fraction
 
 from polvet.errors import InputError, Where, did_you_mean
@@ -59,8 +60,10 @@ def check_model(model: Model) -> None:
     if model.restrict_initial is not None:
         _check_bool(model.restrict_initial, model_names, at(model.where, "restrict-initial", "exp"))
     actions = frozenset(model.actions)
+    variables = {variable.name: variable for variable in model.variables}
+    shared = _Shared(actions, constant_names, model_names, variables, model.functions, varying)
     for automaton in model.automata:
-        _check_automaton(automaton, model, actions, constant_names, varying)
+        _check_automaton(automaton, shared)
     _check_composition(model, actions)
     check_properties(model.properties, model)
 
@@ -85,11 +88,11 @@ def _check_unique(model: Model) -> None:
     automata: dict[str, str] = {}
     for automaton in model.automata:
         _take(automata, automaton.name, "automaton", automaton.where)
-        own, own_functions, locations = dict(taken), dict(functions), dict[str, str]()
+        own, own_functions, locations = dict[str, str](), dict[str, str](), dict[str, str]()
         for variable in automaton.variables:
-            _take(own, variable.name, "variable", variable.where)
+            _take(own, variable.name, "variable", variable.where, taken)
         for function in automaton.functions:
-            _take(own_functions, function.name, "function", function.where)
+            _take(own_functions, function.name, "function", function.where, functions)
         for location in automaton.locations:
             _take(locations, location.name, "location", location.where)
     actions: dict[str, str] = {}
@@ -100,9 +103,9 @@ def _check_unique(model: Model) -> None:
         _take(properties, one.name, "property", one.where)
 
 
-def _take(taken: dict[str, str], name: str, kind: str, where: Where) -> None:
-    if name in taken:
-        what = f"the name '{name}' of this {kind} is taken by another {taken[name]}."
+def _take(taken: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None) -> None:
+    if other := taken.get(name) or (outer or {}).get(name):
+        what = f"the name '{name}' of this {kind} is taken by another {other}."
         raise InputError(what, at(where, "name"), "Rename one of them.")
     taken[name] = kind
 
@@ -124,17 +127,18 @@ def _check_dependencies(model: Model) -> None:
 
     if cycle := _find_cycle(constants, used_by_constant):
         raise InputError(
-            f"constants depend on each other: {' -> '.join(cycle)}.",
+            f"constants depend on each other: {_circle(cycle)}.",
             at(constants[cycle[0]].where, "value"),
             "Give one of them a value of its own.",
         )
-    groups = [((), model.functions)] + [(model.functions, automaton.functions) for automaton in model.automata]
+    groups: list[tuple[tuple[Function, ...], tuple[Function, ...]]] = [((), model.functions)]
+    groups += [(model.functions, automaton.functions) for automaton in model.automata if automaton.functions]
     for outer, functions in groups:
         known = {function.name: function for function in (*outer, *functions)}
         called = {name: [one for one in _calls(known[name].body) if one in known] for name in known}
         if cycle := _find_cycle({function.name: function for function in functions}, called.__getitem__):
             raise InputError(
-                f"functions call each other in a circle: {' -> '.join(cycle)}.",
+                f"functions call each other in a circle: {_circle(cycle)}.",
                 at(known[cycle[0]].where, "body"),
                 "JANI's functions do not recurse: write the steps out.",
             )
@@ -163,6 +167,12 @@ def _find_cycle(nodes: Iterable[str], successors: Callable[[str], Iterable[str]]
     return None
 
 
+def _circle(names_on_it: list[str]) -> str:
+    if len(names_on_it) > 8:
+        names_on_it = [*names_on_it[:6], "...", names_on_it[-1]]
+    return " -> ".join(names_on_it)
+
+
 def _calls(expression: Expression) -> list[str]:
     found: dict[str, None] = {}
     pending = [expression]
@@ -174,7 +184,7 @@ def _calls(expression: Expression) -> list[str]:
     return list(found)
 
 
-def _varying_functions(functions: Iterable[Function], variables: set[str]) -> frozenset[str]:
+def _varying_functions(functions: Iterable[Function], variables: Set[str]) -> frozenset[str]:
     """Return the functions whose value depends on the state: they read variables, themselves or by others."""
     bodies = {function.name: function for function in functions}
     varying = {
@@ -306,27 +316,38 @@ def _check_function(function: Function, known: Names, constants: Names, varying:
 # -- automata
 
 
-def _check_automaton(
-    automaton: Automaton, model: Model, actions: frozenset[str], constants: Names, varying: frozenset[str]
-) -> None:
-    local = {variable.name for variable in automaton.variables} | {variable.name for variable in model.variables}
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all automata see."""
+
+    actions: frozenset[str]
+    constants: Names
+    names: Names
+    variables: Mapping[str, VariableDeclaration]
+    functions: tuple[Function, ...]
+    varying: frozenset[str]
+
+
+def _check_automaton(automaton: Automaton, shared: _Shared) -> None:
+    constants, known, variables, varying = shared.constants, shared.names, shared.variables, shared.varying
+    if automaton.variables:
+        variables = {**variables, **{variable.name: variable for variable in automaton.variables}}
+        known = known.extended({variable.name: plain(variable.type) for variable in automaton.variables})
     if automaton.functions:
-        varying = _varying_functions((*model.functions, *automaton.functions), local)
-        constants = constants.extended({}, {function.name: signature(function) for function in automaton.functions})
+        own = {function.name: signature(function) for function in automaton.functions}
+        constants, known = constants.extended({}, own), known.extended({}, own)
+        varying = _varying_functions((*shared.functions, *automaton.functions), variables.keys())
     _check_variables(automaton.variables, constants, varying)
-    known = types_of(model, automaton) if automaton.variables or automaton.functions else types_of(model)
     for function in automaton.functions:
         _check_function(function, known, constants, varying)
     if automaton.restrict_initial is not None:
         _check_bool(automaton.restrict_initial, known, at(automaton.where, "restrict-initial", "exp"))
-    transient = {variable.name for variable in (*model.variables, *automaton.variables) if variable.transient}
-    variables = {variable.name: variable.type for variable in (*model.variables, *automaton.variables)}
     locations = frozenset(location.name for location in automaton.locations)
     for location in automaton.locations:
         place = at(location.where, "transient-values")
         _check_assignments(location.transient_values, variables, known, place)
         for position, assignment in enumerate(location.transient_values):
-            if (name := _root(assignment.target)) not in transient:
+            if not variables[name := _root(assignment.target)].transient:
                 what = f"the variable '{name}' is not transient and has no value in a location."
                 raise InputError(what, at(place, position, "ref"), "Declare it transient, or assign it on edges.")
     if not automaton.initial_locations:
@@ -336,11 +357,15 @@ def _check_automaton(
         if name not in locations:
             raise _unknown("location", name, locations, at(automaton.where, "initial-locations", position))
     for edge in automaton.edges:
-        _check_edge(edge, locations, actions, variables, known)
+        _check_edge(edge, locations, shared.actions, variables, known)
 
 
 def _check_edge(
-    edge: Edge, locations: frozenset[str], actions: frozenset[str], variables: Mapping[str, Type], known: Names
+    edge: Edge,
+    locations: frozenset[str],
+    actions: frozenset[str],
+    variables: Mapping[str, VariableDeclaration],
+    known: Names,
 ) -> None:
     if edge.location not in locations:
         raise _unknown("location", edge.location, locations, at(edge.where, "location"))
@@ -386,7 +411,7 @@ def _literal_probability(destination: Destination, known: Names) -> Fraction | N
 
 
 def _check_assignments(
-    assignments: tuple[Assignment, ...], variables: Mapping[str, Type], known: Names, where: Where
+    assignments: tuple[Assignment, ...], variables: Mapping[str, VariableDeclaration], known: Names, where: Where
 ) -> None:
     whole: set[tuple[int, str]] = set()
     in_part: set[tuple[int, str]] = set()
@@ -404,7 +429,7 @@ def _check_assignments(
             elements.add((assignment.index, target))
             in_part.add((assignment.index, name))
         else:
-            expected = variables[name]
+            expected = variables[name].type
             double = (assignment.index, name) in in_part
         double = double or (assignment.index, name) in whole
         if isinstance(target, Name):
