@@ -107,6 +107,11 @@ def constants_of(model: Model) -> Names:
     )
 
 
+def at(where: Where, *steps: str | int) -> Where:
+    """Return the place some JSON keys deeper; a place with a line is near enough and stays."""
+    return where if where.line is not None else Where(where.file, (*where.path, *steps))
+
+
 def signature(function: Function) -> Signature:
     """Return the signature of a function."""
     return Signature(tuple(plain(kind) for _, kind in function.parameters), plain(function.type))

@@ -7,7 +7,7 @@ values of open constants (bounds, lengths of arrays, probabilities) is checked w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,19 +21,18 @@ from polvet.model.automata import (
     Model,
     VariableDeclaration,
 )
+from polvet.model.dependencies import calls, circle, find_cycle, varying_functions
 from polvet.model.expressions import (
     ArrayBuild,
     ArrayLiteral,
-    Call,
     Element,
     Expression,
     IntLiteral,
     Name,
     RealLiteral,
-    children,
     names,
 )
-from polvet.model.typecheck import Names, accepts, constants_of, plain, signature, type_of, types_of
+from polvet.model.typecheck import Names, accepts, at, constants_of, plain, signature, type_of, types_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, BoolType, Type
 from polvet.model.wellformed_properties import check_properties
 
@@ -46,7 +45,7 @@ def check_model(model: Model) -> None:
     _check_unique(model)
     _check_dependencies(model)
     constant_names = constants_of(model)
-    varying = _varying_functions(model.functions, {variable.name for variable in model.variables})
+    varying = varying_functions(model.functions, {variable.name for variable in model.variables})
     for constant in model.constants:
         _check_type(constant.type, constant_names, varying, at(constant.where, "type"))
         if constant.value is not None:
@@ -66,11 +65,6 @@ def check_model(model: Model) -> None:
         _check_automaton(automaton, shared)
     _check_composition(model, actions)
     check_properties(model.properties, model)
-
-
-def at(where: Where, *steps: str | int) -> Where:
-    """Return the place some JSON keys deeper; a place with a line is near enough and stays."""
-    return where if where.line is not None else Where(where.file, (*where.path, *steps))
 
 
 # -- names
@@ -125,9 +119,9 @@ def _check_dependencies(model: Model) -> None:
         parts = [constants[name].value, *_bounds(constants[name].type)]
         return [used for part in parts if part is not None for used in sorted(names(part)) if used in constants]
 
-    if cycle := _find_cycle(constants, used_by_constant):
+    if cycle := find_cycle(constants, used_by_constant):
         raise InputError(
-            f"constants depend on each other: {_circle(cycle)}.",
+            f"constants depend on each other: {circle(cycle)}.",
             at(constants[cycle[0]].where, "value"),
             "Give one of them a value of its own.",
         )
@@ -135,74 +129,13 @@ def _check_dependencies(model: Model) -> None:
     groups += [(model.functions, automaton.functions) for automaton in model.automata if automaton.functions]
     for outer, functions in groups:
         known = {function.name: function for function in (*outer, *functions)}
-        called = {name: [one for one in _calls(known[name].body) if one in known] for name in known}
-        if cycle := _find_cycle({function.name: function for function in functions}, called.__getitem__):
+        called = {name: [one for one in calls(known[name].body) if one in known] for name in known}
+        if cycle := find_cycle({function.name: function for function in functions}, called.__getitem__):
             raise InputError(
-                f"functions call each other in a circle: {_circle(cycle)}.",
+                f"functions call each other in a circle: {circle(cycle)}.",
                 at(known[cycle[0]].where, "body"),
                 "JANI's functions do not recurse: write the steps out.",
             )
-
-
-def _find_cycle(nodes: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str] | None:
-    """Return the names along a cycle, the first one again at the end, if there is one; no recursion."""
-    done: set[str] = set()
-    for root in nodes:
-        if root in done:
-            continue
-        path, on_path = [root], {root}
-        frames = [iter(successors(root))]
-        while frames:
-            following = next(frames[-1], None)
-            if following is None:
-                frames.pop()
-                done.add(last := path.pop())
-                on_path.discard(last)
-            elif following in on_path:
-                return [*path[path.index(following) :], following]
-            elif following not in done:
-                path.append(following)
-                on_path.add(following)
-                frames.append(iter(successors(following)))
-    return None
-
-
-def _circle(names_on_it: list[str]) -> str:
-    if len(names_on_it) > 8:
-        names_on_it = [*names_on_it[:6], "...", names_on_it[-1]]
-    return " -> ".join(names_on_it)
-
-
-def _calls(expression: Expression) -> list[str]:
-    found: dict[str, None] = {}
-    pending = [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Call):
-            found[part.function] = None
-        pending += children(part)
-    return list(found)
-
-
-def _varying_functions(functions: Iterable[Function], variables: Set[str]) -> frozenset[str]:
-    """Return the functions whose value depends on the state: they read variables, themselves or by others."""
-    bodies = {function.name: function for function in functions}
-    varying = {
-        name
-        for name, function in bodies.items()
-        if (names(function.body) - {parameter for parameter, _ in function.parameters}) & variables
-    }
-    callers: dict[str, list[str]] = {}
-    for name, function in bodies.items():
-        for called in _calls(function.body):
-            callers.setdefault(called, []).append(name)
-    pending = list(varying)
-    while pending:
-        for caller in callers.get(pending.pop(), ()):
-            if caller not in varying:
-                varying.add(caller)
-                pending.append(caller)
-    return frozenset(varying)
 
 
 # -- types and values
@@ -239,7 +172,7 @@ def literal_value(expression: Expression | None) -> Fraction | None:
 
 def _check_constant(expression: Expression, constants: Names, varying: frozenset[str], where: Where) -> None:
     """Raise if the expression needs a state to have a value."""
-    for name in _calls(expression):
+    for name in calls(expression):
         if name in varying:
             raise InputError(f"the function '{name}' reads variables.", where, "Use constants alone here.")
     type_of(expression, constants, where)
@@ -336,7 +269,7 @@ def _check_automaton(automaton: Automaton, shared: _Shared) -> None:
     if automaton.functions:
         own = {function.name: signature(function) for function in automaton.functions}
         constants, known = constants.extended({}, own), known.extended({}, own)
-        varying = _varying_functions((*shared.functions, *automaton.functions), variables.keys())
+        varying = varying_functions((*shared.functions, *automaton.functions), variables.keys())
     _check_variables(automaton.variables, constants, varying)
     for function in automaton.functions:
         _check_function(function, known, constants, varying)
