@@ -404,6 +404,14 @@ def test_constants_may_stand_in_any_order_and_use_functions_of_constants():
     )
 
 
+def test_a_constant_quotient_may_be_an_integer_and_one_over_the_state_may_not():
+    half = Binary("/", N, TWO)
+    check_model(variable(IntType(ONE, half), half))
+    check_model(model(constants=(Constant("N", INT), Constant("M", INT, half))))
+    with pytest.raises(InputError, match="'x' of type int cannot take a value of type real"):
+        check_model(assigning(Assignment(X, half)))
+
+
 def test_two_automata_may_have_a_variable_of_one_name_and_a_property_names_it_by_its_automaton():
     def automaton(name):
         return Automaton(name, (Location("l"),), ("l",), (), (VariableDeclaration("y", BOOL),))
