@@ -26,12 +26,19 @@ GLOBALS = (
     VariableDeclaration("r", REAL, RealLiteral(Fraction(1, 2))),
     VariableDeclaration("n", INT, IntLiteral(0)),
     VariableDeclaration("a", ArrayType(CELL), ArrayLiteral(tuple(IntLiteral(i) for i in (0, 1, 2)))),
-    VariableDeclaration("m", ArrayType(ArrayType(CELL)), ArrayLiteral((ArrayLiteral((IntLiteral(1), IntLiteral(2))),) * 2)),
+    VariableDeclaration(
+        "m", ArrayType(ArrayType(CELL)), ArrayLiteral((ArrayLiteral((IntLiteral(1), IntLiteral(2))),) * 2)
+    ),
     VariableDeclaration("t", BYTE, IntLiteral(2), transient=True),
 )
 FUNCTIONS = (
     Function("twice", INT, (("k", INT),), Binary("*", Name("k"), IntLiteral(2))),
-    Function("near", BOOL, (("k", INT), ("l", INT)), Binary("≤", Unary("abs", Binary("-", Name("k"), Name("l"))), IntLiteral(1))),
+    Function(
+        "near",
+        BOOL,
+        (("k", INT), ("l", INT)),
+        Binary("≤", Unary("abs", Binary("-", Name("k"), Name("l"))), IntLiteral(1)),
+    ),
 )
 ACTIONS = ("a", "b", "c")
 
@@ -142,9 +149,7 @@ def destinations(draw: st.DrawFn, locations: list[str], local: str | None) -> tu
     else:
         weights = [Fraction(draw(st.integers(1, 4))) for _ in range(count)]
         chances = [RealLiteral(weight / sum(weights)) for weight in weights]
-    return tuple(
-        Destination(draw(st.sampled_from(locations)), chance, draw(assignments(local))) for chance in chances
-    )
+    return tuple(Destination(draw(st.sampled_from(locations)), chance, draw(assignments(local))) for chance in chances)
 
 
 @st.composite
@@ -184,6 +189,4 @@ def models(draw: st.DrawFn) -> Model:
             for _ in range(draw(st.integers(1, 4)))
         )
     kind = draw(st.sampled_from([ModelType.MDP, ModelType.MDP, ModelType.DTMC]))
-    return Model(
-        "random", kind, tuple(parts), Composition(tuple(instances), vectors), ACTIONS, (), GLOBALS, FUNCTIONS
-    )
+    return Model("random", kind, tuple(parts), Composition(tuple(instances), vectors), ACTIONS, (), GLOBALS, FUNCTIONS)

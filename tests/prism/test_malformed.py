@@ -1,4 +1,3 @@
-
 """Bad programs: each is refused with file, line, column, what is wrong and what to do."""
 
 import pytest

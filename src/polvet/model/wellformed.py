@@ -178,6 +178,13 @@ def _check_constant(expression: Expression, constants: Names, varying: frozenset
     type_of(expression, constants, where)
 
 
+def _is_cut_off(target: Type, value: Expression, known: Names, where: Where) -> bool:
+    """Whether a computed real is assigned to an integer: against JANI's rules, but published models do; it is truncated."""
+    if isinstance(value, RealLiteral) or plain(target) != INT:
+        return False
+    return type_of(value, known, where) == REAL
+
+
 def _check_assignable(target: Type, value: Expression, known: Names, where: Where, what: str) -> None:
     found, expected = type_of(value, known, where), plain(target)
     if not accepts(expected, found):
@@ -370,7 +377,8 @@ def _check_assignments(
         if double:
             what = f"'{name}' is assigned twice at index {assignment.index}."
             raise InputError(what, at(place, "ref"), "Give one of them another 'index', or remove it.")
-        _check_assignable(expected, assignment.value, known, at(place, "value"), f"variable '{name}'")
+        if not _is_cut_off(expected, assignment.value, known, at(place, "value")):
+            _check_assignable(expected, assignment.value, known, at(place, "value"), f"variable '{name}'")
 
 
 def _root(target: Expression) -> str:
