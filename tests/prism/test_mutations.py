@@ -39,8 +39,8 @@ filter(max, P=? [ F{"r"}<=3 g=1 ], "low"); P=? [ F^{rew{"r"}>=1, steps<=2} g=1 ]
 WORDS = re.compile(r'"[^"\n]*"|\w+|\s+|.', re.DOTALL)
 STRANGE = [
     "", "(", ")", "[", "]", "{", "}", "'", '"', "->", "..", ":", ";", ",", "|", "||", "&", "=", "!", "-", "+", "?", "<",
-    "<=>", "module", "endmodule", "system", "init", "formula", "x", "N", "0", "1e400", "99999999999999999999", ".5", "//",
-    "\n", "\x00", "é", "true", "min(", "rewards", "label", "const", "F", "U", "P", "R", "C", "=?", "^", "/", "[a]", "~", "@",
+    "<=>", "module", "endmodule", "system", "init", "formula", "x", "N", "0", "1e400", "99999999999999999999", ".5",
+    "\n", "\x00", "é", "true", "min(", "rewards", "label", "const", "F", "U", "P", "R", "C", "=?", "^", "/", "//",
 ]  # fmt: skip
 
 
