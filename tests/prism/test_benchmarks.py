@@ -18,7 +18,6 @@ SMALL = [
     "storm-testfiles/mdp/coin_flips.nm",
     "storm-testfiles/mdp/die_c1.nm",
     "storm-testfiles/mdp/die_selection.nm",
-    "storm-testfiles/mdp/firewire3-0.5.nm",
     "storm-testfiles/mdp/leader3.nm",
     "storm-testfiles/mdp/one_dim_walk.nm N=10",
     "storm-testfiles/mdp/prob_sched.prism",
@@ -32,20 +31,24 @@ SMALL = [
     "storm-testfiles/mdp/wlan0-2-2.nm",
     "qvbs/dtmc/brp/brp.prism N=16,MAX=2",
     "qvbs/dtmc/leader_sync/leader_sync.3-2.prism",
-    "qvbs/dtmc/leader_sync/leader_sync.5-4.prism",
     "qvbs/dtmc/nand/nand.prism N=3,K=1",
     "qvbs/dtmc/egl/egl.prism N=2,L=2",
     "qvbs/dtmc/crowds/crowds.prism TotalRuns=3,CrowdSize=5",
     "qvbs/mdp/consensus/consensus.2.prism K=4",
-    "qvbs/mdp/eajs/eajs.3.prism energy_capacity=20",
-    "qvbs/mdp/firewire/firewire.true.prism delay=3,deadline=20",
     "qvbs/mdp/firewire_abst/firewire_abst.prism delay=3",
     "qvbs/mdp/firewire_dl/firewire_dl.prism delay=3,deadline=60",
     "qvbs/mdp/ij/ij.10.prism",
     "qvbs/mdp/philosophers-mdp/philosophers-mdp.3.prism",
+    "qvbs/mdp/zeroconf/zeroconf.prism N=20,K=4,reset=true",
+]
+
+LARGER = [
+    "storm-testfiles/mdp/firewire3-0.5.nm",
+    "qvbs/dtmc/leader_sync/leader_sync.5-4.prism",
+    "qvbs/mdp/eajs/eajs.3.prism energy_capacity=20",
+    "qvbs/mdp/firewire/firewire.true.prism delay=3,deadline=20",
     "qvbs/mdp/pnueli-zuck/pnueli-zuck.3.prism",
     "qvbs/mdp/wlan/wlan.0.prism COL=0",
-    "qvbs/mdp/zeroconf/zeroconf.prism N=20,K=4,reset=true",
     "qvbs/mdp/zeroconf_dl/zeroconf_dl.prism N=1000,K=1,reset=true,deadline=10",
 ]
 
@@ -83,7 +86,7 @@ def test_every_published_program_is_read(file: Path) -> None:
 @needs_benchmarks
 @pytest.mark.parametrize(
     ("file", "constants", "states"),
-    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 2000],
+    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 1000],
 )
 def test_a_program_has_the_published_number_of_states(
     file: Path, constants: dict[str, bool | int], states: int
@@ -94,7 +97,11 @@ def test_a_program_has_the_published_number_of_states(
 @needs_benchmarks
 @pytest.mark.parametrize(
     ("file", "constants", "states"),
-    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 2_000_000],
+    [
+        pytest.param(*one, id=f"{one[0].name}-{one[1]}", marks=[pytest.mark.slow] if one[2] > 300_000 else [])
+        for one in _reference()
+        if one[2] <= 2_000_000
+    ],
 )
 def test_a_program_has_the_published_number_of_states_in_the_kernel(
     file: Path, constants: dict[str, bool | int], states: int
@@ -105,7 +112,7 @@ def test_a_program_has_the_published_number_of_states_in_the_kernel(
 
 
 @needs_benchmarks
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("case", [*SMALL, *(pytest.param(case, marks=pytest.mark.slow) for case in LARGER)])
 def test_storm_builds_the_same_model(case: str) -> None:
     stormpy = pytest.importorskip("stormpy")
     name, _, values = case.partition(" ")
