@@ -1,11 +1,15 @@
 // The Python face of the kernels: each kernel says what it offers in its own bind_... function; this file only lists them.
 #include <nanobind/nanobind.h>
 
+namespace nb = nanobind;
+
 namespace polvet {
-void bind_kernel(nanobind::module_&);
+void bind_kernel(nb::module_&);
 }
+void bind_mdp(nb::module_&);
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
+    bind_mdp(m);
 }

@@ -228,7 +228,7 @@ bool Machine::branch_probability(const Branch& branch, double& probability) {
     if (branch.probability_code < 0) { probability = branch.probability; return true; }
     if (!run(branch.probability_code)) return false;
     probability = as_real(result_);
-    if (!(probability >= 0 && probability <= 1 + 1e-9)) FAIL(PROBABILITY);
+    if (!(probability >= 0 && probability <= 1 + 1e-6)) FAIL(PROBABILITY);
     return true;
 }
 
@@ -245,6 +245,7 @@ void Machine::rewards_of(const uint64_t* source, const uint64_t* target, Expansi
 
 bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& out) {
     const Program& p = *program;
+    const size_t first = out.probability.size();
     double total = 0;
     bool computed = false;
     for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
@@ -261,7 +262,9 @@ bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& 
         if (want_rewards) rewards_of(state, target_.data(), out);
         if (fault != Fault::NONE) return false;
     }
-    if (computed && !(std::fabs(total - 1) <= 1e-9)) FAIL(PROBABILITY);
+    if (computed && !(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
+    if (computed && std::fabs(total - 1) > 1e-12)
+        for (size_t b = first; b < out.probability.size(); ++b) out.probability[b] /= total;
     return true;
 }
 
@@ -278,7 +281,9 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
             total += probability;
             if (probability > 0) choices[k].push_back({b, probability});
         }
-        if (!(std::fabs(total - 1) <= 1e-9)) FAIL(PROBABILITY);
+        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
+        if (std::fabs(total - 1) > 1e-12)
+            for (auto& choice : choices[k]) choice.second /= total;
     }
     std::vector<size_t> at(count, 0);
     for (;;) {

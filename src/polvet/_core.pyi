@@ -94,3 +94,55 @@ class Space:
         NDArray[np.int32],
         list[NDArray[np.float64]],
     ]: ...
+
+class MdpModel:
+    def __init__(
+        self,
+        choice_start: NDArray[np.uint64],
+        branch_start: NDArray[np.uint64],
+        target: NDArray[np.uint32],
+        probability: NDArray[np.float64],
+    ) -> None: ...
+
+def mdp_validate(model: MdpModel, tolerance: float) -> tuple[int, int, float]: ...
+def mdp_solve(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    reward: NDArray[np.float64] | None,
+    maximise: bool,
+    gap: float,
+    roots: NDArray[np.uint32],
+    value: NDArray[np.float64],
+    choice: NDArray[np.uint32],
+    time_limit: float,
+) -> dict[str, int]: ...
+def mdp_steps(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    reward: NDArray[np.float64] | None,
+    maximise: bool,
+    count: int,
+    value: NDArray[np.float64],
+    time_limit: float,
+) -> int: ...
+def mdp_reward_bounded(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    amount: NDArray[np.uint32],
+    maximise: bool,
+    bound: int,
+    gap: float,
+    value: NDArray[np.float64],
+    time_limit: float,
+) -> dict[str, int]: ...
+def mdp_qualitative(
+    model: MdpModel,
+    safe: NDArray[np.uint8],
+    goal: NDArray[np.uint8],
+    maximise: bool,
+    one: bool,
+    result: NDArray[np.uint8],
+) -> None: ...
+def mdp_components(model: MdpModel, component: NDArray[np.uint32]) -> int: ...
+def mdp_end_components(model: MdpModel, allowed: NDArray[np.uint8], component: NDArray[np.uint32]) -> int: ...
+def mdp_backward(model: MdpModel, start: NDArray[np.uint64], choice: NDArray[np.uint32]) -> None: ...

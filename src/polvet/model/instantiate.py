@@ -11,6 +11,7 @@ Transient a transient variable has, in a state, the value its location gives it,
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
@@ -44,12 +45,14 @@ from polvet.model.expressions import (
     negation,
 )  # fmt: skip
 from polvet.model.kinds import kind_of
-from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import PROBABILITY_TOLERANCE, Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.scope import Scope, Symbol
 from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
 
 DISCRETE = (ModelType.LTS, ModelType.DTMC, ModelType.MDP)
 MAX_SCALARS = 1_000_000
+
+logger = logging.getLogger(__name__)
 
 
 def instantiate(model: Model, constants: Mapping[str, Value] | None = None) -> Network:
@@ -476,15 +479,26 @@ class _Builder:
                 updates.append(Update(Name(part.location), target, first, destination.where))
             if folding.value_of(probability) != 0:
                 branches.append(Branch(probability, tuple(sorted(updates, key=lambda update: update.index))))
-        constant = [folding.value_of(branch.probability) for branch in branches]
-        known = [value for value in constant if value is not None]
-        if any(value < 0 for value in known) or (len(known) == len(constant) and abs(float(sum(known)) - 1) > 1e-9):
+        return NetworkEdge(guard, self._normalised(branches, edge), part.name, edge.where)
+
+    def _normalised(self, branches: list[Branch], edge: Edge) -> tuple[Branch, ...]:
+        """Return the branches with constant probabilities scaled to sum to exactly 1."""
+        values = [folding.value_of(branch.probability) for branch in branches]
+        known = [Fraction(value) for value in values if value is not None]
+        total = sum(known, Fraction(0))
+        complete = len(known) == len(values)
+        if any(value < 0 for value in known) or (complete and abs(total - 1) > PROBABILITY_TOLERANCE):
             shown = " + ".join(str(value) for value in known)
             raise InputError(
                 f"the probabilities {shown} of an edge are not a distribution.", edge.where.at("destinations"),
                 "Make them sum to 1.",
             )  # fmt: skip
-        return NetworkEdge(guard, tuple(branches), part.name, edge.where)
+        if not complete or total == 1:
+            return tuple(branches)
+        logger.warning("%s: probabilities sum to %s and are scaled to 1", edge.where.at("destinations"), float(total))
+        return tuple(
+            Branch(literal(value / total), branch.updates) for value, branch in zip(known, branches, strict=True)
+        )
 
     def _updates(self, part: _Part, assignment: Assignment) -> list[Update]:
         target = part.moving.expand(assignment.target, assignment.where.at("ref"))
@@ -507,6 +521,10 @@ class _Builder:
                 raise InputError("only variables can be assigned.", where.at("ref"), "Assign a variable.")
             kinds.add(known[cell.name])
         kind = self._kind(value, where.at("value"))
+        if kind is Kind.REAL and kinds == {Kind.INT}:
+            # JANI forbids it, but published models do it and other tools cut the fraction off.
+            logger.warning("%s: a real is assigned to an integer; its fraction is cut off", where)
+            value, kind = folding.unary("trc", value), Kind.INT
         for expected in kinds:
             if expected is not kind and not (expected is Kind.REAL and kind is Kind.INT):
                 raise InputError(f"a {kind.value} is assigned to a variable of type {expected.value}.", where)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from polvet.model.scope import Scope
 
 
+PROBABILITY_TOLERANCE = Fraction(1, 10**6)
+"""How far the probabilities of an edge may be off 1, from rounding by its author; they are scaled to sum to 1."""
+
+
 class Kind(Enum):
     """What a scalar holds."""
 

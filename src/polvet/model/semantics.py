@@ -16,7 +16,7 @@ from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
 from polvet.model.expressions import Expression, Name, conjuncts, names
-from polvet.model.network import Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 
 State: TypeAlias = tuple[Value, ...]
 MAX_INITIAL_RANGE = 10_000_000
@@ -169,13 +169,13 @@ class Semantics:
         where = self.network.edges[edge].where
         shares = [(Fraction(probability(start)), writes) for probability, writes in self._branches[edge]]
         total = sum((share for share, _ in shares), Fraction(0))
-        if any(share < 0 for share, _ in shares) or abs(total - 1) > Fraction(1, 10**9):
+        if any(share < 0 for share, _ in shares) or abs(total - 1) > PROBABILITY_TOLERANCE:
             shown = " + ".join(str(share) for share, _ in shares)
             raise ModelError(
                 f"the probabilities {shown} in state {self.show(start)} are not a distribution.", where,
                 "Make them sum to 1.",
             )  # fmt: skip
-        return [(share, writes) for share, writes in shares if share > 0]
+        return [(share / total, writes) for share, writes in shares if share > 0]
 
     def _execute(self, start: State, writes: list[_Write], state: State) -> State:
         values = list(start)

@@ -1,0 +1,160 @@
+// Values within a bound: so many steps, or so much reward.
+//
+// Source   Baier & Katoen, Principles of Model Checking, section 10.6 (step bounds); Hartmanns, Junges, Katoen & Quatmann, Multi-cost Bounded
+//          Reachability in MDP, TACAS 2018: remaining reward levels are solved one after the other instead of unfolding the model.
+// Differs  both bounds are carried along with outward widening, so k steps are exactly k steps; a level whose steps without reward are
+//          acyclic is solved in one pass in a remembered order.
+// Cost     steps: one pass per step. Reward: one pass per level, and (largest reward + 1) vectors of 16 bytes per state.
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "mdp_bounded.hpp"
+
+namespace polvet::mdp {
+namespace {
+
+Bounds worth(const View& m, u64 c, double reward, const Bounds* x) {
+    const u64 first = m.branch_start[c], last = m.branch_start[c + 1];
+    if (last - first == 1) {
+        const Bounds v = x[m.target[first]];
+        return reward == 0.0 ? v : Bounds{down(v.lo + reward, 1), up(v.hi + reward, 1)};
+    }
+    double lo = reward, hi = reward;
+    for (u64 b = first; b < last; ++b) {
+        const Bounds v = x[m.target[b]];
+        lo += m.probability[b] * v.lo;
+        hi += m.probability[b] * v.hi;
+    }
+    if (hi == 0.0) {
+        bool zero = true;
+        for (u64 b = first; b < last; ++b) zero &= x[m.target[b]].hi == 0.0;
+        if (zero) return {0, 0};
+    }
+    const double terms = static_cast<double>(last - first);
+    return {down(lo, terms), up(hi, terms)};
+}
+
+void better(Bounds& best, const Bounds& v, bool maximise, bool first) {
+    if (first)
+        best = v;
+    else if (maximise)
+        best = {std::max(best.lo, v.lo), std::max(best.hi, v.hi)};
+    else
+        best = {std::min(best.lo, v.lo), std::min(best.hi, v.hi)};
+}
+
+}  // namespace
+
+u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll) {
+    const View& m = problem.model;
+    std::vector<Bounds> other(value, value + m.states);
+    std::vector<u32> open;
+    for (u32 s = 0; s < m.states; ++s)
+        if (problem.stop[s] == 0 && m.choice_start[s] < m.choice_start[s + 1]) open.push_back(s);
+    Bounds *now = value, *next = other.data();
+    u64 done = 0;
+    for (; done < steps; ++done) {
+        bool changed = false;
+        for (u32 s : open) {
+            Bounds best{};
+            for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
+                better(best, worth(m, c, problem.reward ? problem.reward[c] : 0.0, now), problem.maximise, c == m.choice_start[s]);
+            if (problem.reward == nullptr && best.hi > 1.0) best.hi = 1.0;
+            changed |= best.lo != now[s].lo || best.hi != now[s].hi;
+            next[s] = best;
+            poll.expired(4);
+        }
+        std::swap(now, next);
+        if (!changed) {
+            done = steps;  // SOUND: a pass without change repeats itself for all remaining steps
+            break;
+        }
+        if (poll.over()) {
+            ++done;
+            break;
+        }
+    }
+    if (now != value) std::memcpy(value, now, sizeof(Bounds) * m.states);
+    return done;
+}
+
+u64 solve_reward_bounded(const Problem& problem, const u32* amount, u64 bound, Bounds* value, Statistics& statistics, Poll& poll) {
+    const View& m = problem.model;
+    const u64 choices = m.choice_start[m.states];
+    u32 largest = 0;
+    for (u64 c = 0; c < choices; ++c) largest = std::max(largest, static_cast<u32>(std::min<u64>(amount[c], bound + 1)));
+    const u64 ring = std::min<u64>(largest, bound) + 1;
+    // The model of one level: choices without reward keep their branches, the others are cut off and get their worth from lower levels.
+    std::vector<u64> branch_start(choices + 1, 0);
+    std::vector<u32> target;
+    std::vector<double> probability;
+    for (u64 c = 0; c < choices; ++c) {
+        if (amount[c] == 0)
+            for (u64 b = m.branch_start[c]; b < m.branch_start[c + 1]; ++b) {
+                target.push_back(m.target[b]);
+                probability.push_back(m.probability[b]);
+            }
+        branch_start[c + 1] = target.size();
+    }
+    target.push_back(0);
+    probability.push_back(0);
+    Problem level = problem;
+    level.model = {m.states, m.choice_start, branch_start.data(), target.data(), probability.data()};
+    std::vector<Bounds> cut(choices, Bounds{-1, -1});
+    level.cut = cut.data();
+    level.reward = nullptr;
+    level.gap = problem.gap / static_cast<double>(bound + 1);
+    std::vector<u32> roots(m.states), choice(m.states), order;
+    for (u32 s = 0; s < m.states; ++s) roots[s] = s;
+    std::vector<std::vector<Bounds>> history(ring);
+    bool acyclic = false;
+    for (u64 j = 0; j <= bound; ++j) {
+        std::vector<Bounds>& x = history[j % ring];
+        for (u32 s = 0; s < m.states; ++s) {
+            if (problem.stop[s] != 0) continue;
+            for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) {
+                if (amount[c] == 0) continue;
+                cut[c] = amount[c] > j ? Bounds{0, 0} : worth(m, c, 0.0, history[(j - amount[c]) % ring].data());
+                if (cut[c].hi > 1) cut[c].hi = 1;
+            }
+            poll.expired(4);
+        }
+        if (poll.over()) {
+            statistics.limit = true;
+            return j;
+        }
+        if (acyclic) {
+            for (u32 s : order) {
+                Bounds best{0, 0};
+                for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
+                    better(best, amount[c] ? cut[c] : worth(level.model, c, 0.0, x.data()), problem.maximise, c == m.choice_start[s]);
+                if (best.hi > 1) best.hi = 1;
+                x[s] = best;
+            }
+        } else {
+            x.assign(m.states, Bounds{0, 1});
+            if (j == 0) level.order = &order;
+            Statistics here;
+            solve_topologically(level, roots.data(), roots.size(), x.data(), choice.data(), here, poll);
+            level.order = nullptr;
+            statistics.sweeps += here.sweeps;
+            statistics.components += here.components;
+            statistics.unsolved += here.unsolved;
+            statistics.largest = std::max(statistics.largest, here.largest);
+            if (poll.over()) {
+                statistics.limit = true;
+                return j;
+            }
+            if (j == 0 && order.size() > 0 && here.components == 0 && !here.loops) {
+                acyclic = true;
+                for (auto& h : history)
+                    if (h.empty()) h = x;  // stopped states hold their value for good
+            }
+        }
+    }
+    std::memcpy(value, history[bound % ring].data(), sizeof(Bounds) * m.states);
+    return bound + 1;
+}
+
+}  // namespace polvet::mdp

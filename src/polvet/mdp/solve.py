@@ -1,0 +1,249 @@
+"""One door to all answers about an MDP: `solve` gives proved lower and upper bounds, and an optimal scheduler.
+
+Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic value iteration) and
+         `mdp_bounded.cpp` (steps, reward levels); `exact.py` for exact rational values.
+Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with a finer gap.
+Cost     see there. Memory: 16 bytes per state for the values beside the kernels' own.
+Limits   rewards must not be negative; bounds on reward need integer rewards. A time limit ends in trivial or partial, but sound bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+import polvet._core as _core
+from polvet.errors import InputError, did_you_mean
+from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
+from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s
+
+GOES_ON, GOAL, LOST = np.uint8(0), np.uint8(1), np.uint8(2)
+FINEST_GAP = 1e-13
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """Bounds of the answer: over the initial states the best for the optimiser, and per state (trivial where no initial state leads).
+
+    `scheduler[s]` is a choice number inside state s (0xFFFFFFFF: none); the scheduler attains the bound on the optimiser's side.
+    `limit` names the limit that was reached, else None; then the bounds still hold but may be wide.
+    """
+
+    lower: float
+    upper: float
+    infinite: bool
+    lowers: Float64s
+    uppers: Float64s
+    scheduler: Uint32s | None
+    exact: Fraction | None = None
+    sweeps: int = 0
+    components: int = 0
+    largest_component: int = 0
+    limit: str | None = None
+
+    @property
+    def relative_gap(self) -> float:
+        """How far the bounds are apart, relative to the lower one (0 where they agree)."""
+        if self.lower == self.upper:
+            return 0.0
+        return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
+
+
+def solve(
+    mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, time_limit: float | None = None
+) -> Value:
+    """Return proved bounds for `query`, at most `relative_gap` apart unless `limit` says why not.
+
+    >>> from fractions import Fraction
+    >>> walk = SparseMdp.build([[[(0, Fraction(1, 3)), (1, Fraction(1, 3)), (2, Fraction(1, 3))]], [], []])
+    >>> value = solve(walk, Reach(goal=np.array([False, True, False])), exact=True)
+    >>> value.exact, value.lower <= 0.5 <= value.upper
+    (Fraction(1, 2), True)
+    """
+    if not 0 < relative_gap < 1:
+        raise InputError(f"the relative gap is {relative_gap!r}.", hint="It must lie between 0 and 1.")
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    value = _solve_with_bounds(mdp, query, relative_gap, deadline)
+    if not exact or value.limit is not None:
+        return value
+    from polvet.mdp.exact import solve_exactly
+
+    return solve_exactly(mdp, query, value, deadline=deadline)
+
+
+def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float | None) -> Value:
+    match query:
+        case Always():
+            return _solve_always(mdp, query, gap, deadline)
+        case Reach(step_bound=int(steps)):
+            return _solve_steps(mdp, query, None, steps, deadline)
+        case CumulativeReward():
+            return _solve_steps(mdp, query, reward_of(mdp, query.reward), query.steps, deadline)
+        case Reach(reward_bound=(name, bound)):
+            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline)
+        case Reach() | Reward():
+            return _solve_unbounded(mdp, query, gap, deadline)
+    raise TypeError(f"{query!r} is not a query")
+
+
+def reward_of(mdp: SparseMdp, name: str) -> Float64s:
+    """Return the named reward per choice; raise an InputError where there is none or one is negative."""
+    if name not in mdp.rewards:
+        raise InputError(
+            f"there is no reward '{name}'.",
+            hint=did_you_mean(name, mdp.rewards) or f"Known: {', '.join(mdp.rewards) or 'none'}.",
+        )
+    values = np.ascontiguousarray(mdp.rewards[name], dtype=np.float64)
+    if len(values) and values.min() < 0:
+        raise InputError(
+            f"reward '{name}' of choice {int(values.argmin())} is {values.min()!r}.",
+            hint="Negative rewards are not supported.",
+        )
+    return values
+
+
+def stops_of(mdp: SparseMdp, query: Reach | Reward | CumulativeReward) -> NDArray[np.uint8]:
+    """Return where runs end: 1 at the goal, 2 where `safe` is left before it, 0 elsewhere."""
+    stop = np.zeros(mdp.states, dtype=np.uint8)
+    if isinstance(query, Reach) and query.safe is not None:
+        stop[~_mask(mdp, query.safe, "safe")] = LOST
+    if query.goal is not None:
+        stop[_mask(mdp, query.goal, "goal")] = GOAL
+    return stop
+
+
+def _mask(mdp: SparseMdp, mask: Mask, name: str) -> Mask:
+    if mask.dtype != np.bool_ or mask.shape != (mdp.states,):
+        raise InputError(
+            f"the mask '{name}' has type {mask.dtype} and shape {mask.shape}.",
+            hint=f"It must be bool of shape ({mdp.states},).",
+        )
+    return mask
+
+
+def _seconds(deadline: float | None) -> float:
+    return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, deadline: float | None) -> Value:
+    reward = reward_of(mdp, query.reward) if isinstance(query, Reward) else None
+    stop, model = stops_of(mdp, query), mdp.core()
+    wanted = gap
+    while True:
+        value = np.empty((mdp.states, 2))
+        value[:, 0], value[:, 1] = 0.0, math.inf if reward is not None else 1.0
+        choice = np.full(mdp.states, 0xFFFFFFFF, dtype=np.uint32)
+        figures = _core.mdp_solve(
+            model, stop, reward, not query.minimise, wanted, mdp.initial, value, choice, _seconds(deadline)
+        )
+        answer = _answer(mdp, value, query.minimise, choice, figures, deadline)
+        if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
+            return answer
+        if wanted <= FINEST_GAP or figures["unsolved"]:
+            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+        wanted = max(wanted / 64, FINEST_GAP)
+
+
+def _answer(
+    mdp: SparseMdp,
+    value: Float64s,
+    minimise: bool,
+    choice: Uint32s | None,
+    figures: dict[str, int],
+    deadline: float | None,
+) -> Value:
+    lowers, uppers = value[:, 0], value[:, 1]
+    pick = np.min if minimise else np.max
+    lower, upper = float(pick(lowers[mdp.initial])), float(pick(uppers[mdp.initial]))
+    limit = "time limit" if figures.get("limit") and lower != upper else None
+    return Value(
+        lower=lower,
+        upper=upper,
+        infinite=lower == math.inf,
+        lowers=lowers,
+        uppers=uppers,
+        scheduler=choice,
+        sweeps=int(figures.get("sweeps", 0)),
+        components=int(figures.get("components", 0)),
+        largest_component=int(figures.get("largest", 0)),
+        limit=limit,
+    )
+
+
+def _solve_steps(
+    mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float64s | None, steps: int, deadline: float | None
+) -> Value:
+    if steps < 0:
+        raise InputError(f"the step bound is {steps}.", hint="It must not be negative.")
+    stop = stops_of(mdp, query)
+    value = np.zeros((mdp.states, 2))
+    if reward is None:
+        value[stop == GOAL] = 1.0
+    done = _core.mdp_steps(mdp.core(), stop, reward, not query.minimise, steps, value, _seconds(deadline))
+    if done < steps:
+        # SOUND: fewer steps give a lower bound only, for both probabilities and rewards that are not negative.
+        value[:, 1] = (
+            np.where(stop == LOST, 0.0, 1.0)
+            if reward is None
+            else float(steps) * (1 + 1e-9) * float(reward.max(initial=0.0))
+        )
+    return _answer(mdp, value, query.minimise, None, {"limit": done < steps, "sweeps": done}, deadline)
+
+
+def _solve_reward_bounded(
+    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None
+) -> Value:
+    amount = integer_reward(mdp, name)
+    if bound < 0:
+        raise InputError(f"the bound on reward '{name}' is {bound}.", hint="It must not be negative.")
+    value = np.zeros((mdp.states, 2))
+    value[:, 1] = 1.0
+    figures = _core.mdp_reward_bounded(
+        mdp.core(), stops_of(mdp, query), amount, not query.minimise, bound, gap, value, _seconds(deadline)
+    )
+    return _answer(mdp, value, query.minimise, None, figures, deadline)
+
+
+def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
+    """Return the named reward as integers; raise an InputError where one is not an integer below 2^32."""
+    values = reward_of(mdp, name)
+    whole = values == np.floor(values)
+    if not whole.all() or values.max(initial=0.0) >= 2**32:
+        place = int(np.flatnonzero(~whole)[0]) if not whole.all() else int(values.argmax())
+        raise InputError(
+            f"reward '{name}' of choice {place} is {values[place]!r}.",
+            hint="A bound on reward needs integer rewards below 2^32.",
+        )
+    return values.astype(np.uint32)
+
+
+def _solve_always(mdp: SparseMdp, query: Always, gap: float, deadline: float | None) -> Value:
+    wanted = gap
+    while True:
+        opposite = Reach(goal=~_mask(mdp, query.safe, "safe"), minimise=not query.minimise, step_bound=query.step_bound)
+        value = _solve_with_bounds(mdp, opposite, wanted, deadline)
+        # SOUND: 1 - x rounds to nearest, so the result is moved one double outward (unless it is exact: 0 and 1 are).
+        lowers, uppers = _complement(value.uppers, -math.inf), _complement(value.lowers, math.inf)
+        answer = replace(
+            value,
+            lower=float(_complement(np.array(value.upper), -math.inf)),
+            upper=float(_complement(np.array(value.lower), math.inf)),
+            lowers=lowers,
+            uppers=uppers,
+        )
+        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == "time limit":
+            return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
+        if wanted <= FINEST_GAP or value.limit is not None:
+            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+        wanted = max(wanted / 256, FINEST_GAP)
+
+
+def _complement(x: Float64s, direction: float) -> Float64s:
+    result = 1.0 - x
+    moved = np.clip(np.nextafter(result, direction), 0.0, 1.0)
+    return np.where((x == 0.0) | (x == 1.0), result, moved)
