@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from polvet.jani.read import load_model as load_jani
+from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
 from polvet.model.instantiate import instantiate
 from polvet.prism import read_prism, read_program, vocabulary_of_program
@@ -81,6 +83,15 @@ def test_every_published_program_is_read(file: Path) -> None:
     assert model.name == file.stem
     assert model.automata
     assert all(automaton.edges for automaton in model.automata)
+
+
+@needs_benchmarks
+@pytest.mark.parametrize("file", program_files(), ids=lambda file: file.name)
+def test_a_program_written_as_jani_reads_back_as_the_same_model(file: Path, tmp_path: Path) -> None:
+    model = read_prism(file)
+    copy = tmp_path / "copy.jani"
+    copy.write_text(dump_model(model), "utf-8")
+    assert load_jani(copy) == model
 
 
 @needs_benchmarks

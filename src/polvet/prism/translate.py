@@ -2,7 +2,8 @@
 
     module            automaton of the same name with the location `l`; a command is an edge
     variable          global variable; without `init` it starts at its lower bound, at false, at 0
-    init ... endinit  `restrict_initial`; then no variable has an initial value of its own
+    init ... endinit  `restrict_initial`; then no variable has an initial value of its own. `x : [0..N] init N/2` is the
+                      condition x = N/2 as well: an int must not be assigned a real, but may equal one
     formula           replaced by what it stands for, before modules are renamed (as PRISM does)
     label "x"         transient bool `x`, given its value by the location of the first automaton
     rewards "x"       transient real `x`: state rewards by that location, transition rewards by the edges' assignments.
@@ -37,14 +38,17 @@ from polvet.model.automata import (
 from polvet.model.expressions import (
     FALSE,
     TRUE,
+    Binary,
     BoolLiteral,
     Conditional,
     Expression,
     IntLiteral,
     Name,
+    conjunction,
     names,
 )
 from polvet.model.infix import chained_operands, unquoted
+from polvet.model.typecheck import Names, plain, type_of
 from polvet.model.types import BOOL, REAL, BoolType, IntType, RealType, Type
 from polvet.prism.compose import alphabet, synchronisations
 from polvet.prism.formulas import Expander, renamed, substituted
@@ -130,6 +134,7 @@ class _Translation:
         self.declared: list[Constant | VariableDeclaration] = [*program.constants, *variables]
         self._check_names()
         self._check_assignments()
+        self.initially: list[Expression] = [program.init.value] if program.init else []
         self.variables = [self._variable(variable) for variable in variables]
         taken = {item.name for item in self.declared} | set(self.formulas)
         self.labels = {label.name: _free_name(label.name, "label", taken) for label in program.labels}
@@ -179,7 +184,7 @@ class _Translation:
             actions=tuple(actions),
             constants=tuple(self._constant(constant) for constant in program.constants),
             variables=(*self.variables, *transient),
-            restrict_initial=self._expanded(program.init.value, program.init.where) if program.init else None,
+            restrict_initial=self._initial_condition(),
             features=("derived-operators",),
             where=program.where,
         )
@@ -240,6 +245,10 @@ class _Translation:
     def _expanded(self, expression: Expression, where: Where) -> Expression:
         return self.expander.expanded(expression, where)
 
+    def _initial_condition(self) -> Expression | None:
+        where = self.program.init.where if self.program.init else self.program.where
+        return self._expanded(conjunction(*self.initially), where) if self.initially else None
+
     def _constant(self, constant: Constant) -> Constant:
         if constant.value is None:
             return constant
@@ -255,7 +264,17 @@ class _Translation:
         default: Expression = FALSE if isinstance(variable.type, BoolType) else IntLiteral(0)
         if isinstance(variable.type, IntType) and variable.type.lower is not None:
             default = variable.type.lower
+        if variable.initial is not None and isinstance(variable.type, IntType) and self._is_real(variable):
+            self.initially.append(Binary("=", Name(variable.name), variable.initial))
+            return replace(variable, initial=None)
         return replace(variable, initial=default if variable.initial is None else variable.initial)
+
+    def _is_real(self, variable: VariableDeclaration) -> bool:
+        constants = Names({constant.name: plain(constant.type) for constant in self.program.constants})
+        value = variable.initial
+        if value is None or not names(value) <= set(constants.types):
+            return False
+        return isinstance(type_of(value, constants, variable.where), RealType)
 
     def _modules(self) -> tuple[Module, ...]:
         """Return the modules with formulas replaced and renamings carried out, in the order of the program."""
