@@ -1,6 +1,8 @@
 """Published programs: all are read; sizes are the published ones; Storm builds the same model out of each."""
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 from polvet.jani.read import load_model as load_jani
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
+from polvet.mdp.check import check_property
 from polvet.model.instantiate import instantiate
-from polvet.prism import read_prism, read_program, vocabulary_of_program
+from polvet.prism import parse_property, read_prism, read_program, vocabulary_of_file, vocabulary_of_program
 from tests.prism.conftest import BENCHMARKS, constants_of, explored, needs_benchmarks, program_files
 
 SMALL = [
@@ -120,6 +123,35 @@ def test_a_program_has_the_published_number_of_states_in_the_kernel(
     model = read_prism(file)
     own = {name: value for name, value in constants.items() if model.constant(name)}  # some belong to properties
     assert len(Compiled(instantiate(model, own)).explore()) == states
+
+
+def _values() -> list[tuple[str, str, str]]:
+    """Return (program, property, value) of every published value of a program."""
+    if not BENCHMARKS.is_dir():
+        return []
+    entries = json.loads((BENCHMARKS / "reference.json").read_text("utf-8"))
+    return [
+        (entry["file"], entry["property"], entry["value"])
+        for entry in entries
+        if entry["collection"] == "storm-testfiles"
+        and not entry["file"].endswith(".jani")
+        and entry["value"]
+        and "scheduler" not in entry["property"]
+    ]
+
+
+@needs_benchmarks
+@pytest.mark.parametrize(("name", "text", "value"), _values())
+def test_a_property_of_a_program_has_the_published_value(name: str, text: str, value: str) -> None:
+    file = BENCHMARKS / name
+    model = read_prism(file)
+    result = check_property(instantiate(model), parse_property(text, vocabulary_of_file(file, model)), exact=True)
+    if value == "infinity":
+        assert result.value == math.inf
+    elif result.exact is not None:
+        assert result.exact == Fraction(value)
+    else:
+        assert result.lower <= Fraction(value) <= result.upper
 
 
 @needs_benchmarks

@@ -51,7 +51,9 @@ from polvet.model.infix import chained_operands, unquoted
 from polvet.model.typecheck import Names, plain, type_of
 from polvet.model.types import BOOL, REAL, BoolType, IntType, RealType, Type
 from polvet.prism.compose import alphabet, synchronisations
-from polvet.prism.formulas import Expander, renamed, substituted
+from polvet.prism.formulas import Expander, substituted
+from polvet.prism.names import check_assignments, check_names, check_unique
+from polvet.prism.renaming import renamed_module
 from polvet.prism.syntax import Command, Module, Program, RenamedModule, RewardItem, Rewards, Update
 
 LOCATION = "l"
@@ -126,14 +128,14 @@ class _Translation:
         if not program.modules:
             raise InputError("the program has no module.", program.where, "Add module m ... endmodule.")
         for kind, items in (("label", program.labels), ("module", program.modules), ("rewards", program.rewards)):
-            _check_unique(kind, [(one.name, one.where) for one in items])
+            check_unique(kind, [(one.name, one.where) for one in items])
         self.expander = Expander(program.formulas)
         self.formulas = self.expander.formulas
         self.modules = self._modules()
         variables = [*program.variables, *(v for module in self.modules for v in module.variables)]
         self.declared: list[Constant | VariableDeclaration] = [*program.constants, *variables]
-        self._check_names()
-        self._check_assignments()
+        check_names(program, self.modules)
+        check_assignments(program, self.modules)
         self.initially: list[Expression] = [program.init.value] if program.init else []
         self.variables = [self._variable(variable) for variable in variables]
         taken = {item.name for item in self.declared} | set(self.formulas)
@@ -188,59 +190,6 @@ class _Translation:
             features=("derived-operators",),
             where=program.where,
         )
-
-    # --- names ---------------------------------------------------------------------------------------------------
-
-    def _check_names(self) -> None:
-        places = [(item.name, item.where) for item in self.declared]
-        places += [(formula.name, formula.where) for formula in self.program.formulas]
-        _check_unique("the name", places)
-        seen = {name for name, _ in places}
-        for name, where in self.program.uses:
-            if name not in seen:
-                hint = did_you_mean(name, seen) or "Declare it as a constant, variable or formula."
-                raise InputError(f"no constant, variable or formula '{name}'.", where, hint)
-        for module in self.program.modules:
-            if isinstance(module, RenamedModule):
-                self._check_renamed(next(one for one in self.modules if one.name == module.name), seen)
-
-    def _check_renamed(self, module: Module, known: set[str]) -> None:
-        """Refuse names that only the renaming brought in; the others are checked where they stand."""
-        for command in module.commands:
-            read = names(command.guard)
-            for update in command.updates:
-                read |= names(update.probability) if update.probability else set()
-                for _, value, _ in update.assignments:
-                    read |= names(value)
-            unknown = sorted(read - known)
-            if unknown:
-                what = f"after renaming, module '{module.name}' reads '{unknown[0]}', which is not declared."
-                raise InputError(what, module.where, did_you_mean(unknown[0], known) or "Correct the renaming.")
-
-    def _check_assignments(self) -> None:
-        owner = {variable.name: module.name for module in self.modules for variable in module.variables}
-        shared = {variable.name for variable in self.program.variables}
-        users: dict[str, set[str]] = {}
-        for module in self.modules:
-            for action in alphabet(module):
-                users.setdefault(action, set()).add(module.name)
-        for module in self.modules:
-            for command in module.commands:
-                for update in command.updates:
-                    for name, _, where in update.assignments:
-                        if name in shared:
-                            if command.action is not None and len(users[command.action]) > 1:
-                                what = f"the global variable '{name}' is assigned in the synchronising command"
-                                hint = "Assign globals in commands that no other module joins."
-                                raise InputError(f"{what} [{command.action}].", where, hint)
-                        elif name not in owner:
-                            hint = did_you_mean(name, [*owner, *shared]) or "Declare it in the module."
-                            raise InputError(f"no variable '{name}' to assign.", where, hint)
-                        elif owner[name] != module.name:
-                            what = f"module '{module.name}' assigns '{name}' of module '{owner[name]}'."
-                            raise InputError(what, where, "Assign it in its own module, or declare it global.")
-
-    # --- parts ---------------------------------------------------------------------------------------------------
 
     def _expanded(self, expression: Expression, where: Where) -> Expression:
         return self.expander.expanded(expression, where)
@@ -299,7 +248,7 @@ class _Translation:
             for copy in reversed(path):
                 spent[copy.name] = spent[copy.base]
                 self.expander.spend(spent[copy.name] + 1, copy.where)
-                done[copy.name] = _renamed_module(done[copy.base], copy)
+                done[copy.name] = renamed_module(done[copy.base], copy)
         return tuple(done[module.name] for module in self.program.modules)
 
     def _expanded_module(self, module: Module) -> Module:
@@ -388,48 +337,6 @@ class _Translation:
         location = Location(LOCATION, where=self.program.where)
         automaton = Automaton(name, (location,), (LOCATION,), tuple(edges), where=self.program.where)
         return automaton, tuple(replace(one, actions=(*one.actions, one.result or silent)) for one in vectors)
-
-
-def _renamed_module(base: Module, copy: RenamedModule) -> Module:
-    new = {old: name for old, name, _ in copy.renaming}
-    for variable in base.variables:
-        if variable.name not in new:
-            hint = f"Add {variable.name}=... to the renamings."
-            raise InputError(f"the variable '{variable.name}' of '{base.name}' is not renamed.", copy.where, hint)
-
-    def changed(expression: Expression) -> Expression:
-        return renamed(expression, new)
-
-    variables = []
-    for variable in base.variables:
-        type_ = variable.type
-        if isinstance(type_, IntType) and type_.lower is not None and type_.upper is not None:
-            type_ = IntType(changed(type_.lower), changed(type_.upper))
-        initial = None if variable.initial is None else changed(variable.initial)
-        place = next(where for old, _, where in copy.renaming if old == variable.name)
-        variables.append(replace(variable, name=new[variable.name], type=type_, initial=initial, where=place))
-    commands = []
-    for command in base.commands:
-        updates = tuple(
-            Update(
-                None if update.probability is None else changed(update.probability),
-                tuple((new.get(name, name), changed(value), where) for name, value, where in update.assignments),
-                update.where,
-            )
-            for update in command.updates
-        )
-        action = None if command.action is None else new.get(command.action, command.action)
-        commands.append(Command(action, changed(command.guard), updates, command.where))
-    return Module(copy.name, tuple(variables), tuple(commands), copy.where)
-
-
-def _check_unique(kind: str, items: Iterable[tuple[str | None, Where]]) -> None:
-    seen: dict[str, Where] = {}
-    for name, where in items:
-        if name is not None and name in seen:
-            raise InputError(f"{kind} '{name}' is declared twice.", where, f"See {seen[name]}; rename one of the two.")
-        if name is not None:
-            seen[name] = where
 
 
 def _free_name(wanted: str, kind: str, taken: set[str]) -> str:
