@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ FUNCTIONS = (
 ACTIONS = ("a", "b", "c")
 
 
+@cache
 def integers(depth: int, local: str | None = None) -> st.SearchStrategy[Expression]:
     names = ["x", "y", "n"] + ([local] if local else [])
     leaf: st.SearchStrategy[Expression] = SMALL.map(IntLiteral) | st.sampled_from(names).map(Name)
@@ -64,6 +66,7 @@ def integers(depth: int, local: str | None = None) -> st.SearchStrategy[Expressi
     )
 
 
+@cache
 def reals(depth: int, local: str | None = None) -> st.SearchStrategy[Expression]:
     leaf: st.SearchStrategy[Expression] = DECIMAL.map(RealLiteral) | st.just(Name("r"))
     if depth == 0:
@@ -79,6 +82,7 @@ def reals(depth: int, local: str | None = None) -> st.SearchStrategy[Expression]
     )
 
 
+@cache
 def booleans(depth: int, local: str | None = None) -> st.SearchStrategy[Expression]:
     leaf: st.SearchStrategy[Expression] = st.booleans().map(BoolLiteral) | st.just(Name("b"))
     if depth == 0:
