@@ -24,6 +24,7 @@ void System::clear() {
     probability.clear();
     middle.clear();
     terms.clear();
+    leave.clear();
     constant.clear();
 }
 
@@ -100,7 +101,9 @@ class Component {
     // Sweeps go back and forth in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where even that would take longer than
     // policy iteration, that takes over.
     bool propose(double tolerance, std::vector<u32>& policy) {
-        const double patience = s_.origin.size() > n_ ? 80 : 12;  // cycles of eight pairs that cost as much as policy iteration does
+        // How many cycles of eight pairs cost about as much as policy iteration does.
+        double patience = s_.origin.size() > n_ ? 80 : 12;
+        if (n_ <= DIRECT) patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * static_cast<double>(s_.target.size() + n_)));
         double before = INFINITE, cycle = INFINITE;
         std::vector<double> first, second;
         int calm = 0;
@@ -300,111 +303,6 @@ class Component {
 bool iterate(const System& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<u32>& best, Statistics& statistics, Poll& poll) {
     return maximise ? Component<true>(system, gap, ceiling, statistics, poll).solve(value, best)
                     : Component<false>(system, gap, ceiling, statistics, poll).solve(value, best);
-}
-
-// Preconditioned BiCGStab (van der Vorst 1992) on I - P for one policy; the preconditioner is an incomplete LU factorisation without fill-in,
-// which exists for such M-matrices. Rows are stored without the unit diagonal, columns ascending.
-bool propose_solution(const System& s, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance, std::vector<double>& x, Poll& poll) {
-    const u32 n = s.nodes();
-    std::vector<u32> start(n + 1, 0), column;
-    std::vector<double> entry;
-    std::vector<std::pair<u32, double>> row;
-    for (u32 v = 0; v < n; ++v) {
-        row.clear();
-        for (u32 b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b) row.emplace_back(s.target[b], -s.probability[b]);
-        std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-        for (const auto& [t, q] : row) {
-            if (column.size() > start[v] && column.back() == t) {
-                entry.back() += q;
-            } else {
-                column.push_back(t);
-                entry.push_back(q);
-            }
-        }
-        start[v + 1] = static_cast<u32>(column.size());
-    }
-    // ILU(0), rows top down: `factor` holds L (strictly lower, unit diagonal) and U (strictly upper), `pivot` the diagonal of U.
-    std::vector<double> factor = entry, pivot(n, 1.0), work(n, 0.0);
-    std::vector<u32> where(n, NONE);
-    for (u32 v = 0; v < n; ++v) {
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
-        for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
-            const u32 k = column[b];
-            const double l = factor[b] / pivot[k];
-            factor[b] = l;
-            for (u32 d = start[k]; d < start[k + 1]; ++d) {
-                if (column[d] <= k) continue;
-                if (column[d] == v)
-                    pivot[v] -= l * factor[d];
-                else if (where[column[d]] != NONE)
-                    factor[where[column[d]]] -= l * factor[d];
-            }
-        }
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
-        if (!(std::abs(pivot[v]) > 1e-14)) pivot[v] = 1e-14;
-    }
-    const auto precondition = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
-            double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor[b] * out[column[b]];
-            out[v] = sum;
-        }
-        for (u32 v = n; v-- > 0;) {
-            double sum = out[v];
-            for (u32 b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor[b] * out[column[b]];
-            out[v] = sum / pivot[v];
-        }
-    };
-    const auto multiply = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
-            double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1]; ++b) sum += entry[b] * in[column[b]];
-            out[v] = sum;
-        }
-    };
-    const auto dot = [n](const std::vector<double>& a, const std::vector<double>& b) {
-        double sum = 0;
-        for (u32 v = 0; v < n; ++v) sum += a[v] * b[v];
-        return sum;
-    };
-    std::vector<double> r(n), p(n, 0.0), q(n, 0.0), y(n), z(n), t(n);
-    multiply(x, r);
-    for (u32 v = 0; v < n; ++v) r[v] = right[v] - r[v];
-    const std::vector<double> shadow = r;
-    const double goal = tolerance * std::sqrt(dot(right, right));
-    double rho = 1, alpha = 1, omega = 1, smallest = INFINITE;
-    int since = 0;
-    for (int k = 0; k < 5000; ++k) {
-        const double norm = std::sqrt(dot(r, r));
-        if (norm <= goal) return true;
-        if (!(norm < INFINITE)) return false;
-        if (norm < 0.9 * smallest) {
-            smallest = norm;
-            since = 0;
-        } else if (++since > 300) {
-            return smallest <= goal * 1e3;
-        }
-        const double previous = rho;
-        rho = dot(shadow, r);
-        if (rho == 0) return false;
-        const double beta = k == 0 ? 0 : rho / previous * (alpha / omega);
-        for (u32 v = 0; v < n; ++v) p[v] = r[v] + beta * (p[v] - omega * q[v]);
-        precondition(p, y);
-        multiply(y, q);
-        alpha = rho / dot(shadow, q);
-        for (u32 v = 0; v < n; ++v) r[v] -= alpha * q[v];
-        precondition(r, z);
-        multiply(z, t);
-        const double tt = dot(t, t);
-        omega = tt > 0 ? dot(t, r) / tt : 0;
-        for (u32 v = 0; v < n; ++v) {
-            x[v] += alpha * y[v] + omega * z[v];
-            r[v] -= omega * t[v];
-        }
-        if (omega == 0) return std::sqrt(dot(r, r)) <= goal;
-        if (poll.expired(4 * column.size() + 8 * n)) return false;
-    }
-    return false;
 }
 
 }  // namespace polvet::mdp

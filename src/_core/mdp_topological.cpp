@@ -456,7 +456,7 @@ class Solver {
                 for (u32 c = part_.choice_start[list[j]]; c < part_.choice_start[list[j] + 1]; ++c) {
                     if (!keep[c] || (!collapsed.empty() && collapsed[c])) continue;
                     Bounds constant = part_.rest[c];
-                    double mass = part_.outside[c];
+                    double mass = part_.outside[c], leave = mass;
                     bool self = false;
                     const std::size_t before = system_.target.size();
                     for (u32 b = part_.branch_start[c]; b < part_.branch_start[c + 1]; ++b) {
@@ -468,6 +468,7 @@ class Solver {
                         }
                         mass += q;
                         if (node[t] == NONE) {
+                            leave += q;
                             constant.lo += q * fixed[t];
                             constant.hi += q * fixed[t];
                         } else {
@@ -480,12 +481,14 @@ class Solver {
                     if (self) {
                         constant.lo /= mass;
                         constant.hi /= mass;
+                        leave /= mass;
                         for (std::size_t b = before; b < system_.target.size(); ++b) system_.probability[b] /= mass;
                         terms = 2 * terms + 2;
                     }
                     system_.constant.push_back(constant);
                     system_.middle.push_back(0.5 * (constant.lo + constant.hi));
                     system_.terms.push_back(terms);
+                    system_.leave.push_back(leave);
                     system_.origin.push_back(c);
                     system_.branch_start.push_back(static_cast<u32>(system_.target.size()));
                 }
