@@ -73,7 +73,9 @@ def sparse_of(model: Any) -> SparseMdp:
     if matrix.has_trivial_row_grouping:
         choice_start = np.arange(model.nr_states + 1, dtype=np.uint64)
     else:
-        choice_start = np.array([matrix.get_row_group_start(s) for s in range(model.nr_states)] + [rows], dtype=np.uint64)
+        choice_start = np.array(
+            [matrix.get_row_group_start(s) for s in range(model.nr_states)] + [rows], dtype=np.uint64
+        )
     rewards = {}
     for name, reward in model.reward_models.items():
         values = np.zeros(rows)
@@ -96,7 +98,9 @@ def query_of(model: Any, formula: Any, default_minimise: bool) -> Query | None:
         result[list(stormpy.model_checking(model, state_formula).get_truth_values_vector())] = True
         return result
 
-    minimise = str(formula.optimality_type).lower().endswith("minimize") if formula.has_optimality_type else default_minimise
+    minimise = (
+        str(formula.optimality_type).lower().endswith("minimize") if formula.has_optimality_type else default_minimise
+    )
     path = formula.subformula
     text = str(formula)
     if "<=" in text.split("[", 1)[-1] and (path.is_bounded_until_formula or "C" in text):
@@ -158,7 +162,9 @@ def measure(case: Case, repeat: int) -> dict[str, Any]:
         "upper": value.upper,
         "limit": value.limit,
         "storm_value": theirs,
-        "storm_off": 0.0 if theirs == value.lower or math.isinf(value.lower) else abs(theirs - value.lower) / max(value.lower, 1e-300),
+        "storm_off": 0.0
+        if theirs == value.lower or math.isinf(value.lower)
+        else abs(theirs - value.lower) / max(value.lower, 1e-300),
         "seconds": statistics.median(ours),
         "storm_seconds": statistics.median(storm),
         "ratio": statistics.median(storm) / max(statistics.median(ours), 1e-9),
@@ -174,7 +180,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     rows = []
-    print(f"{'case':60} {'states':>9} {'largest':>8} {'sweeps':>6} {'ours s':>8} {'Storm s':>8} {'ratio':>7}  value (Storm)")
+    print(
+        f"{'case':60} {'states':>9} {'largest':>8} {'sweeps':>6} {'ours s':>8} {'Storm s':>8} {'ratio':>7}  value (Storm)"
+    )
     for case in cases(set(filter(None, options.only.split(","))), options.most_states):
         row = measure(case, options.repeat)
         rows.append(row)

@@ -59,9 +59,9 @@ class Component {
             tolerance /= 16;
         }
         value.assign(n_, {0, ceiling_});
-        if (poll_.over() || ceiling_ == INFINITE) return give_up();
-        if (interval(value, best, wanted)) return true;
-        return give_up();
+        if (poll_.over()) return give_up();
+        if (ceiling_ == INFINITE && !widen(value, best)) return give_up();
+        return interval(value, best, wanted) || give_up();
     }
 
   private:
@@ -111,7 +111,7 @@ class Component {
             const int phase = k % 8;
             if (phase == 6) first = x_;
             if (phase == 7) second = x_;
-            const double change = std::max(sweep(false), sweep(true));
+            const double change = std::max(sweep(true), sweep(true));
             if (poll_.over() || change == 0) return false;
             const double rate = before < INFINITE ? std::min(change / before, 0.9999999) : 0.5;
             before = change;
@@ -173,7 +173,7 @@ class Component {
             for (double y : x)
                 if (!(y >= 0) || y > 1e300) return false;
             x_ = x;
-            for (int i = 0; i < 10; ++i) sweep(i % 2 == 0);  // several states improve before the next solution is needed
+            for (int i = 0; i < 10; ++i) sweep(true);  // several states improve before the next solution is needed
             const u32 moved = greedy(policy, precision < 1e-8 ? 1e-11 : precision);
             x = x_;
             if (moved == 0) {
@@ -181,7 +181,7 @@ class Component {
                 precision = 1e-13;
             }
         }
-        for (int i = 0; i < 2; ++i) sweep(i % 2 == 0);
+        for (int i = 0; i < 2; ++i) sweep(true);
         return true;
     }
 
@@ -209,7 +209,7 @@ class Component {
 
     // Sweeps both guesses until each is proved and they are close. Bounds that are proved only get better.
     bool prove(std::vector<Bounds>& value, std::vector<u32>& best, double wanted, int sweeps) {
-        bool low = false, high = false, forward = false;
+        bool low = false, high = false, forward = true;
         for (Bounds& b : value) b = {std::max(0.0, b.lo), std::min(b.hi, ceiling_)};
         for (int k = 0; k < sweeps; ++k, forward = !forward) {
             bool rises = true, falls = true;
@@ -275,18 +275,35 @@ class Component {
         return width;
     }
 
+    // Rewards have no upper bound to start from: try ever larger multiples of the proposal until one is proved.
+    bool widen(std::vector<Bounds>& value, std::vector<u32>& best) {
+        for (double factor = 1 + 64 * gap_; factor < 1e9; factor = 1 + 8 * (factor - 1)) {
+            for (u32 v = 0; v < n_; ++v) value[v] = {0, x_[v] * factor};
+            bool high = false;
+            for (int k = 0; k < 100 && !high; ++k) {
+                bool rises = true, falls = true;
+                pair_sweep(true, value, best, true, false, rises, falls);
+                high = falls;
+                if (poll_.over()) break;
+            }
+            if (high) return true;
+        }
+        value.assign(n_, {0, INFINITE});
+        return false;
+    }
+
+    // Interval iteration: sound from the first sweep on, but as slow as the component; given up where it would take too long.
     bool interval(std::vector<Bounds>& value, std::vector<u32>& best, double wanted) {
-        bool forward = false;
         double before = INFINITE;
-        int stuck = 0;
-        for (;; forward = !forward) {
+        for (u64 k = 1;; ++k) {
             bool rises = true, falls = true;
-            const double width = pair_sweep(forward, value, best, true, true, rises, falls);
+            const double width = pair_sweep(k % 2 == 1, value, best, true, true, rises, falls);
             if (width <= wanted) return true;
             if (poll_.over()) return false;
-            stuck = width < before ? 0 : stuck + 1;
-            if (stuck > 20000) return false;  // rounding eats the rest: the bounds are sound, the gap is not reached
-            before = width;
+            if (k % 4096 == 0) {
+                if (before < INFINITE && std::log(width / wanted) > 1000 * std::log(before / width)) return false;
+                before = width;
+            }
         }
     }
 

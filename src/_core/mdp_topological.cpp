@@ -61,29 +61,33 @@ class Solver {
     void enter(u32 s) {
         if (poll_.expired()) statistics_.limit = true;
         index_[s] = ++clock_;
-        stack_.push_back(s);
         frames_.push_back({s, clock_, 0, false, m_.first_branch(s), m_.last_branch(s)});
     }
 
     void leave() {
         const Frame f = frames_.back();
         frames_.pop_back();
-        if (f.low != index_[f.state]) {
+        const u32 entered = index_[f.state];
+        if (f.low != entered) {
+            stack_.push_back(f.state);
             Frame& parent = frames_.back();
             parent.low = std::min(parent.low, f.low);
             parent.level = std::max(parent.level, f.level);
             return;
         }
         u32 level = f.level;
-        if (stack_.back() == f.state) {
+        if (stack_.empty() || index_[stack_.back()] < entered) {
             settle(f.state, f.loop);
             statistics_.loops |= f.loop;
             if (p_.order != nullptr) p_.order->push_back(f.state);
             index_[f.state] = DONE | level;
-            stack_.pop_back();
         } else {
-            const auto first = std::find(stack_.rbegin(), stack_.rend(), f.state).base() - 1;
-            const std::vector<u32> members(first, stack_.end());
+            // The stack holds the states that were left and wait for their component, so members come in the order in which the search left
+            // them: every branch but those that close a cycle leads to an earlier member.
+            auto first = stack_.end();
+            while (first != stack_.begin() && index_[*(first - 1)] > entered) --first;
+            std::vector<u32> members(first, stack_.end());
+            members.push_back(f.state);
             stack_.erase(first, stack_.end());
             ++level;
             component(members, level);

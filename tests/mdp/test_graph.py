@@ -70,7 +70,9 @@ def naive_end_components(choices: Choices) -> set[frozenset[int]]:
             if any(inside <= bigger for bigger in found):
                 continue
             edges = [
-                {t for choice in choices[s] if all(u in inside for u, _ in choice) for t, _ in choice} if s in inside else set()
+                {t for choice in choices[s] if all(u in inside for u, _ in choice) for t, _ in choice}
+                if s in inside
+                else set()
                 for s in range(n)
             ]
             if all(edges[s] and reach(edges, s) == inside for s in inside):

@@ -123,7 +123,9 @@ def rare_event(stages: int, p: Fraction) -> SparseMdp:
     return SparseMdp.build([*choices, [], []])
 
 
-@pytest.mark.parametrize(("stages", "p"), [(4, Fraction(1, 10**11)), (23, Fraction(1, 100)), (46, Fraction(1, 10)), (2, Fraction(1, 10**60))])
+@pytest.mark.parametrize(
+    ("stages", "p"), [(4, Fraction(1, 10**11)), (23, Fraction(1, 100)), (46, Fraction(1, 10)), (2, Fraction(1, 10**60))]
+)
 def test_tiny_probabilities_are_right_relatively(stages: int, p: Fraction) -> None:
     mdp = rare_event(stages, p)
     goal = np.arange(stages + 2) == stages
@@ -155,7 +157,7 @@ def slow_walk(length: int) -> SparseMdp:
     return SparseMdp.build(rows, initial=[middle])
 
 
-@pytest.mark.parametrize("length", [5, 15, 22])
+@pytest.mark.parametrize("length", [5, 15, 22, 40])
 def test_slow_convergence_does_not_stop_early(length: int) -> None:
     value = solve(slow_walk(length), Reach(goal=np.arange(2 * length + 1) == 2 * length))
     check_bounds(value.lower, HALF, value.upper)
@@ -177,9 +179,7 @@ def test_the_gamblers_ruin_has_its_closed_form(n: int) -> None:
 
 def test_a_zero_reward_end_component_is_left_for_the_cheapest_exit() -> None:
     one = Fraction(1)
-    mdp = SparseMdp.build(
-        [[[(1, one)], [(2, one)]], [[(0, one)], [(2, one)]], []], rewards={"cost": [0, 5, 0, 3]}
-    )
+    mdp = SparseMdp.build([[[(1, one)], [(2, one)]], [[(0, one)], [(2, one)]], []], rewards={"cost": [0, 5, 0, 3]})
     goal = np.array([False, False, True])
     value = solve(mdp, Reward("cost", goal=goal, minimise=True))
     assert value.lower <= 3 <= value.upper
@@ -213,10 +213,10 @@ def test_a_long_chain_does_not_exhaust_the_stack() -> None:
 
 
 def test_a_time_limit_leaves_sound_bounds_and_says_so() -> None:
-    mdp = gambler(200_000, Fraction(1, 2))
-    value = solve(mdp, Reward("steps", goal=np.isin(np.arange(200_001), [0, 200_000])), time_limit=0.0)
+    mdp = gambler(20_000, Fraction(1, 2))
+    value = solve(mdp, Reward("steps", goal=np.isin(np.arange(20_001), [0, 20_000])), time_limit=0.0)
     assert value.limit == "time limit"
-    assert value.lower <= 10**10 <= value.upper
+    assert value.lower <= 10**8 <= value.upper
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ import pytest
 from polvet.errors import InputError
 from polvet.mdp import SparseMdp, induce
 
-GOOD = SparseMdp.build([[[(0, Fraction(1, 3)), (1, Fraction(2, 3))], [(1, Fraction(1))]], []], rewards={"r": [1, Fraction(1, 10)]})
+GOOD = SparseMdp.build(
+    [[[(0, Fraction(1, 3)), (1, Fraction(2, 3))], [(1, Fraction(1))]], []], rewards={"r": [1, Fraction(1, 10)]}
+)
 
 
 def test_a_good_model_is_valid() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from polvet.errors import InputError
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
-from polvet.mdp.solve import GOAL, GOES_ON, Value, integer_reward, solve, stops_of
+from polvet.mdp.solve import GOAL, GOES_ON, TIME, Value, integer_reward, solve, stops_of
 from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
 
 Row = list[tuple[int, Fraction]]
@@ -63,7 +63,15 @@ def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Val
     near = float(exact)
     lower = near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
     upper = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
-    return replace(value, exact=exact, lower=lower, upper=upper, scheduler=scheduler if scheduler is not None else value.scheduler, infinite=False)
+    return replace(
+        value,
+        limit=None,
+        exact=exact,
+        lower=lower,
+        upper=upper,
+        scheduler=scheduler if scheduler is not None else value.scheduler,
+        infinite=False,
+    )
 
 
 def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
@@ -90,7 +98,7 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
     while True:
         worth = _evaluate(mdp, chains, scheduler, known, deadline)
         if worth is None:
-            return replace(value, limit="time limit")
+            return replace(value, limit=TIME)
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
             break
     # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a pre-fixed point, so no scheduler is above.
@@ -130,13 +138,17 @@ def _chains(mdp: SparseMdp, query: Reach | Reward, scope: Mask, infinite: Mask) 
         for choice in range(choice_start[state], choice_start[state + 1]):
             branches = range(branch_start[choice], branch_start[choice + 1])
             # An empty row marks a choice that is infinitely bad: it may leave where the goal is reached almost surely.
-            row = [] if any(infinite[target[b]] for b in branches) else [(target[b], probabilities[b]) for b in branches]
+            row = (
+                [] if any(infinite[target[b]] for b in branches) else [(target[b], probabilities[b]) for b in branches]
+            )
             rows[state].append(row)
             gains[state].append(Fraction(0) if reward is None else reward[choice])
     return _Chains(rows, gains)
 
 
-def _evaluate(mdp: SparseMdp, chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], deadline: float | None) -> dict[int, Fraction] | None:
+def _evaluate(
+    mdp: SparseMdp, chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], deadline: float | None
+) -> dict[int, Fraction] | None:
     """Return the exact worth of the scheduler in every state of the chains; None when the deadline passes."""
     states = list(chains.rows)
     number = {state: i for i, state in enumerate(states)}
@@ -154,7 +166,9 @@ def _evaluate(mdp: SparseMdp, chains: _Chains, scheduler: Uint32s, known: dict[i
     return worth
 
 
-def _eliminate(group: Sequence[int], rows: Sequence[Row], chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction]) -> None:
+def _eliminate(
+    group: Sequence[int], rows: Sequence[Row], chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction]
+) -> None:
     """Solve x = gain + P x on one component by eliminating its states one after the other; what lies outside is known."""
     inside = set(group)
     equations: dict[int, dict[int, Fraction]] = {}
@@ -226,7 +240,11 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
         for state in range(mdp.states):
             if stop[state] == GOES_ON and choice_start[state] < choice_start[state + 1]:
                 new[state] = pick(
-                    reward[c] + sum((probabilities[b] * now[target[b]] for b in range(branch_start[c], branch_start[c + 1])), Fraction(0))
+                    reward[c]
+                    + sum(
+                        (probabilities[b] * now[target[b]] for b in range(branch_start[c], branch_start[c + 1])),
+                        Fraction(0),
+                    )
                     for c in range(choice_start[state], choice_start[state + 1])
                 )
         if new == now:
@@ -266,7 +284,12 @@ def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[
             if amount[c] > left:
                 choices[here].append([(visit(spent, 0), Fraction(1))])
             else:
-                choices[here].append([(visit(target[b], left - amount[c]), probabilities[b]) for b in range(branch_start[c], branch_start[c + 1])])
+                choices[here].append(
+                    [
+                        (visit(target[b], left - amount[c]), probabilities[b])
+                        for b in range(branch_start[c], branch_start[c + 1])
+                    ]
+                )
     mask = np.zeros(len(number), dtype=np.bool_)
     mask[goal] = True
     if len(number) > 10**7:

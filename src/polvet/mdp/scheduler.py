@@ -23,12 +23,16 @@ def induce(mdp: SparseMdp, scheduler: Uint32s) -> SparseMdp:
     counts = np.diff(mdp.choice_start)
     chosen = scheduler != NO_CHOICE
     if len(scheduler) != mdp.states or (scheduler[chosen] >= counts[chosen]).any():
-        raise InputError("the scheduler does not fit the model.", hint="It needs, per state, a choice number inside the state.")
+        raise InputError(
+            "the scheduler does not fit the model.", hint="It needs, per state, a choice number inside the state."
+        )
     picked = mdp.choice_start[:-1][chosen] + scheduler[chosen].astype(np.uint64)
     first, last = mdp.branch_start[picked], mdp.branch_start[picked + np.uint64(1)]
     lengths = (last - first).astype(np.int64)
     branch_start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
-    branches = np.repeat(first.astype(np.int64) - branch_start[:-1].astype(np.int64), lengths) + np.arange(int(branch_start[-1]))
+    branches = np.repeat(first.astype(np.int64) - branch_start[:-1].astype(np.int64), lengths) + np.arange(
+        int(branch_start[-1])
+    )
     return SparseMdp(
         choice_start=np.concatenate([[0], np.cumsum(chosen)]).astype(np.uint64),
         branch_start=branch_start,
@@ -42,6 +46,14 @@ def induce(mdp: SparseMdp, scheduler: Uint32s) -> SparseMdp:
     )
 
 
-def evaluate(mdp: SparseMdp, scheduler: Uint32s, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, time_limit: float | None = None) -> Value:
+def evaluate(
+    mdp: SparseMdp,
+    scheduler: Uint32s,
+    query: Query,
+    *,
+    relative_gap: float = 1e-6,
+    exact: bool = False,
+    time_limit: float | None = None,
+) -> Value:
     """Return what `scheduler` achieves for `query`: the value of the induced DTMC."""
     return solve(induce(mdp, scheduler), query, relative_gap=relative_gap, exact=exact, time_limit=time_limit)

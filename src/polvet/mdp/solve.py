@@ -24,6 +24,8 @@ from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s
 
 GOES_ON, GOAL, LOST = np.uint8(0), np.uint8(1), np.uint8(2)
 FINEST_GAP = 1e-13
+SMALL = 2000  # up to so many states exact arithmetic takes over where double precision does not reach the gap
+TIME, PRECISION = "time limit", "double precision"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,9 @@ class Value:
         return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
 
-def solve(mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, time_limit: float | None = None) -> Value:
+def solve(
+    mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, time_limit: float | None = None
+) -> Value:
     """Return proved bounds for `query`, at most `relative_gap` apart unless `limit` says why not.
 
     >>> from fractions import Fraction
@@ -67,7 +71,10 @@ def solve(mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bo
         raise InputError(f"the relative gap is {relative_gap!r}.", hint="It must lie between 0 and 1.")
     deadline = None if time_limit is None else time.monotonic() + time_limit
     value = _solve_with_bounds(mdp, query, relative_gap, deadline)
-    if not exact or value.limit is not None:
+    small = mdp.is_exact and mdp.states <= SMALL
+    if not exact and not (small and value.limit is not None and value.limit.startswith(PRECISION)):
+        return value
+    if value.limit == TIME:
         return value
     from polvet.mdp.exact import solve_exactly
 
@@ -92,10 +99,16 @@ def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float
 def reward_of(mdp: SparseMdp, name: str) -> Float64s:
     """Return the named reward per choice; raise an InputError where there is none or one is negative."""
     if name not in mdp.rewards:
-        raise InputError(f"there is no reward '{name}'.", hint=did_you_mean(name, mdp.rewards) or f"Known: {', '.join(mdp.rewards) or 'none'}.")
+        raise InputError(
+            f"there is no reward '{name}'.",
+            hint=did_you_mean(name, mdp.rewards) or f"Known: {', '.join(mdp.rewards) or 'none'}.",
+        )
     values = np.ascontiguousarray(mdp.rewards[name], dtype=np.float64)
     if len(values) and values.min() < 0:
-        raise InputError(f"reward '{name}' of choice {int(values.argmin())} is {values.min()!r}.", hint="Negative rewards are not supported.")
+        raise InputError(
+            f"reward '{name}' of choice {int(values.argmin())} is {values.min()!r}.",
+            hint="Negative rewards are not supported.",
+        )
     return values
 
 
@@ -111,7 +124,10 @@ def stops_of(mdp: SparseMdp, query: Reach | Reward | CumulativeReward) -> NDArra
 
 def _mask(mdp: SparseMdp, mask: Mask, name: str) -> Mask:
     if mask.dtype != np.bool_ or mask.shape != (mdp.states,):
-        raise InputError(f"the mask '{name}' has type {mask.dtype} and shape {mask.shape}.", hint=f"It must be bool of shape ({mdp.states},).")
+        raise InputError(
+            f"the mask '{name}' has type {mask.dtype} and shape {mask.shape}.",
+            hint=f"It must be bool of shape ({mdp.states},).",
+        )
     return mask
 
 
@@ -127,20 +143,29 @@ def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, deadline
         value = np.empty((mdp.states, 2))
         value[:, 0], value[:, 1] = 0.0, math.inf if reward is not None else 1.0
         choice = np.full(mdp.states, 0xFFFFFFFF, dtype=np.uint32)
-        figures = _core.mdp_solve(model, stop, reward, not query.minimise, wanted, mdp.initial, value, choice, _seconds(deadline))
+        figures = _core.mdp_solve(
+            model, stop, reward, not query.minimise, wanted, mdp.initial, value, choice, _seconds(deadline)
+        )
         answer = _answer(mdp, value, query.minimise, choice, figures, deadline)
         if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
             return answer
         if wanted <= FINEST_GAP or figures["unsolved"]:
-            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
         wanted = max(wanted / 64, FINEST_GAP)
 
 
-def _answer(mdp: SparseMdp, value: Float64s, minimise: bool, choice: Uint32s | None, figures: dict[str, int], deadline: float | None) -> Value:
+def _answer(
+    mdp: SparseMdp,
+    value: Float64s,
+    minimise: bool,
+    choice: Uint32s | None,
+    figures: dict[str, int],
+    deadline: float | None,
+) -> Value:
     lowers, uppers = value[:, 0], value[:, 1]
     pick = np.min if minimise else np.max
     lower, upper = float(pick(lowers[mdp.initial])), float(pick(uppers[mdp.initial]))
-    limit = "time limit" if figures.get("limit") and lower != upper else None
+    limit = TIME if figures.get("limit") and lower != upper else None
     return Value(
         lower=lower,
         upper=upper,
@@ -155,7 +180,9 @@ def _answer(mdp: SparseMdp, value: Float64s, minimise: bool, choice: Uint32s | N
     )
 
 
-def _solve_steps(mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float64s | None, steps: int, deadline: float | None) -> Value:
+def _solve_steps(
+    mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float64s | None, steps: int, deadline: float | None
+) -> Value:
     if steps < 0:
         raise InputError(f"the step bound is {steps}.", hint="It must not be negative.")
     stop = stops_of(mdp, query)
@@ -165,17 +192,25 @@ def _solve_steps(mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float6
     done = _core.mdp_steps(mdp.core(), stop, reward, not query.minimise, steps, value, _seconds(deadline))
     if done < steps:
         # SOUND: fewer steps give a lower bound only, for both probabilities and rewards that are not negative.
-        value[:, 1] = np.where(stop == LOST, 0.0, 1.0) if reward is None else float(steps) * (1 + 1e-9) * float(reward.max(initial=0.0))
+        value[:, 1] = (
+            np.where(stop == LOST, 0.0, 1.0)
+            if reward is None
+            else float(steps) * (1 + 1e-9) * float(reward.max(initial=0.0))
+        )
     return _answer(mdp, value, query.minimise, None, {"limit": done < steps, "sweeps": done}, deadline)
 
 
-def _solve_reward_bounded(mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None) -> Value:
+def _solve_reward_bounded(
+    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None
+) -> Value:
     amount = integer_reward(mdp, name)
     if bound < 0:
         raise InputError(f"the bound on reward '{name}' is {bound}.", hint="It must not be negative.")
     value = np.zeros((mdp.states, 2))
     value[:, 1] = 1.0
-    figures = _core.mdp_reward_bounded(mdp.core(), stops_of(mdp, query), amount, not query.minimise, bound, gap, value, _seconds(deadline))
+    figures = _core.mdp_reward_bounded(
+        mdp.core(), stops_of(mdp, query), amount, not query.minimise, bound, gap, value, _seconds(deadline)
+    )
     return _answer(mdp, value, query.minimise, None, figures, deadline)
 
 
@@ -185,7 +220,10 @@ def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
     whole = values == np.floor(values)
     if not whole.all() or values.max(initial=0.0) >= 2**32:
         place = int(np.flatnonzero(~whole)[0]) if not whole.all() else int(values.argmax())
-        raise InputError(f"reward '{name}' of choice {place} is {values[place]!r}.", hint="A bound on reward needs integer rewards below 2^32.")
+        raise InputError(
+            f"reward '{name}' of choice {place} is {values[place]!r}.",
+            hint="A bound on reward needs integer rewards below 2^32.",
+        )
     return values.astype(np.uint32)
 
 
@@ -197,12 +235,16 @@ def _solve_always(mdp: SparseMdp, query: Always, gap: float, deadline: float | N
         # SOUND: 1 - x rounds to nearest, so the result is moved one double outward (unless it is exact: 0 and 1 are).
         lowers, uppers = _complement(value.uppers, -math.inf), _complement(value.lowers, math.inf)
         answer = replace(
-            value, lower=float(_complement(np.array(value.upper), -math.inf)), upper=float(_complement(np.array(value.lower), math.inf)), lowers=lowers, uppers=uppers
+            value,
+            lower=float(_complement(np.array(value.upper), -math.inf)),
+            upper=float(_complement(np.array(value.lower), math.inf)),
+            lowers=lowers,
+            uppers=uppers,
         )
-        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == "time limit":
+        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == TIME:
             return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
         if wanted <= FINEST_GAP or value.limit is not None:
-            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
         wanted = max(wanted / 256, FINEST_GAP)
 
 

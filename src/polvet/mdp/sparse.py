@@ -130,11 +130,17 @@ class SparseMdp:
             case 1:
                 raise InputError(f"choice_start falls or leaves its range at state {place}.")
             case 2:
-                raise InputError(f"choice {place} has no branch, or branch_start leaves its range.", hint="Drop empty choices; a state without choices is a deadlock.")
+                raise InputError(
+                    f"choice {place} has no branch, or branch_start leaves its range.",
+                    hint="Drop empty choices; a state without choices is a deadlock.",
+                )
             case 3:
                 raise InputError(f"branch {place} goes to state {int(number)}, but there are {self.states} states.")
             case 4:
-                raise InputError(f"branch {place} has probability {number!r}.", hint="Probabilities lie above 0 and not above 1; leave impossible branches out.")
+                raise InputError(
+                    f"branch {place} has probability {number!r}.",
+                    hint="Probabilities lie above 0 and not above 1; leave impossible branches out.",
+                )
             case 5:
                 raise InputError(f"the probabilities of choice {place} sum to {number!r}, not 1.")
         if len(self.initial) == 0 or int(self.initial.max()) >= self.states:
@@ -143,23 +149,31 @@ class SparseMdp:
             if len(values) != self.choices:
                 raise InputError(f"reward '{name}' has {len(values)} entries, but there are {self.choices} choices.")
             if not np.isfinite(values).all():
-                raise InputError(f"reward '{name}' of choice {int(np.flatnonzero(~np.isfinite(values))[0])} is not a finite number.")
+                raise InputError(
+                    f"reward '{name}' of choice {int(np.flatnonzero(~np.isfinite(values))[0])} is not a finite number."
+                )
         for name, exact in self.exact_rewards.items():
             if len(exact) != self.choices:
-                raise InputError(f"exact reward '{name}' has {len(exact)} entries, but there are {self.choices} choices.")
+                raise InputError(
+                    f"exact reward '{name}' has {len(exact)} entries, but there are {self.choices} choices."
+                )
         self._validate_exact()
 
     def _validate_exact(self) -> None:
         if self.probability_index is None or self.fractions is None:
             return
         if len(self.probability_index) != self.branches:
-            raise InputError(f"probability_index has {len(self.probability_index)} entries, but there are {self.branches} branches.")
+            raise InputError(
+                f"probability_index has {len(self.probability_index)} entries, but there are {self.branches} branches."
+            )
         if self.branches and int(self.probability_index.max()) >= len(self.fractions):
             raise InputError("probability_index points past the end of fractions.")
         nearest = np.array([float(p) for p in self.fractions], dtype=np.float64)[self.probability_index]
         wrong = np.flatnonzero(nearest != self.probability)
         if len(wrong):
-            raise InputError(f"branch {int(wrong[0])} has probability {self.probability[wrong[0]]!r}, which is not the double nearest to its fraction.")
+            raise InputError(
+                f"branch {int(wrong[0])} has probability {self.probability[wrong[0]]!r}, which is not the double nearest to its fraction."
+            )
 
     def exact_probabilities(self) -> list[Fraction]:
         """Return the probability of each branch as a fraction; raise an InputError where a choice does not sum to exactly 1."""
