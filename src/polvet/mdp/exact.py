@@ -1,10 +1,13 @@
-"""Exact rational values: the scheduler found in floating point is evaluated in fractions, and improved until no choice is better.
+"""Exact rational values: a scheduler found in floating point, evaluated in fractions and improved to the optimum.
 
-Source   Howard, Dynamic Programming and Markov Processes, 1960 (policy iteration); Bertsekas & Tsitsiklis, An Analysis of Stochastic Shortest
+Source   Howard, Dynamic Programming and Markov Processes, 1960 (policy iteration); Bertsekas & Tsitsiklis, An
+         Analysis of Stochastic Shortest
          Path Problems, MOR 16, 1991, for rewards.
-Differs  the first scheduler comes from `solve`; only strictly better choices are taken, so schedulers keep reaching the goal; evaluation eliminates
+Differs  the first scheduler comes from `solve`; only strictly better choices are taken, so schedulers keep reaching
+         the goal; evaluation eliminates
          states within one component of the induced chain at a time, bottom up.
-Cost     elimination is cubic in the size of a component in the worst case, on numbers that grow; meant for thousands of states.
+Cost     elimination is cubic in the size of a component in the worst case, on numbers that grow; meant for thousands
+         of states.
 Limits   bounds on reward are unfolded first (states times bound).
 """
 
@@ -101,8 +104,10 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
             return replace(value, limit=TIME)
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
             break
-    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a pre-fixed point, so no scheduler is above.
-    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps of a best scheduler, which reaches the goal.
+    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a
+    # pre-fixed point, so no scheduler is above.
+    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps
+    # of a best scheduler, which reaches the goal.
     starts = [int(s) for s in mdp.initial]
     finite = [worth[s] for s in starts if not infinite[s]]
     if not finite or (not query.minimise and len(finite) < len(starts)):
@@ -169,7 +174,7 @@ def _evaluate(
 def _eliminate(
     group: Sequence[int], rows: Sequence[Row], chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction]
 ) -> None:
-    """Solve x = gain + P x on one component by eliminating its states one after the other; what lies outside is known."""
+    """Solve x = gain + P x on one component by eliminating one state after the other; the outside is known."""
     inside = set(group)
     equations: dict[int, dict[int, Fraction]] = {}
     constants: dict[int, Fraction] = {}
@@ -254,7 +259,7 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
 
 
 def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[SparseMdp, Mask]:
-    """Return the MDP whose states are (state, reward left) and the mask of its goal states: a reward bound becomes plain reachability."""
+    """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability."""
     amount = integer_reward(mdp, name).tolist()
     stop = stops_of(mdp, query).tolist()
     probabilities = mdp.exact_probabilities()

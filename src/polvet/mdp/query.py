@@ -10,7 +10,7 @@ from polvet.mdp.sparse import Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
-    """The least or greatest probability of `safe U goal`, within so many steps or so much integer reward if a bound is given."""
+    """The least or greatest probability of `safe U goal`, within so many steps or so much integer reward."""
 
     goal: Mask
     safe: Mask | None = None
@@ -32,7 +32,8 @@ class Always:
 class Reward:
     """The least or greatest expected reward until `goal`: infinite where the goal is not reached almost surely.
 
-    The minimum ranges over the schedulers that reach the goal almost surely; the maximum is infinite as soon as one scheduler does not.
+    The minimum ranges over the schedulers that reach the goal almost surely; the maximum is infinite as soon as one
+    scheduler does not.
     """
 
     reward: str

@@ -1,10 +1,13 @@
 """One door to all answers about an MDP: `solve` gives proved lower and upper bounds, and an optimal scheduler.
 
-Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic value iteration) and
+Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic
+         value iteration) and
          `mdp_bounded.cpp` (steps, reward levels); `exact.py` for exact rational values.
-Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with a finer gap.
+Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with
+         a finer gap.
 Cost     see there. Memory: 16 bytes per state for the values beside the kernels' own.
-Limits   rewards must not be negative; bounds on reward need integer rewards. A time limit ends in trivial or partial, but sound bounds.
+Limits   rewards must not be negative; bounds on reward need integer rewards. A time limit ends in trivial or partial,
+         but sound bounds.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ TIME, PRECISION = "time limit", "double precision"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """Bounds of the answer: over the initial states the best for the optimiser, and per state (trivial where no initial state leads).
+    """Bounds of the answer: the best of the initial states, and per state (trivial where no initial state leads).
 
-    `scheduler[s]` is a choice number inside state s (0xFFFFFFFF: none); the scheduler attains the bound on the optimiser's side.
+    `scheduler[s]` is a choice number inside state s (0xFFFFFFFF: none); the scheduler attains the bound on the
+    optimiser's side.
     `limit` names the limit that was reached, else None; then the bounds still hold but may be wide.
     """
 
