@@ -190,7 +190,8 @@ def main() -> None:
         rows.append(row)
         print(
             f"{row['name'][:56]:56} {row['states']:9} {row['largest_component']:8} {row['sweeps']:6} "
-            f"{row['seconds']:8.4f} {row['storm_seconds']:8.4f} {row['ratio']:7.2f}  {row['lower']:.9g} ({row['storm_value']:.9g}) {row['limit'] or ''}",
+            f"{row['seconds']:8.4f} {row['storm_seconds']:8.4f} {row['ratio']:7.2f}  "
+            f"{row['lower']:.9g} ({row['storm_value']:.9g}) {row['limit'] or ''}",
             flush=True,
         )
     faster = sum(row["ratio"] >= 1 for row in rows)
