@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.mdp import Query, Reach, Reward, SparseMdp, solve
+from polvet.mdp import CumulativeReward, Query, Reach, Reward, SparseMdp, solve
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "shared" / "benchmarks"
 
@@ -104,8 +105,18 @@ def query_of(model: Any, formula: Any, default_minimise: bool) -> Query | None:
     )
     path = formula.subformula
     text = str(formula)
-    if "<=" in text.split("[", 1)[-1] and (path.is_bounded_until_formula or "C" in text):
-        return None
+    if path.is_bounded_until_formula:
+        bound = re.search(r' U(steps|rew\{"(.*?)"\})?(<=|>=)(\d+) ', text)
+        if bound is None or (bound[3] == ">=" and not bound[2]):
+            return None
+        goal, safe, count = mask(path.right_subformula), mask(path.left_subformula), int(bound[4])
+        if not bound[2]:
+            return Reach(goal=goal, safe=safe, minimise=minimise, step_bound=count)
+        if bound[3] == "<=":
+            return Reach(goal=goal, safe=safe, minimise=minimise, reward_bound=(bound[2], count))
+        return Reach(goal=goal, safe=safe, minimise=minimise, reward_at_least=(bound[2], count))
+    if formula.is_reward_operator_formula and (total := re.search(r"\[C(?:steps)?<=(\d+)\]", text)):
+        return CumulativeReward(formula.reward_name, steps=int(total[1]), minimise=minimise)
     if formula.is_probability_operator_formula and path.is_eventually_formula:
         return Reach(goal=mask(path.subformula), minimise=minimise)
     if formula.is_probability_operator_formula and path.is_until_formula:

@@ -79,13 +79,14 @@ def test_a_bound_on_reward_equals_the_unfolded_model(minimise: bool) -> None:
         mdp = SparseMdp.build(choices, initial=[0], rewards={"r": [rng.choice([0, 0, 1, 2, 3]) for _ in range(count)]})
         goal, safe = random_masks(rng, states)
         bound = rng.choice([0, 1, 4, 7])
-        query = Reach(goal=np.array(goal), safe=np.array(safe), minimise=minimise, reward_bound=("r", bound))
-        unfolded, unfolded_goal = unfold_reward(mdp, query, "r", bound)
-        exact = solve(unfolded, Reach(goal=unfolded_goal, minimise=minimise), exact=True).exact
-        assert exact is not None
-        value = solve(mdp, query)
-        check_bounds(value.lower, exact, value.upper)
-        assert solve(mdp, query, exact=True).exact == exact
+        for limit in ({"reward_bound": ("r", bound)}, {"reward_at_least": ("r", bound)}):
+            query = Reach(goal=np.array(goal), safe=np.array(safe), minimise=minimise, **limit)
+            unfolded, unfolded_goal = unfold_reward(mdp, query)
+            exact = solve(unfolded, Reach(goal=unfolded_goal, minimise=minimise), exact=True).exact
+            assert exact is not None
+            value = solve(mdp, query)
+            check_bounds(value.lower, exact, value.upper)
+            assert solve(mdp, query, exact=True).exact == exact
 
 
 def test_the_exact_gamblers_ruin_is_the_closed_form() -> None:

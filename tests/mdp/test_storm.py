@@ -1,4 +1,4 @@
-"""Published values of the Quantitative Verification Benchmark Set, on matrices that Storm builds from its JANI files."""
+"""Published values of the Quantitative Verification Benchmark Set, on matrices that Storm builds from JANI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ import pytest
 from polvet.mdp import solve
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
-KINDS = {"prob-reach", "exp-reward", "exp-steps"}
+KINDS = {
+    "prob-reach",
+    "exp-reward",
+    "exp-steps",
+    "prob-reach-reward-bounded",
+    "prob-reach-step-bounded",
+    "exp-reward-step-bounded",
+}
 
 
 def entries(most_states: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
@@ -24,7 +31,9 @@ def entries(most_states: int) -> list[tuple[str, str, list[dict[str, Any]]]]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in json.loads(file.read_text(encoding="utf-8")):
         states = entry.get("full_states") or entry["states"] or math.inf
-        if entry["collection"] != "qvbs" or entry["type"] not in KINDS or entry["value"] is None or states > most_states:
+        if entry["collection"] != "qvbs" or entry["type"] not in KINDS or entry["value"] is None:
+            continue
+        if states > most_states:
             continue
         if entry.get("model_type") in {"dtmc", "mdp"}:
             groups.setdefault((entry["file"], json.dumps(entry["parameters"])), []).append(entry)

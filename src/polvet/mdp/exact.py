@@ -21,7 +21,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from polvet.errors import InputError
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
 from polvet.mdp.solve import GOAL, GOES_ON, TIME, Value, integer_reward, solve, stops_of
@@ -53,8 +52,8 @@ def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, d
             return _with_exact(value, _iterate_exactly(mdp, query, None, steps), None)
         case CumulativeReward():
             return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps), None)
-        case Reach(reward_bound=(name, bound)):
-            unfolded, goal = unfold_reward(mdp, query, name, bound)
+        case Reach(reward_bound=(str(), int())) | Reach(reward_at_least=(str(), int())):
+            unfolded, goal = unfold_reward(mdp, query)
             inner = solve(unfolded, Reach(goal=goal, minimise=query.minimise), exact=True)
             return value if inner.exact is None else _with_exact(value, inner.exact, None)
         case Reach() | Reward():
@@ -258,10 +257,19 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
     return pick(now[int(s)] for s in mdp.initial)
 
 
-def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[SparseMdp, Mask]:
-    """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability."""
+def unfold_reward(mdp: SparseMdp, query: Reach) -> tuple[SparseMdp, Mask]:
+    """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability.
+
+    "Left" is what may still be spent (at most) or must still be earned (at least).
+    """
+    at_least = query.reward_bound is None
+    bounded = query.reward_at_least if at_least else query.reward_bound
+    if bounded is None:
+        raise ValueError("the query has no bound on reward")
+    name, bound = bounded
     amount = integer_reward(mdp, name).tolist()
     stop = stops_of(mdp, query).tolist()
+    safe = [True] * mdp.states if query.safe is None else query.safe.tolist()
     probabilities = mdp.exact_probabilities()
     choice_start, branch_start, target = mdp.choice_start.tolist(), mdp.branch_start.tolist(), mdp.target.tolist()
     number: dict[tuple[int, int], int] = {}
@@ -273,6 +281,9 @@ def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[
             todo.append((state, left))
         return number[state, left]
 
+    def ends(state: int, left: int) -> bool:
+        return not safe[state] if at_least and left > 0 else stop[state] != GOES_ON
+
     spent = -1  # the one state where the bound is exceeded
     initial = [visit(int(s), bound) for s in mdp.initial]
     choices: dict[int, list[list[tuple[int, Fraction]]]] = {}
@@ -281,22 +292,17 @@ def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[
         state, left = todo.pop()
         here = number[state, left]
         choices[here] = []
-        if state == spent or stop[state] != GOES_ON:
-            if state != spent and stop[state] == GOAL:
+        if state == spent or ends(state, left):
+            if state != spent and stop[state] == GOAL and not (at_least and left > 0):
                 goal.append(here)
             continue
         for c in range(choice_start[state], choice_start[state + 1]):
-            if amount[c] > left:
+            if amount[c] > left and not at_least:
                 choices[here].append([(visit(spent, 0), Fraction(1))])
-            else:
-                choices[here].append(
-                    [
-                        (visit(target[b], left - amount[c]), probabilities[b])
-                        for b in range(branch_start[c], branch_start[c + 1])
-                    ]
-                )
+                continue
+            rest = max(0, left - amount[c])
+            branches = range(branch_start[c], branch_start[c + 1])
+            choices[here].append([(visit(target[b], rest), probabilities[b]) for b in branches])
     mask = np.zeros(len(number), dtype=np.bool_)
     mask[goal] = True
-    if len(number) > 10**7:
-        raise InputError(f"unfolding the bound {bound} on reward '{name}' needs {len(number)} states.")
     return SparseMdp.build([choices[i] for i in range(len(number))], initial=initial), mask

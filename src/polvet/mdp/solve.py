@@ -86,6 +86,13 @@ def solve(
 
 
 def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float | None) -> Value:
+    if (
+        isinstance(query, Reach)
+        and sum(b is not None for b in (query.step_bound, query.reward_bound, query.reward_at_least)) > 1
+    ):
+        raise InputError(
+            "the question has several bounds.", hint="Give one: steps, reward at most, or reward at least."
+        )
     match query:
         case Always():
             return _solve_always(mdp, query, gap, deadline)
@@ -94,7 +101,9 @@ def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float
         case CumulativeReward():
             return _solve_steps(mdp, query, reward_of(mdp, query.reward), query.steps, deadline)
         case Reach(reward_bound=(name, bound)):
-            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline)
+            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=False)
+        case Reach(reward_at_least=(name, bound)):
+            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=True)
         case Reach() | Reward():
             return _solve_unbounded(mdp, query, gap, deadline)
     raise TypeError(f"{query!r} is not a query")
@@ -205,15 +214,18 @@ def _solve_steps(
 
 
 def _solve_reward_bounded(
-    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None
+    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None, *, at_least: bool
 ) -> Value:
     amount = integer_reward(mdp, name)
     if bound < 0:
         raise InputError(f"the bound on reward '{name}' is {bound}.", hint="It must not be negative.")
     value = np.zeros((mdp.states, 2))
     value[:, 1] = 1.0
+    stop = above = stops_of(mdp, query)
+    if at_least:
+        above = np.zeros_like(stop) if query.safe is None else np.where(query.safe, GOES_ON, LOST)
     figures = _core.mdp_reward_bounded(
-        mdp.core(), stops_of(mdp, query), amount, not query.minimise, bound, gap, value, _seconds(deadline)
+        mdp.core(), stop, above, amount, not query.minimise, bound, at_least, gap, value, _seconds(deadline)
     )
     return _answer(mdp, value, query.minimise, None, figures, deadline)
 
