@@ -78,7 +78,7 @@ def check_group(file: str, parameters: str, group: list[dict[str, Any]]) -> None
         check_value(value.lower, value.upper, wanted[prop.get_name()])
 
 
-SMALL = entries(3_000)
+SMALL = [entry for entry in entries(3_000) if '"B": 1000000' not in entry[1]]  # a million steps take some seconds
 LARGER = [entry for entry in entries(60_000) if entry not in SMALL]
 
 
