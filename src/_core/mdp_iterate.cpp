@@ -48,13 +48,12 @@ class Component {
             if (c.hi > 0 && c.lo > 0) exits = std::max(exits, (c.hi - c.lo) / c.lo);
         const double wanted = exits + gap_;
         double tolerance = gap_ / 128;
-        bool slow = false;
         x_.assign(n_, 0.0);
         for (int attempt = 0; attempt < 4; ++attempt) {
-            slow |= propose(tolerance, best);
+            propose(tolerance, best);
             if (poll_.over()) break;
-            guess(exits, slow, value, best);
-            if (prove(value, best, wanted, attempt == 3 ? 400 : slow ? 12 : 40)) return true;
+            guess(exits, value, best);
+            if (prove(value, best, wanted, attempt == 3 ? 400 : 12)) return true;
             if (poll_.over()) break;
             tolerance /= 16;
         }
@@ -97,10 +96,9 @@ class Component {
         return change;
     }
 
-    // Sets the proposal x; returns whether sweeps converged slowly (then `policy` is the one the proposal belongs to).
-    // Sweeps go back and forth in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where even that would take longer than
-    // policy iteration, that takes over.
-    bool propose(double tolerance, std::vector<u32>& policy) {
+    // Sets the proposal x and the policy it belongs to. Sweeps come in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where
+    // even that would take longer than policy iteration, that takes over.
+    void propose(double tolerance, std::vector<u32>& policy) {
         // How many cycles of eight pairs cost about as much as policy iteration does.
         double patience = s_.origin.size() > n_ ? 80 : 12;
         if (n_ <= DIRECT) patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * static_cast<double>(s_.target.size() + n_)));
@@ -112,13 +110,13 @@ class Component {
             if (phase == 6) first = x_;
             if (phase == 7) second = x_;
             const double change = std::max(sweep(true), sweep(true));
-            if (poll_.over() || change == 0) return false;
+            if (poll_.over()) return;
             const double rate = before < INFINITE ? std::min(change / before, 0.9999999) : 0.5;
             before = change;
             calm = change * std::max(rate / (1 - rate), 0.1) < tolerance ? calm + 1 : 0;
-            if (calm >= 2) {
+            if (calm >= 2 || change == 0) {
                 greedy(policy, 0);
-                return k > 40;
+                return;
             }
             if (phase == 7 && k > 8 && calm == 0) {
                 // x_ holds pair 7, second pair 6, first pair 5
@@ -135,8 +133,7 @@ class Component {
                 }
                 const double progress = std::log(cycle / change), left = std::log(change / tolerance) / std::max(progress, 1e-9);
                 if ((k > 24 && left > patience) || k > 16 * patience) {
-                    if (improve(policy)) return true;
-                    if (poll_.over()) return false;
+                    if (improve(policy) || poll_.over()) return;
                 }
                 cycle = change;
                 before = INFINITE;
@@ -185,23 +182,48 @@ class Component {
         return true;
     }
 
-    void guess(double exits, bool slow, std::vector<Bounds>& value, const std::vector<u32>& policy) {
+    // A vector y with y >= P y + x / 2 for the policy and, where sweeps suffice, for every choice that is nearly as good.
+    bool drift(const std::vector<u32>& policy, std::vector<double>& y) {
+        std::vector<u32> start(1, 0), near;
+        for (u32 v = 0; v < n_; ++v) {
+            near.push_back(policy[v]);
+            for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c)
+                if (c != policy[v] && std::abs(row(c, x_) - x_[v]) <= 1e-4 * x_[v]) near.push_back(c);
+            start.push_back(static_cast<u32>(near.size()));
+        }
+        y.assign(n_, 0.0);
+        for (int k = 0; k < 64; ++k) {
+            double change = 0;
+            for (u32 v = 0; v < n_; ++v) {
+                double most = 0;
+                for (u32 i = start[v]; i < start[v + 1]; ++i) {
+                    double sum = 0;
+                    for (u32 b = s_.branch_start[near[i]]; b < s_.branch_start[near[i] + 1]; ++b) sum += s_.probability[b] * y[s_.target[b]];
+                    most = std::max(most, sum);
+                }
+                const double now = x_[v] + most;
+                if (now - y[v] > change * x_[v]) change = (now - y[v]) / x_[v];
+                y[v] = now;
+            }
+            poll_.expired(s_.target.size() / 2 + n_);
+            if (k > 0 && change <= 0.4) return true;
+        }
+        return propose_solution(s_, policy, x_, 1e-3, y, poll_);
+    }
+
+    void guess(double exits, std::vector<Bounds>& value, const std::vector<u32>& policy) {
         const double spread = exits / 2 * (1 + 1e-6);
-        if (slow) {
-            std::vector<double> y = x_;
-            std::vector<double> right(n_);
-            double largest = 0;
-            for (u32 v = 0; v < n_; ++v) right[v] = x_[v];
-            bool good = propose_solution(s_, policy, right, 1e-3, y, poll_);
-            for (u32 v = 0; v < n_ && good; ++v) {
-                good = y[v] >= x_[v] * 0.5 && y[v] < 1e300;
-                if (x_[v] > 0) largest = std::max(largest, y[v] / x_[v]);
-            }
-            if (good && largest > 0) {
-                const double scale = gap_ / 3 / largest;
-                for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
-                return;
-            }
+        std::vector<double> y;
+        double largest = 0;
+        bool good = drift(policy, y);
+        for (u32 v = 0; v < n_ && good; ++v) {
+            good = y[v] >= x_[v] * 0.5 && y[v] < 1e300;
+            if (x_[v] > 0) largest = std::max(largest, y[v] / x_[v]);
+        }
+        if (good && largest > 0) {
+            const double scale = gap_ / 3 / largest;
+            for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
+            return;
         }
         const double e = spread + gap_ / 3;
         for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - e), x_[v] * (1 + e)};
