@@ -84,15 +84,10 @@ struct Statistics {
 // passing a stopped state; other states keep what the arrays hold.
 void solve_topologically(const Problem& problem, const u32* roots, u64 root_count, Bounds* value, u32* choice, Statistics& statistics, Poll& poll);
 
-// One part of the graph in local numbers: the inner branches of each choice, and what is earned outside of it.
+// One part of the graph in local numbers: the inner branches of each choice, and what is known of the outer ones.
 struct Local {
     std::vector<u32> choice_start, branch_start, target, owner;
-    std::vector<double> probability;
-    std::vector<Bounds> rest;      // sum over the outside branches, plus the reward; not yet widened
-    std::vector<double> outside;   // probability mass of the outside branches
-    std::vector<u32> terms;        // number of products in a row
-    std::vector<u8> flags;         // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES
-    std::vector<u64> origin;       // the choice in the whole model
+    std::vector<u8> flags;  // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES, REWARDED
 
     u32 nodes() const { return static_cast<u32>(choice_start.size() - 1); }
     u32 choices() const { return static_cast<u32>(owner.size()); }
