@@ -246,19 +246,22 @@ class Solver {
     }
 
     // The states that reach a good exit (an allowed choice that leaves) almost surely, with the choice to take; `allowed` shrinks to what stays.
+    // Rounds of: drop what cannot stay (linear, cascading), then drop what cannot reach an exit any more.
     u32 almost_sure(std::vector<u8>& allowed, std::vector<u32>& via) {
         const u32 n = part_.nodes();
         std::vector<u32> queue;
-        u32 before = n;
+        std::vector<u8> inside;
         for (;;) {
+            const u32 stay = greatest_closed_set(part_, back_, allowed, inside);
             via.assign(n, NONE);
+            if (stay == 0) return 0;
             queue.clear();
             for (u32 c = 0; c < part_.choices(); ++c)
                 if (allowed[c] && (part_.flags[c] & LEAVES) && via[part_.owner[c]] == NONE) {
                     via[part_.owner[c]] = c;
                     queue.push_back(part_.owner[c]);
                 }
-            for (std::size_t i = 0; i < queue.size(); ++i)
+            for (std::size_t i = 0; i < queue.size() && queue.size() < stay; ++i)
                 for (u32 j = back_.start[queue[i]]; j < back_.start[queue[i] + 1]; ++j) {
                     const u32 c = back_.choice[j], v = part_.owner[c];
                     if (allowed[c] && via[v] == NONE) {
@@ -266,14 +269,10 @@ class Solver {
                         queue.push_back(v);
                     }
                 }
-            if (queue.size() == before) return before;
-            before = static_cast<u32>(queue.size());
-            for (u32 v = 0; v < n; ++v) {
-                if (via[v] != NONE) continue;
-                for (u32 c = part_.choice_start[v]; c < part_.choice_start[v + 1]; ++c) allowed[c] = 0;
-                for (u32 j = back_.start[v]; j < back_.start[v + 1]; ++j) allowed[back_.choice[j]] = 0;
-            }
-            if (before == 0) return 0;
+            if (queue.size() == stay) return stay;
+            for (u32 v = 0; v < n; ++v)
+                if (inside[v] && via[v] == NONE)
+                    for (u32 c = part_.choice_start[v]; c < part_.choice_start[v + 1]; ++c) allowed[c] = 0;
         }
     }
 
