@@ -20,6 +20,7 @@ from polvet.policy.finite_memory.fmp import (
 )
 from polvet.policy.finite_memory.fmp_json import dump_fmp, parse_fmp, portable
 from polvet.policy.finite_memory.load import load_fmp
+from polvet.policy.finite_memory.primitive import Multigraph, Node, Primitive, Window, normalise
 
 __all__ = [
     "ALWAYS",
@@ -33,11 +34,16 @@ __all__ = [
     "Effect",
     "FiniteMemoryPolicy",
     "Guard",
+    "Multigraph",
+    "Node",
+    "Primitive",
     "Valuation",
     "Variable",
+    "Window",
     "check_fmp",
     "dump_fmp",
     "load_fmp",
+    "normalise",
     "parse_edge_list",
     "parse_fmp",
     "parse_guard",
