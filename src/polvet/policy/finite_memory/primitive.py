@@ -79,6 +79,8 @@ def normalise(
     for state in fmp.initial:
         for classes in product(*(classes_within((v.lower, v.upper), v, window) for _, v, window in followed)):
             number.setdefault(Node(state, classes), len(number))
+            if len(number) > max_nodes:
+                raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
     initial = tuple(number.values())
     agenda = list(number)
     edges: list[Primitive] = []
