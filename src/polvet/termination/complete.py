@@ -14,7 +14,7 @@ Limits   a variable bounded on both sides is relaxed to net change 0: sound for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from polvet.policy.finite_memory import Multigraph, portable
 from polvet.termination.balance import Balanced, Ranked, Sustained, Tick, balance
-from polvet.termination.components import edges_within, strong_components
+from polvet.termination.components import strong_components
 from polvet.termination.walks import Component, RootedWalks, Row, rows_of
 
 
@@ -57,40 +57,58 @@ class _Part:
     level: int = field(default=1)
 
 
-def find_ranking(graph: Multigraph, *, tick: Tick = lambda: None, effort: Effort | None = None) -> Ranking | Cycle:
-    """Return a ranking that proves termination, or a cycle that no ranking can lower."""
+RowsFor = Callable[[Sequence[int]], list[Row]]
+"""Which counters matter in a component, given its nodes."""
+
+
+def find_ranking(
+    graph: Multigraph,
+    *,
+    edges: Sequence[int] | None = None,
+    rows_for: RowsFor | None = None,
+    tick: Tick = lambda: None,
+    effort: Effort | None = None,
+) -> Ranking | Cycle:
+    """Return a ranking that proves termination, or a cycle that no ranking can lower.
+
+    `edges` restricts the graph; `rows_for` says which counters matter where (default: every bound everywhere).
+    """
     effort = effort or Effort()
     rows = rows_of(graph)
     top: list[dict[str, Any]] = []
-    agenda = [_Part(list(range(len(graph.edges))), top)]
+    agenda = [_Part(list(range(len(graph.edges)) if edges is None else edges), top)]
     while agenda:
         part = agenda.pop()
-        pairs = [(graph.edges[edge].source, graph.edges[edge].target) for edge in part.edges]
-        nodes = sorted({node for pair in pairs for node in pair})
-        members = strong_components(nodes, pairs)
-        owner = {node: index for index, component in enumerate(members) for node in component}
-        inside: list[list[int]] = [[] for _ in members]
-        for edge, (source, target) in zip(part.edges, pairs, strict=True):
-            home = owner.get(source)
-            if home is not None and home == owner.get(target):
-                inside[home].append(edge)
-        for component_nodes, component_edges in zip(members, inside, strict=True):
+        for nodes, inside in components_of(graph, part.edges):
             tick()
             effort.components += 1
             effort.levels = max(effort.levels, part.level)
-            effort.largest = max(effort.largest, len(component_nodes))
-            component = Component(graph, component_nodes, component_edges, rows)
+            effort.largest = max(effort.largest, len(nodes))
+            component = Component(graph, nodes, inside, rows_for(nodes) if rows_for else rows)
             found = _examine(component, tick)
             if isinstance(found, Cycle):
                 return found
-            entry, left = ranking_entry(component, _finite(component), found)
+            entry, left = ranking_entry(component, finite_rows(component), found)
             part.into.append(entry)
             if left:
                 agenda.append(_Part(left, entry["children"], part.level + 1))
     return Ranking(top)
 
 
-def _finite(component: Component) -> list[int]:
+def components_of(graph: Multigraph, edges: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Return nodes and edges of the strongly connected components that the edges make."""
+    pairs = [(graph.edges[edge].source, graph.edges[edge].target) for edge in edges]
+    members = strong_components(sorted({node for pair in pairs for node in pair}), pairs)
+    owner = {node: index for index, component in enumerate(members) for node in component}
+    inside: list[list[int]] = [[] for _ in members]
+    for edge, (source, target) in zip(edges, pairs, strict=True):
+        home = owner.get(source)
+        if home is not None and home == owner.get(target):
+            inside[home].append(edge)
+    return list(zip(members, inside, strict=True))
+
+
+def finite_rows(component: Component) -> list[int]:
     """Return the rows that no edge of the component can raise without limit."""
     return [int(row) for row in np.flatnonzero(component.endless.sum(axis=0) == 0)]
 
@@ -102,7 +120,7 @@ def _examine(component: Component, tick: Tick) -> Ranked | Cycle:
         candidates = np.flatnonzero(sustained)
         shortest = int(candidates[np.argmin(rooted.lengths[candidates])])
         return Cycle(component, [(rooted.walk(shortest), 1)])
-    columns = _finite(component)
+    columns = finite_rows(component)
     # The walks through every edge, one after the other: whatever lowers none of them lowers no edge at all.
     everything = [int(value) for value in rooted.effects[:, columns].sum(axis=0)]
     found = balance(component, rooted, columns, everything, tick=tick)
@@ -173,9 +191,3 @@ def ranking_entry(
         if change == 0 or (removable is not None and not removable[local]):
             left.append(edge)
     return entry, left
-
-
-def within(graph: Multigraph, edges: Sequence[int], nodes: Sequence[int]) -> list[int]:
-    """Return those of the graph's edges, given by number, that stay within the nodes."""
-    pairs = [(graph.edges[edge].source, graph.edges[edge].target) for edge in edges]
-    return [edges[index] for index in edges_within(nodes, pairs)]

@@ -57,9 +57,3 @@ def strong_components(nodes: Iterable[int], edges: Sequence[Pair]) -> list[list[
                     if len(component) > 1 or node in loops:
                         found.append(component)
     return found
-
-
-def edges_within(component: Iterable[int], edges: Sequence[Pair]) -> list[int]:
-    """Return the indices of the edges with both ends in the component."""
-    members = set(component)
-    return [index for index, (source, target) in enumerate(edges) if source in members and target in members]

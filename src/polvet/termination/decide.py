@@ -14,8 +14,9 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Effort, find_ranking
-from polvet.termination.elimination import lowest_remaining_height, random_vertex
+from polvet.termination.elimination import Tree, lowest_remaining_height, random_vertex
 from polvet.termination.gensieve import GenSieveTrace, gensieve
+from polvet.termination.guards import prove_with_guards
 from polvet.termination.lasso import lasso_certificate
 from polvet.termination.progress_sieve import SieveTrace, progress_sieve
 from polvet.termination.sieve import sieve
@@ -82,7 +83,12 @@ def _run(
             return _judge_gensieve(graph, seed, forests, budget, size, tick)
     effort = Effort()
     found = find_ranking(graph, tick=tick, effort=effort)
-    figures = {**size, "components": effort.components, "levels": effort.levels, "largest_component": effort.largest}
+    figures: dict[str, Any] = {
+        **size,
+        "components": effort.components,
+        "levels": effort.levels,
+        "largest_component": effort.largest,
+    }
     if not isinstance(found, Cycle):
         return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, "complete", figures)
     certificate = lasso_certificate(graph, found)
@@ -90,7 +96,16 @@ def _run(
         return Nonterminating(_with_copy(fmp, certificate), "complete", figures)
     if is_upward_closed(fmp):
         raise AssertionError("with upward-closed guards every cycle that sustains replays")
-    return Unknown("without its guards the policy does not end; with them this test cannot tell", "complete", figures)
+    if method == "complete":
+        reason = "without its guards the policy does not end; with them this test cannot tell (try --method auto)"
+        return Unknown(reason, method, figures)
+    proof, tried = prove_with_guards(fmp, tick=tick, seed=seed)
+    figures["tried"] = tried
+    if proof is None:
+        return Unknown(f"guards other than lower bounds are undecidable; tried: {'; '.join(tried)}", "guards", figures)
+    if proof["kind"] == "lex-rank":
+        return checked_terminating(graph, proof, "guards", figures)
+    return Nonterminating(_with_copy(fmp, proof), "guards", figures)
 
 
 def checked_terminating(
@@ -151,10 +166,19 @@ def trace_lines(graph: Multigraph, trace: GenSieveTrace) -> list[str]:
     return lines
 
 
-def _tree_text(graph: Multigraph, tree: Any) -> str:
-    names = " ".join(graph.names[vertex] for vertex in tree.vertices)
-    children = "".join(f" [{_tree_text(graph, child)}]" for child in tree.children)
-    return f"<{names}; {graph.names[tree.point]}>{children}"
+def _tree_text(graph: Multigraph, tree: Tree) -> str:
+    parts: list[str] = []
+    agenda: list[Tree | str] = [tree]
+    while agenda:
+        item = agenda.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        names = " ".join(graph.names[vertex] for vertex in item.vertices)
+        parts.append(f"<{names}; {graph.names[item.point]}>")
+        for child in reversed(item.children):
+            agenda += ["]", child, " ["]
+    return "".join(parts)
 
 
 def _judge(graph: Multigraph, proved: bool, method: str, figures: Mapping[str, Any], tick: Tick) -> TerminationResult:

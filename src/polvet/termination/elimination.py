@@ -28,22 +28,35 @@ class Tree:
     point: int
     children: tuple[Tree, ...]
 
-    @property
-    def height(self) -> int:
-        """The number of levels of the tree."""
-        return 1 + max((child.height for child in self.children), default=0)
+    height: int = 1  # the number of levels
 
 
-def elimination_forest(edges: Sequence[int], ends: Ends, choose: Chooser) -> tuple[Tree, ...]:
-    """Return one elimination tree for every component of the graph that these edges make."""
-    forest = []
-    for component in strong_components(sorted({v for e in edges for v in ends[e]}), [ends[e] for e in edges]):
-        members = set(component)
-        inside = [edge for edge in edges if ends[edge][0] in members and ends[edge][1] in members]
-        point = choose(sorted(component), inside, ends)
-        rest = [edge for edge in inside if point not in ends[edge]]
-        forest.append(Tree(tuple(sorted(component)), tuple(inside), point, elimination_forest(rest, ends, choose)))
-    return tuple(forest)
+def elimination_forest(
+    edges: Sequence[int], ends: Ends, choose: Chooser, spend: Callable[[int], None] = lambda amount: None
+) -> tuple[Tree, ...]:
+    """Return one elimination tree for every component of the graph that these edges make.
+
+    `spend` hears how many edges each component has, so that a budget can end the work. Deep trees are no danger: the
+    components are found first, parents before children, and put together afterwards.
+    """
+    found: list[tuple[list[int], list[int], int, int]] = []  # vertices, edges, elimination point, parent
+    agenda = [(list(edges), -1)]
+    while agenda:
+        here, parent = agenda.pop()
+        for component in strong_components(sorted({v for e in here for v in ends[e]}), [ends[e] for e in here]):
+            members = set(component)
+            inside = [edge for edge in here if ends[edge][0] in members and ends[edge][1] in members]
+            spend(len(inside))
+            point = choose(sorted(component), inside, ends)
+            agenda.append(([edge for edge in inside if point not in ends[edge]], len(found)))
+            found.append((sorted(component), inside, point, parent))
+    children: list[list[Tree]] = [[] for _ in range(len(found) + 1)]  # the last list holds the roots
+    for index in range(len(found) - 1, -1, -1):
+        vertices, inside, point, parent = found[index]
+        below = tuple(reversed(children[index]))
+        height = 1 + max((child.height for child in below), default=0)
+        children[parent].append(Tree(tuple(vertices), tuple(inside), point, below, height))
+    return tuple(reversed(children[-1]))
 
 
 def first_vertex(vertices: list[int], edges: list[int], ends: Ends) -> int:

@@ -8,7 +8,7 @@ Differs  as the text and not the print says: ZV counts only paths that touch the
          before edges are removed; lines 9 to 12 stand after the loop. Components are handled one by one.
          An effect counts with its best end; a variable that some edge of a component can raise without limit counts
          as increased. Variables bounded above only are mirrored, all others need a lower bound
-Cost     exponential: all simple paths. `budget` limits the edges that paths are extended by
+Cost     exponential: all simple paths. `budget` limits the edges that forests and paths look at
 Limits   sound, not complete; the answer depends on the forest
 """
 
@@ -59,9 +59,9 @@ class _Paths:
         self.names = [graph.fmp.variables[row.variable].name for row in self.rows]
         self.changes = [[best_change(edge, row) for row in self.rows] for edge in graph.edges]
 
-    def spend(self) -> None:
-        """Count one step and stop when the budget is used up."""
-        self.steps += 1
+    def spend(self, amount: int = 1) -> None:
+        """Count steps and stop when the budget is used up."""
+        self.steps += amount
         if self._budget is not None and self.steps > self._budget:
             raise LimitReached(f"GenSieve's budget of {self._budget} steps is used up", "--budget")
 
@@ -114,7 +114,7 @@ def gensieve(graph: Multigraph, choose: Chooser, *, budget: int | None = 1_000_0
     paths = _Paths(graph, budget)
     rounds: list[tuple[Turn, ...]] = []
     edges = list(range(len(graph.edges)))
-    while forest := elimination_forest(edges, paths.ends, choose):
+    while forest := elimination_forest(edges, paths.ends, choose, paths.spend):
         turns = tuple(_turn(paths, tree) for tree in forest)
         rounds.append(turns)
         gone = {edge for turn in turns for edge in turn.removed}
