@@ -4,7 +4,7 @@
   2. `find_guarded_ranking` on the plain multigraph: guards bound variables that have no bounds of their own;
   3. with *tracked* variables: values inside a window that covers every constant of their guards are kept exactly in
      the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
-     when a variable re-enters its window; replayed;
+     when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
   4. then `find_guarded_ranking` on the tracked multigraph;
   5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards.
 Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
@@ -25,6 +25,7 @@ from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import find_path, join_walks, write_lasso
+from polvet.termination.realise import MAX_STEPS, realise_walk
 from polvet.termination.walks import Row, rows_of
 
 MAX_NODES = 20_000
@@ -77,7 +78,7 @@ def prove_with_guards(
             tried.append(f"tracking {names}: more than {MAX_NODES} nodes")
             continue
         tried.append(f"tracking {names}")
-        lasso = _find_tracked_lasso(graph, tick)
+        lasso = _find_tracked_lasso(graph, tick) or _find_realised_lasso(graph, tick)
         if lasso is not None:
             return lasso, tried
         found = find_guarded_ranking(graph, tick=tick)
@@ -120,6 +121,19 @@ def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
         if check_replay(graph.fmp, lasso) is None:
             return lasso
     return None
+
+
+def _find_realised_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
+    """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
+    found = find_ranking(graph, tick=tick)
+    if not isinstance(found, Cycle):
+        return None
+    segments = join_walks(found)
+    if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
+        return None
+    cycle = [edge for walk, repeat in segments for edge in walk * repeat]
+    lasso = realise_walk(graph, find_path(graph, graph.edges[cycle[0]].source), cycle)
+    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
 
 
 def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
