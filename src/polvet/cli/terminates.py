@@ -11,9 +11,13 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Output, Seed, TimeLimit
-from polvet.files import sha256, write_whole
+from polvet.errors import Where
+from polvet.files import read_text, sha256, write_whole
 from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp
+from polvet.policy.finite_memory.its import parse_its
+from polvet.policy.finite_memory.load import is_its
 from polvet.termination.decide import terminates as decide
+from polvet.termination.its import its_terminates
 from polvet.termination.verdicts import TerminationResult, Verdict
 
 CODES = {
@@ -41,8 +45,12 @@ def terminates(
 ) -> int:
     """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate."""
     start = time.perf_counter()
+    text = read_text(fmp)
     plan = load_fmp(fmp, policy=policy)
-    result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
+    if is_its(text):
+        result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
+    else:
+        result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
     return _answer(plan, result, fmp, policy, output, seed, time.perf_counter() - start).show(as_json=json)
 
 

@@ -46,6 +46,7 @@ Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
 CHECKERS: dict[str, str] = {
     "lex-rank": "polvet.evidence.lex_rank:check_lex_rank",
     "lasso": "polvet.evidence.lasso:check_lasso",
+    "its-run": "polvet.evidence.its_run:check_its_run",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
 
