@@ -46,6 +46,8 @@ Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
 CHECKERS: dict[str, str] = {
     "lex-rank": "polvet.evidence.lex_rank:check_lex_rank",
     "lasso": "polvet.evidence.lasso:check_lasso",
+    "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
+    "goal-missed": "polvet.evidence.goal:check_goal_missed",
     "its-run": "polvet.evidence.its_run:check_its_run",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
