@@ -1,0 +1,139 @@
+"""`polvet terminates`: whether a generalized plan (a finite-memory policy) ends, from every valuation."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, Output, Seed, TimeLimit
+from polvet.errors import InputError, Where
+from polvet.files import read_text, sha256, write_whole
+from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp
+from polvet.policy.finite_memory.goal import parse_goal
+from polvet.policy.finite_memory.its import parse_its
+from polvet.policy.finite_memory.load import is_its
+from polvet.termination.decide import terminates as decide
+from polvet.termination.goal import Missed, Undecided, check_goal
+from polvet.termination.its import its_terminates
+from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown, Verdict
+
+CODES = {
+    Verdict.TERMINATING: ExitCode.DONE,
+    Verdict.NONTERMINATING: ExitCode.FOUND,
+    Verdict.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("terminates")(terminates)
+
+
+def terminates(
+    fmp: Annotated[Path, typer.Argument(help="A finite-memory policy: fmp/1 JSON, an edge list, or a .qnp problem.")],
+    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
+    method: Annotated[str, typer.Option("--method", help="auto, complete, sieve, progress-sieve, gensieve.")] = "auto",
+    forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
+    goal: Annotated[
+        str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
+    ] = None,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
+    output: Output = None,
+    json: Json = False,
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+) -> int:
+    """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate."""
+    start = time.perf_counter()
+    if goal is not None and policy is not None:
+        hint = "The problem's own goal already stops the policy; ask without --goal."
+        raise InputError("--goal is for finite-memory policies of their own, not for .qnp problems.", hint=hint)
+    text = read_text(fmp)
+    plan = load_fmp(fmp, policy=policy)
+    if is_its(text):
+        result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
+    else:
+        result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
+    verdict, code, certificate, reason = _with_goal(plan, result, goal)
+    answer = _answer(
+        plan, result, fmp, policy, output, seed, time.perf_counter() - start,
+        verdict=verdict, code=code, certificate=certificate, reason=reason,
+    )  # fmt: skip
+    return answer.show(as_json=json)
+
+
+def _with_goal(
+    plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None
+) -> tuple[str, ExitCode, Mapping[str, Any] | None, str | None]:
+    """Return verdict, exit code, certificate and reason; with a goal a terminating policy must also end in it."""
+    certificate = None if isinstance(result, Unknown) else result.certificate
+    reason = result.reason if isinstance(result, Unknown) else None
+    goal = None if text is None else parse_goal(text, plan)
+    if goal is None or isinstance(result, Nonterminating):
+        return result.verdict.value, CODES[result.verdict], certificate, reason
+    found = check_goal(plan, goal)
+    if isinstance(found, Missed):
+        missed = {**found.certificate, "fmp": dump_fmp(plan)}
+        return "goal-missed", ExitCode.FOUND, missed, "an execution stops outside the goal"
+    if isinstance(found, Undecided):
+        reason = f"{result.verdict.value}; whether it stops in '{found.state}' with {found.valuation} was not decided"
+        return "unknown", ExitCode.UNKNOWN, None, reason
+    if isinstance(result, Unknown) or certificate is None:
+        return "unknown", ExitCode.UNKNOWN, None, f"it can only stop in the goal, but: {reason}"
+    return (
+        "goal-reaching",
+        ExitCode.DONE,
+        {**certificate, "kind": "goal-reaching", "goal": goal.text, "reach": found.tracked},
+        None,
+    )
+
+
+def _answer(
+    plan: FiniteMemoryPolicy,
+    result: TerminationResult,
+    task: Path,
+    policy: Path | None,
+    output: Path | None,
+    seed: int,
+    seconds: float,
+    *,
+    verdict: str,
+    code: ExitCode,
+    certificate: Mapping[str, Any] | None,
+    reason: str | None,
+) -> Answer:
+    shown: Any = None
+    if certificate is not None:
+        shown = {
+            "kind": certificate["kind"],
+            "claim": verdict,
+            "task_sha256": sha256(task),
+            "policy_sha256": sha256(policy) if policy is not None else None,
+            **certificate,
+        }
+        if output is not None:
+            write_whole(output, json_text.dumps(shown, ensure_ascii=False, indent=1) + "\n")
+            shown = str(output)
+    figures = dict(result.figures)
+    trace = figures.pop("trace", [])
+    lines = [f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if key != 'removed')}"]
+    lines += [f"  {line}" for line in trace]
+    if output is not None and certificate is not None:
+        lines.append(f"  certificate ({certificate['kind']}): {output}")
+    return Answer(
+        verdict,
+        code,
+        seconds,
+        figures=figures,
+        lines=lines,
+        reason=reason,
+        seed=seed,
+        certificate=shown,
+        more={"method": result.method, **({"trace": trace} if trace else {})},
+    )
