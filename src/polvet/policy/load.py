@@ -133,7 +133,8 @@ def _from_json(
 ) -> Policy:
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
         raise InputError(f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where)
-    document: Any = parse_json(text, where)
+    # XGBoost writes NaN where a leaf has no threshold; numbers that matter are checked by each reader, with their names.
+    document: Any = parse_json(text, where, parse_constant=float)
     kind = document.get("format")
     if kind == "table/1":
         table = table_from_json(document, where)
@@ -147,9 +148,9 @@ def _from_json(
         raise InputError(f"the format {json.dumps(kind)} is not a policy.", where.at("format"), f"polvet reads {READ}.")
     if "learner" in document:
         # Parsed again so that every decimal becomes the float32 nearest to it.
-        return ensemble_from_xgboost(parse_json(text, where, parse_float=nearest_float32), where, inputs, outputs)
+        return ensemble_from_xgboost(parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs)
     if "layers" in document:
-        return network_from_mogym(parse_json(text, where, parse_float=nearest_float32), where, inputs, outputs)
+        return network_from_mogym(parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs)
     if "file" in document and "input" in document and "output" in document:
         network = network_from_jani2nnet(document, path)
         return network if inputs is None and outputs is None else renamed(network, inputs, outputs)

@@ -29,9 +29,9 @@ from polvet.policy.trees import MISSING_NAN, VECTOR, Origin, Tree, TreeEnsemble,
 
 IDENTITY = frozenset({
     "multi:softmax", "multi:softprob", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror",
-    "reg:absoluteerror", "reg:quantileerror", "binary:hinge", "rank:pairwise", "rank:ndcg", "rank:map",
+    "reg:absoluteerror", "reg:quantileerror", "binary:hinge", "binary:logitraw", "rank:pairwise", "rank:ndcg", "rank:map",
 })  # fmt: skip
-LOGISTIC = frozenset({"binary:logistic", "binary:logitraw", "reg:logistic"})
+LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
 BINARY = frozenset({"binary:logistic", "binary:logitraw", "binary:hinge"})
 
 
@@ -132,7 +132,7 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
     left = _numbers(entry, "left_children", where)
     right = _numbers(entry, "right_children", where)
     feature = _numbers(entry, "split_indices", where)
-    condition = _numbers(entry, "split_conditions", where)
+    condition = _numbers(entry, "split_conditions", where, single=True)
     default_left = _numbers(entry, "default_left", where)
     count = len(left)
     if any(len(array) != count for array in (right, feature, condition, default_left)):
@@ -166,13 +166,13 @@ def _vector_values(
     """Return [nodes, width]: new files number the leaves in `right_children`, old ones keep a vector for every node."""
     table = np.zeros((len(leaf), width))
     if "leaf_weights" in entry:
-        weights = _numbers(entry, "leaf_weights", where)
+        weights = _numbers(entry, "leaf_weights", where, single=True)
         rows = right[leaf].astype(np.int64)
         if len(weights) % width or (rows < 0).any() or (rows >= len(weights) // width).any():
             raise InputError("'leaf_weights' does not have a vector for every leaf.", where.at("leaf_weights"))
         table[leaf] = weights.reshape(-1, width)[rows]
         return table
-    weights = _numbers(entry, "base_weights", where)
+    weights = _numbers(entry, "base_weights", where, single=True)
     if len(weights) != len(leaf) * width:
         raise InputError(f"'base_weights' does not have {width} values for every node.", where.at("base_weights"))
     table[leaf] = weights.reshape(-1, width)[leaf]
@@ -330,10 +330,12 @@ def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, 
     return value
 
 
-def _numbers(entry: dict[str, Any], key: str, where: Where) -> npt.NDArray[np.float64]:
+def _numbers(entry: dict[str, Any], key: str, where: Where, *, single: bool = False) -> npt.NDArray[np.float64]:
+    """Return a list of numbers as an array; `single` rounds to float32, where too large becomes infinite."""
     found = entry.get(key)
     try:
-        array = np.asarray(found, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            array = np.asarray(found, dtype=np.float32 if single else np.float64).astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
     if found is None or array.ndim != 1:
