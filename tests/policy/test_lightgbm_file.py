@@ -121,7 +121,7 @@ def test_categorical_splits_and_linear_trees_are_refused_by_name():
     )
     with pytest.raises(InputError, match="categorical"):
         ensemble_from_lightgbm(booster.model_to_string(), Where("m"))
-    linear = lgb.train({"verbose": -1, "linear_tree": True}, lgb.Dataset(TRAIN.astype(float), TRAIN[:, 0]), 1)
+    linear = lgb.train({"verbose": -1, "linear_tree": True}, lgb.Dataset(TRAIN.astype(float), TRAIN[:, 0].copy()), 1)
     with pytest.raises(InputError, match="linear"):
         ensemble_from_lightgbm(linear.model_to_string(), Where("m"))
 

@@ -1,7 +1,7 @@
 """LightGBM text models to tree ensembles and back, by our own reader; the library is not needed.
 
 A policy's scores are LightGBM's raw scores, bit for bit: float64 sums in tree order, `x <= threshold` goes left, missing
-values as each node's decision type says. One output per class; a binary objective has two outputs, the first with score 0.
+values as each node's decision type says; a forest's raw score is a sum, too. One output per class; a binary objective has two outputs, the first with score 0.
 Names: header lines `polvet.inputs=[...]`, `polvet.outputs=[...]` (LightGBM ignores them), else `feature_names`.
 Refused  categorical splits, linear trees
 Saving   starts from the text that was read: header, statistics of unchanged trees and footer survive
@@ -65,7 +65,6 @@ def ensemble_from_lightgbm(
         own_inputs = header.get("feature_names", "").split(" ")
         if len(own_inputs) != features or all(_NAMELESS.fullmatch(name) for name in own_inputs):
             own_inputs = None
-    averages = "average_output" in parts.header
     return TreeEnsemble(
         names_or_positions(inputs, own_inputs, features, "input", where),
         names_or_positions(outputs, _own_names(header, "polvet.outputs", where), count, "output", where),
@@ -73,7 +72,6 @@ def ensemble_from_lightgbm(
         (0.0,) * count,
         comparison="<=",
         arithmetic="float64",
-        divisor=float(len(trees) // groups) if averages else 0.0,
         origin=Origin("lightgbm", parts),
     )
 
@@ -98,8 +96,6 @@ def lightgbm_text(ensemble: TreeEnsemble) -> str:
             )
     if len(ensemble.trees) % groups:
         raise InputError(f"{len(ensemble.trees)} trees are not whole rounds of {groups}.", hint="Add whole rounds.")
-    if ensemble.divisor and ensemble.divisor != len(ensemble.trees) // groups:
-        raise InputError("a forest that averages cannot get or lose trees.", hint="Change its leaf values instead.")
     blocks = [
         _block(tree, index, parts.trees[index] if index < len(parts.trees) else None)
         for index, tree in enumerate(ensemble.trees)
@@ -204,15 +200,15 @@ def _block(tree: Tree, index: int, old: dict[str, str] | None) -> str:
     table |= {"is_linear": "0", "shrinkage": "1"}
     shape = ("num_leaves", "split_feature", "decision_type", "left_child", "right_child")
     if old is not None and all(old.get(key) == table.get(key) for key in shape):
-        unchanged = _same_numbers(old.get("leaf_value"), tree.values[leaves, 0])
-        table = {**old, "threshold": table["threshold"]} if "threshold" in table else dict(old)
-        if not unchanged:
-            table["leaf_value"] = " ".join(map(_number, tree.values[leaves, 0].tolist()))
+        changed = {key: table[key] for key in ("threshold", "leaf_value") if key in table}
+        # Numbers that are the same keep their spelling.
+        kept = {key: old[key] for key in changed if _same_numbers(old.get(key), changed[key])}
+        table = {**old, **changed, **kept}
     return f"Tree={index}\n" + "".join(f"{key}={value}\n" for key, value in table.items()) + "\n\n"
 
 
-def _same_numbers(text: str | None, values: npt.NDArray[np.float64]) -> bool:
-    return text is not None and [float(part) for part in text.split()] == values.tolist()
+def _same_numbers(old: str | None, new: str) -> bool:
+    return old is not None and [float(part) for part in old.split()] == [float(part) for part in new.split()]
 
 
 def _number(value: float) -> str:

@@ -165,8 +165,7 @@ def _histogram(estimator: Any, where: Where) -> tuple[list[Tree], list[float]]:
                 make_tree(
                     1 if binary else k,
                     np.where(leaf, -1, nodes["feature_idx"]),
-                    # A split between missing and present values has the threshold infinity: every number goes left.
-                    np.where(leaf, 0.0, np.minimum(nodes["num_threshold"], np.finfo(np.float64).max)),
+                    np.where(leaf, 0.0, nodes["num_threshold"]),
                     np.where(leaf, -1, nodes["left"].astype(np.int64)),
                     np.where(leaf, -1, nodes["right"].astype(np.int64)),
                     np.where(leaf, nodes["value"], 0.0),

@@ -5,7 +5,7 @@ averages. XGBoost: float32, `x < threshold` goes left. LightGBM, scikit-learn: f
 is float32 first. Binary classifiers have two outputs: the first keeps its base score, all trees add to the second.
 `reference_scores` is the slow twin of the kernel `_core.Trees`.
 Cost     depth comparisons per tree and row
-Limits   numerical splits; finite thresholds and leaves
+Limits   numerical splits; finite leaves
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def make_tree(
 
 
 def check_trees(ensemble: TreeEnsemble, where: Where | None) -> None:
-    """Raise an InputError unless every tree is a tree over existing inputs with finite thresholds and leaves."""
+    """Raise an InputError unless every tree is a tree over existing inputs with thresholds and finite leaves."""
     if sum(len(tree.feature) for tree in ensemble.trees) > MAX_NODES:
         raise InputError(f"the ensemble has more than {MAX_NODES} nodes.", where)
     if not all(np.isfinite(value) for value in ensemble.base):
@@ -188,9 +188,10 @@ def check_tree(tree: Tree, index: int, inputs: int, outputs: int, where: Where |
     if (tree.feature >= inputs).any():
         node = int(np.argmax(tree.feature >= inputs))
         raise InputError(f"node {node} tests input {tree.feature[node]}; there are {inputs} inputs.", place)
-    if not np.isfinite(tree.threshold[inner]).all():
-        node = int(np.flatnonzero(inner)[np.argmax(~np.isfinite(tree.threshold[inner]))])
-        raise InputError(f"node {node} has the threshold {tree.threshold[node]}.", place, "It must be finite.")
+    # An infinite threshold is sound: such a split tells missing values from all others.
+    if np.isnan(tree.threshold[inner]).any():
+        node = int(np.flatnonzero(inner)[np.argmax(np.isnan(tree.threshold[inner]))])
+        raise InputError(f"node {node} has the threshold {tree.threshold[node]}.", place, "It must be a number.")
     if not np.isfinite(tree.values[~inner]).all():
         broken = ~np.isfinite(tree.values[~inner]).all(axis=1)
         node = int(np.flatnonzero(~inner)[np.argmax(broken)])

@@ -334,7 +334,7 @@ def _numbers(entry: dict[str, Any], key: str, where: Where, *, single: bool = Fa
     """Return a list of numbers as an array; `single` rounds to float32, where too large becomes infinite."""
     found = entry.get(key)
     try:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(found, dtype=np.float32 if single else np.float64).astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
