@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ RNG = np.random.default_rng(11)
 def random_network(sizes, scale=1.0):
     layers = [
         (RNG.normal(scale=scale, size=(b, a)).astype(np.float32), RNG.normal(size=b).astype(np.float32))
-        for a, b in zip(sizes, sizes[1:], strict=False)
+        for a, b in pairwise(sizes)
     ]
     return network_of(layers)
 
@@ -40,7 +41,9 @@ def by_hand(network, row):
     return values
 
 
-@pytest.mark.parametrize("sizes", [(3, 2), (1, 1), (7, 64, 64, 45), (14, 16, 16, 5), (5, 33, 9, 17), (40, 128, 3), (9, 70, 8)])
+@pytest.mark.parametrize(
+    "sizes", [(3, 2), (1, 1), (7, 64, 64, 45), (14, 16, 16, 5), (5, 33, 9, 17), (40, 128, 3), (9, 70, 8)]
+)
 def test_the_kernel_has_the_bits_of_the_written_definition(sizes):
     network = random_network(sizes)
     rows = RNG.normal(scale=3, size=(23, sizes[0])).astype(np.float32)

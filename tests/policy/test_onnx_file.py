@@ -1,6 +1,7 @@
 """ONNX: what is written runs in onnxruntime, what others export is read, everything else is refused by name."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -47,9 +48,7 @@ def node(operator, inputs, output, **attributes):
 def test_a_saved_network_gives_the_same_choices_in_onnxruntime_up_to_the_rounding_bound(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     for sizes in [(3, 5), (6, 16, 16, 5), (9, 64, 64, 45), (4, 128, 2)]:
-        layers = [
-            (RNG.normal(size=(b, a)), RNG.normal(size=b)) for a, b in zip(sizes, sizes[1:], strict=False)
-        ]
+        layers = [(RNG.normal(size=(b, a)), RNG.normal(size=b)) for a, b in pairwise(sizes)]
         network = network_of(layers, [f"v{i}" for i in range(sizes[0])], [f"a{i}" for i in range(sizes[-1])])
         save_policy(network, tmp_path / "net.onnx")
         options = ort.SessionOptions()
@@ -67,7 +66,11 @@ def test_a_saved_network_gives_the_same_choices_in_onnxruntime_up_to_the_roundin
 
 
 def test_gemm_in_both_orientations_is_read():
-    nodes = [node("Gemm", ["x", "w1", "b1"], "h", transB=1), node("Relu", ["h"], "r"), node("Gemm", ["r", "w2", "b2"], "y")]
+    nodes = [
+        node("Gemm", ["x", "w1", "b1"], "h", transB=1),
+        node("Relu", ["h"], "r"),
+        node("Gemm", ["r", "w2", "b2"], "y"),
+    ]
     network = read(model(nodes, {"w1": W1, "b1": B1, "w2": W2.T.copy(), "b2": B2}))
     assert np.array_equal(network.scores(ROWS), EXPECTED)
 

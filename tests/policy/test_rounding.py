@@ -1,6 +1,7 @@
 """The rounding bound against exact arithmetic: random orders, fused or not, never leave it; exact scores have none."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_no_evaluation_order_leaves_the_bound(sizes, kind):
     doubtful = 0
     for _ in range(12):
         layers = []
-        for a, b in zip(sizes, sizes[1:], strict=False):
+        for a, b in pairwise(sizes):
             weights = RNG.normal(size=(b, a))
             if kind == "wide":
                 weights *= 10.0 ** RNG.integers(-3, 4, size=weights.shape)

@@ -11,6 +11,8 @@ from polvet.policy.trees import reference_scores
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")
 
+threadpoolctl = pytest.importorskip("threadpoolctl")
+
 RNG = np.random.default_rng(8)
 TRAIN = RNG.normal(size=(300, 5)).astype(np.float32)
 CLASSES = np.abs(TRAIN[:, 0] * 2 + TRAIN[:, 1]).round().astype(int) % 3
@@ -33,6 +35,12 @@ REGRESSORS = {
     "tree": tree.DecisionTreeRegressor(max_depth=5, random_state=0),
     "forest": ensemble.RandomForestRegressor(10, max_depth=5, random_state=0),
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threadpoolctl.threadpool_limits(1):
+        yield
 
 
 def rows_like(data, count=20_000):
@@ -119,9 +127,10 @@ def test_other_estimators_and_strange_types_are_refused_by_name(tmp_path):
     skops.dump(FunctionTransformer(func=rows_like), tmp_path / "m.skops")
     with pytest.raises(InputError, match="rows_like"):
         load_policy(tmp_path / "m.skops")
+    start = tree.DecisionTreeClassifier(max_depth=1)
+    model = ensemble.GradientBoostingClassifier(n_estimators=2, init=start).fit(TRAIN, CLASSES)
     with pytest.raises(InputError, match="not constant"):
-        start = tree.DecisionTreeClassifier(max_depth=1)
-        ensemble_from_sklearn(ensemble.GradientBoostingClassifier(n_estimators=2, init=start).fit(TRAIN, CLASSES))
+        ensemble_from_sklearn(model)
 
 
 def test_a_truncated_skops_file_is_an_input_error(tmp_path):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from polvet.errors import InputError, Where
-from polvet.policy import TreeEnsemble, load_policy, save_policy
-from polvet.policy import ubjson
+from polvet.policy import TreeEnsemble, load_policy, save_policy, ubjson
 from polvet.policy.trees import make_tree, reference_scores
 from polvet.policy.xgboost_file import ensemble_from_xgboost, save_xgboost
 
@@ -131,7 +130,9 @@ def test_names_are_kept_as_model_attributes(tmp_path):
 
 def test_feature_names_are_inputs_where_no_attribute_says_otherwise(tmp_path):
     names = list("uvwxyz")
-    booster = xgb.train({"objective": "multi:softmax", "num_class": 4}, xgb.DMatrix(TRAIN, CLASSES, feature_names=names), 1)
+    booster = xgb.train(
+        {"objective": "multi:softmax", "num_class": 4}, xgb.DMatrix(TRAIN, CLASSES, feature_names=names), 1
+    )
     booster.save_model(tmp_path / "m.json")
     assert load_policy(tmp_path / "m.json").inputs == tuple(names)
 

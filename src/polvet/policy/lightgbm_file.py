@@ -1,7 +1,8 @@
 """LightGBM text models to tree ensembles and back, by our own reader; the library is not needed.
 
-A policy's scores are LightGBM's raw scores, bit for bit: float64 sums in tree order, `x <= threshold` goes left, missing
-values as each node's decision type says; a forest's raw score is a sum, too. One output per class; a binary objective has two outputs, the first with score 0.
+A policy's scores are LightGBM's raw scores, bit for bit: float64 sums in tree order (of a forest, too: it is not averaged),
+`x <= threshold` goes left, missing values as each node's decision type says. One output per class; a binary objective has
+two outputs, the first with score 0.
 Names: header lines `polvet.inputs=[...]`, `polvet.outputs=[...]` (LightGBM ignores them), else `feature_names`.
 Refused  categorical splits, linear trees
 Saving   starts from the text that was read: header, statistics of unchanged trees and footer survive
@@ -200,9 +201,9 @@ def _block(tree: Tree, index: int, old: dict[str, str] | None) -> str:
     table |= {"is_linear": "0", "shrinkage": "1"}
     shape = ("num_leaves", "split_feature", "decision_type", "left_child", "right_child")
     if old is not None and all(old.get(key) == table.get(key) for key in shape):
-        changed = {key: table[key] for key in ("threshold", "leaf_value") if key in table}
+        changed: dict[str, str] = {key: table[key] for key in ("threshold", "leaf_value") if key in table}
         # Numbers that are the same keep their spelling.
-        kept = {key: old[key] for key in changed if _same_numbers(old.get(key), changed[key])}
+        kept: dict[str, str] = {key: old[key] for key in changed if _same_numbers(old.get(key), changed[key])}
         table = {**old, **changed, **kept}
     return f"Tree={index}\n" + "".join(f"{key}={value}\n" for key, value in table.items()) + "\n\n"
 

@@ -22,7 +22,7 @@ from polvet.policy.networks import Network
 from polvet.policy.nnet import interface_beside, network_from_jani2nnet, network_from_nnet
 from polvet.policy.onnx_file import network_from_onnx
 from polvet.policy.protocol import Policy, renamed
-from polvet.policy.rules import ConditionParser, rules_from_json
+from polvet.policy.rules import ConditionParser, model_condition, rules_from_json
 from polvet.policy.sklearn_trees import ensemble_from_skops
 from polvet.policy.stable_baselines import network_from_stable_baselines
 from polvet.policy.tables import table_from_json
@@ -37,13 +37,14 @@ def load_policy(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     *,
-    parse_condition: ConditionParser | None = None,
+    parse_condition: ConditionParser = model_condition,
     booleans: Sequence[str] = (),
 ) -> Policy:
     """Return the policy in the file; `inputs` and `outputs` name its columns, else the file's own names hold.
 
     Where neither names them, they are called '#0', '#1', ... (see `has_positional_names`). `parse_condition` reads the
-    conditions of rule lists, `booleans` are the inputs that these compare as truth values.
+    conditions of rule lists (default: the infix language of `polvet.model`), `booleans` are the inputs that these see as
+    truth values.
     """
     data = read_bytes(path)
     where = Where(str(path))
@@ -84,6 +85,8 @@ def detect(data: bytes, where: Where) -> str:
         return "nnet"
     if head.startswith(b"binf") or head.startswith(b"\x93NUMPY") or stripped.startswith((b"[", b"<")):
         raise InputError("is not a policy file that polvet reads.", where, f"It reads {READ}.")
+    if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head[:64]):
+        raise InputError("is a text, but not a policy that polvet reads.", where, f"It reads {READ}.")
     # A protobuf message of class ModelProto begins with the field ir_version (1) or producer_name (2), graph (7), ...
     if head[0] & 7 in (0, 2) and 1 <= head[0] >> 3 <= 25 and b"\x00" not in head[:1]:
         return "onnx"
@@ -128,7 +131,7 @@ def _from_json(
     where: Where,
     inputs: Sequence[str] | None,
     outputs: Sequence[str] | None,
-    parse_condition: ConditionParser | None,
+    parse_condition: ConditionParser,
     booleans: Sequence[str],
 ) -> Policy:
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
@@ -141,16 +144,18 @@ def _from_json(
         _check_same(table, inputs, outputs, where)
         return table
     if kind == "rules/1":
-        if parse_condition is None:
-            raise InputError("a rule list needs a parser for its conditions.", where, "Load it together with a task.")
         return rules_from_json(document, where, parse_condition, inputs=inputs, outputs=outputs, booleans=booleans)
     if kind is not None:
         raise InputError(f"the format {json.dumps(kind)} is not a policy.", where.at("format"), f"polvet reads {READ}.")
     if "learner" in document:
         # Parsed again so that every decimal becomes the float32 nearest to it.
-        return ensemble_from_xgboost(parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs)
+        return ensemble_from_xgboost(
+            parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs
+        )
     if "layers" in document:
-        return network_from_mogym(parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs)
+        return network_from_mogym(
+            parse_json(text, where, parse_constant=float, parse_float=nearest_float32), where, inputs, outputs
+        )
     if "file" in document and "input" in document and "output" in document:
         network = network_from_jani2nnet(document, path)
         return network if inputs is None and outputs is None else renamed(network, inputs, outputs)

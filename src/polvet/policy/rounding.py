@@ -25,7 +25,7 @@ def rounding_bounds(policy: Policy, rows: Rows) -> npt.NDArray[np.float64]:
     if not isinstance(policy, Network):
         return np.zeros((len(rows), len(policy.outputs)))
     _, bounds = policy.kernel.rounding_bounds(rows)
-    return bounds  # type: ignore[no-any-return]
+    return bounds
 
 
 def possible_choices(policy: Policy, rows: Rows, applicable: Mask | None = None) -> Mask:
@@ -36,7 +36,7 @@ def possible_choices(policy: Policy, rows: Rows, applicable: Mask | None = None)
     rows = checked_rows(policy, rows)
     mask = checked_mask(policy, rows, applicable)
     if isinstance(policy, Network):
-        return policy.kernel.possible(rows, mask).view(np.bool_)  # type: ignore[no-any-return]
+        return policy.kernel.possible(rows, mask).view(np.bool_)
     choices = policy.choose(rows, applicable)
     return np.asarray(choices[:, None] == np.arange(len(policy.outputs)))
 

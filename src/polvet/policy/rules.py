@@ -1,6 +1,7 @@
 """Rule lists (`rules/1`): the first rule whose condition holds names the label.
 
-Conditions are written in the model room's infix language; its parser is handed in, so that this room knows no model.
+Conditions are written in the model room's infix language (`model_condition`); a task may hand in a parser that knows its
+locations and constants.
 The labels' order (for ties and masks) is the order of first mention. A state that no rule matches is an InputError.
 Filtered choice where the matched label is not applicable: all others have score 0, so the lowest applicable one.
 """
@@ -31,6 +32,39 @@ class Condition(Protocol):
 
 
 ConditionParser = Callable[[str, Where], Condition]
+
+
+@dataclass(frozen=True, slots=True)
+class InfixCondition:
+    """A condition in the model room's infix language, compiled to a function of its variables' values."""
+
+    variables: tuple[str, ...]
+    evaluate: Callable[[Sequence[Any]], Any]
+    where: Where
+
+    def __call__(self, state: Mapping[str, Value]) -> bool:
+        """Return whether the condition holds in the state; a condition whose value is a number is an InputError."""
+        value = self.evaluate([state[name] for name in self.variables])
+        if not isinstance(value, bool):
+            raise InputError(f"the condition has the value {value}, which is neither true nor false.", self.where)
+        return value
+
+
+def model_condition(text: str, where: Where) -> Condition:
+    """Return the condition written in the model room's infix language; its names are variables, never locations."""
+    from polvet.model.evaluate import compile_expression
+    from polvet.model.expressions import names
+    from polvet.model.infix import parse_expression, unquoted
+
+    expression = parse_expression(text, where)
+    found = tuple(sorted(names(expression)))
+    for name in found:
+        if unquoted(name) is not None:
+            raise InputError(
+                f"the location {name} is only known within a model.", where, "Load the rules with their task."
+            )
+    position = {name: index for index, name in enumerate(found)}
+    return InfixCondition(found, compile_expression(expression, position), where)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

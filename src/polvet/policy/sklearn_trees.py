@@ -34,10 +34,9 @@ def ensemble_from_skops(
 ) -> TreeEnsemble:
     """Return the ensemble in a skops file's bytes; types that skops does not trust are refused by name."""
     try:
-        import sklearn
         import skops.io
     except ImportError:
-        raise MissingExtra("skops", "trees") from None
+        raise MissingExtra("skops", "trees") from None  # skops brings scikit-learn
     open_archive(data, where)
     try:
         strange = sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED))

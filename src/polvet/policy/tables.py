@@ -105,7 +105,11 @@ def _key(state: Mapping[str, Any], inputs: tuple[str, ...], where: Where) -> Key
             raise InputError(f"the value of '{name}' is missing.", where)
         values.append(_number(state[name], where.at(name)))
     with np.errstate(over="ignore"):
-        return tuple(np.array(values, dtype=np.float32).tolist())
+        key = tuple(np.array(values, dtype=np.float32).tolist())
+    for name, value in zip(inputs, key, strict=True):
+        if not math.isfinite(value):
+            raise InputError("the number is too large.", where.at(name))
+    return key
 
 
 def _row_scores(entry: Mapping[str, Any], outputs: tuple[str, ...], where: Where) -> tuple[float, ...]:

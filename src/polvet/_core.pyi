@@ -1,0 +1,190 @@
+"""Types of the compiled kernels; the functions themselves are in `src/_core/`."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Status(Enum):
+    DONE = 0
+    TIME = 1
+    MEMORY = 2
+    STATES = 3
+    INTERRUPTED = 4
+    FAULT = 5
+
+class Fault(Enum):
+    NONE = 0
+    OUT_OF_BOUNDS = 1
+    OVERFLOWED = 2
+    DIVISION = 3
+    INDEX = 4
+    WRITTEN_TWICE = 5
+    PROBABILITY = 6
+    NOT_FINITE = 7
+
+class Program:
+    @staticmethod
+    def make(data: dict[str, Any]) -> Program: ...
+    @property
+    def words(self) -> int: ...
+    @property
+    def instructions(self) -> int: ...
+
+class Machine:
+    def __init__(self, program: Program) -> None: ...
+    @property
+    def fault(self) -> Fault: ...
+    def pack(self, values: NDArray[np.int64]) -> NDArray[np.uint64]: ...
+    def unpack(self, states: NDArray[np.uint64]) -> NDArray[np.int64]: ...
+    def holds(self, condition: int, states: NDArray[np.uint64]) -> NDArray[np.uint8]: ...
+    def state_rewards(self, state: NDArray[np.uint64]) -> list[float]: ...
+    def moves(
+        self, state: NDArray[np.uint64], rewards: bool = False
+    ) -> list[tuple[int, list[int], list[tuple[float, list[int], list[float]]]]] | None: ...
+
+class Space:
+    def __init__(
+        self,
+        program: Program,
+        initial: NDArray[np.uint64],
+        build: bool,
+        parents: bool,
+        stop_at: Sequence[int],
+        seconds: float,
+        bytes: int,
+        states: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def faulty(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def expanded(self) -> int: ...
+    @property
+    def choices(self) -> int: ...
+    @property
+    def moves(self) -> int: ...
+    @property
+    def transitions(self) -> int: ...
+    @property
+    def deadlocks(self) -> int: ...
+    @property
+    def initial(self) -> NDArray[np.uint32]: ...
+    @property
+    def parent(self) -> NDArray[np.uint32]: ...
+    def states(self, begin: int = 0, end: int = ...) -> NDArray[np.uint64]: ...
+    def find(self, state: NDArray[np.uint64]) -> int: ...
+    def mask(self, condition: int) -> NDArray[np.uint8]: ...
+    def take_matrix(
+        self,
+    ) -> tuple[
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint32],
+        NDArray[np.float64],
+        NDArray[np.int32],
+        list[NDArray[np.float64]],
+    ]: ...
+
+class MdpModel:
+    def __init__(
+        self,
+        choice_start: NDArray[np.uint64],
+        branch_start: NDArray[np.uint64],
+        target: NDArray[np.uint32],
+        probability: NDArray[np.float64],
+    ) -> None: ...
+
+def mdp_validate(model: MdpModel, tolerance: float) -> tuple[int, int, float]: ...
+def mdp_solve(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    reward: NDArray[np.float64] | None,
+    maximise: bool,
+    gap: float,
+    roots: NDArray[np.uint32],
+    value: NDArray[np.float64],
+    choice: NDArray[np.uint32],
+    time_limit: float,
+) -> dict[str, int]: ...
+def mdp_steps(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    reward: NDArray[np.float64] | None,
+    maximise: bool,
+    count: int,
+    value: NDArray[np.float64],
+    time_limit: float,
+) -> int: ...
+def mdp_reward_bounded(
+    model: MdpModel,
+    stop: NDArray[np.uint8],
+    amount: NDArray[np.uint32],
+    maximise: bool,
+    bound: int,
+    gap: float,
+    value: NDArray[np.float64],
+    time_limit: float,
+) -> dict[str, int]: ...
+def mdp_qualitative(
+    model: MdpModel,
+    safe: NDArray[np.uint8],
+    goal: NDArray[np.uint8],
+    maximise: bool,
+    one: bool,
+    result: NDArray[np.uint8],
+) -> None: ...
+def mdp_components(model: MdpModel, component: NDArray[np.uint32]) -> int: ...
+def mdp_end_components(model: MdpModel, allowed: NDArray[np.uint8], component: NDArray[np.uint32]) -> int: ...
+def mdp_backward(model: MdpModel, start: NDArray[np.uint64], choice: NDArray[np.uint32]) -> None: ...
+
+# policies.cpp
+
+NOTHING_APPLICABLE: int
+SCORE_IS_NAN: int
+
+class Scorer:
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    def scores32(self, rows: NDArray[np.float32]) -> NDArray[np.float32]: ...
+    def scores64(self, rows: NDArray[np.float32]) -> NDArray[np.float64]: ...
+    def choose(self, rows: NDArray[np.float32], applicable: NDArray[np.uint8] | None) -> NDArray[np.int32]: ...
+
+class Mlp(Scorer):
+    def __init__(self, layers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> None: ...
+    def rounding_bounds(self, rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]: ...
+    def possible(self, rows: NDArray[np.float32], applicable: NDArray[np.uint8] | None) -> NDArray[np.uint8]: ...
+
+class Trees(Scorer):
+    def __init__(
+        self,
+        inputs: int,
+        roots: NDArray[np.int32],
+        tree_output: NDArray[np.int32],
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float32],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        flags: NDArray[np.uint8],
+        leaf: NDArray[np.int32],
+        values: NDArray[np.float64],
+        base: NDArray[np.float64],
+        divisor: float,
+        wide: bool,
+        strict: bool,
+    ) -> None: ...
+    def leaves(self, rows: NDArray[np.float32]) -> NDArray[np.int32]: ...
+
+def float32_logit(probability: float) -> float: ...
+def use_portable_network_kernel(portable: bool) -> None: ...
