@@ -18,12 +18,12 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from polvet.errors import Where  # noqa: E402
-from polvet.policy.networks import network_of  # noqa: E402
-from polvet.policy.onnx_file import save_onnx  # noqa: E402
-from polvet.policy.xgboost_file import ensemble_from_xgboost  # noqa: E402
+from polvet.errors import Where
+from polvet.policy.networks import network_of
+from polvet.policy.onnx_file import save_onnx
+from polvet.policy.xgboost_file import ensemble_from_xgboost
 
 Run = Callable[[], Any]
 NETWORKS = {"2x16": (14, 16, 16, 5), "2x32": (20, 32, 32, 7), "2x64": (14, 64, 64, 9), "2x128": (25, 128, 128, 11)}

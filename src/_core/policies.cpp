@@ -298,6 +298,7 @@ const Trees::Node& careful_walk(const Trees& trees, const float* row, size_t tre
 }
 
 constexpr size_t WALKERS = 8;       // rows that walk down one tree side by side, to hide the latency of loads
+constexpr size_t TREE_BLOCK = 64;
 constexpr int32_t SHALLOW = 16;     // up to this depth every walker takes `depth` steps; deeper trees are walked to the leaf
 
 template <bool strict>
@@ -317,7 +318,9 @@ void fast_walk(const Trees& trees, const float* rows, size_t count, size_t tree,
         if (count == WALKERS) {
             size_t at[WALKERS];
             for (size_t r = 0; r < WALKERS; ++r) at[r] = root;
-            for (int32_t d = 0; d < trees.depth[tree]; ++d)
+            const int32_t depth = trees.depth[tree];
+            for (int32_t d = 0; d < depth; ++d)
+#pragma GCC unroll 8
                 for (size_t r = 0; r < WALKERS; ++r) at[r] = step<strict>(nodes, at[r], rows + r * width);
             std::copy(at, at + WALKERS, leaves);
         } else {
@@ -350,23 +353,34 @@ void for_each_scored_row(const Trees& trees, const float* rows, size_t n, Use us
         base = trees.base32.data();
     }
     thread_local std::vector<Real> sums;
-    sums.resize(WALKERS * outputs);
+    sums.resize(TREE_BLOCK * outputs);
     Real* acc = sums.data();
-    for (size_t row = 0; row < n; row += WALKERS) {
-        const size_t count = std::min(WALKERS, n - row);
+    for (size_t row = 0; row < n; row += TREE_BLOCK) {
+        // All rows of a block pass one tree before the next, so that its nodes are fetched once per block.
+        const size_t count = std::min(TREE_BLOCK, n - row);
         const float* block = rows + row * trees.inputs;
-        bool careful = trees.zero_is_missing;
-        for (size_t i = 0; !careful && i < count * trees.inputs; ++i) careful = std::isnan(block[i]);
+        bool careful[TREE_BLOCK / WALKERS];
+        for (size_t first = 0; first < count; first += WALKERS) {
+            const size_t end = std::min(first + WALKERS, count) * trees.inputs;
+            bool missing = trees.zero_is_missing;
+            for (size_t i = first * trees.inputs; i < end; ++i) missing |= block[i] != block[i];
+            careful[first / WALKERS] = missing;
+        }
         for (size_t r = 0; r < count; ++r) std::copy(base, base + outputs, acc + r * outputs);
         for (size_t t = 0; t < trees.roots.size(); ++t) {
-            size_t leaves[WALKERS];
-            if (careful)
-                for (size_t r = 0; r < count; ++r)
-                    leaves[r] = static_cast<size_t>(&careful_walk(trees, block + r * trees.inputs, t) - trees.nodes.data());
-            else if (trees.strict)
-                fast_walk<true>(trees, block, count, t, leaves);
-            else
-                fast_walk<false>(trees, block, count, t, leaves);
+            size_t leaves[TREE_BLOCK];
+            for (size_t first = 0; first < count; first += WALKERS) {
+                const size_t group = std::min(WALKERS, count - first);
+                const float* start = block + first * trees.inputs;
+                if (careful[first / WALKERS])
+                    for (size_t r = 0; r < group; ++r)
+                        leaves[first + r] =
+                            static_cast<size_t>(&careful_walk(trees, start + r * trees.inputs, t) - trees.nodes.data());
+                else if (trees.strict)
+                    fast_walk<true>(trees, start, group, t, leaves + first);
+                else
+                    fast_walk<false>(trees, start, group, t, leaves + first);
+            }
             const int32_t output = trees.tree_output[t];
             for (size_t r = 0; r < count; ++r) {
                 const Real* leaf = values + trees.nodes[leaves[r]].payload;
