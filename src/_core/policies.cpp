@@ -19,6 +19,22 @@ namespace polvet {
 
 // ---- networks ------------------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr int16_t INEXACT_GRAIN = -10000;   // with any weight but zero this is below every grain
+
+// The exponent of the lowest set bit: x is an odd multiple of 2^grain.
+int16_t grain_of(float x) {
+    if (x == 0) return ZERO_GRAIN;
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const uint32_t exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
+    const uint32_t mantissa = exponent ? fraction | 0x800000 : fraction;
+    return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + __builtin_ctz(mantissa));
+}
+
+}  // namespace
+
 namespace portable {
 #include "policies_layer.inl"
 }
@@ -38,13 +54,14 @@ namespace {
 using LayerKernel = void (*)(const float*, size_t, const Mlp::Layer&, float*, size_t, bool);
 struct LayerKernels {
     LayerKernel four_rows, one_row;
+    size_t (*bound_sums)(const float*, const float*, const Mlp::Layer&, float*, float*, int16_t*);
 };
 
-LayerKernels portable_kernels() { return {portable::four_rows, portable::one_row}; }
+LayerKernels portable_kernels() { return {portable::four_rows, portable::one_row, portable::bound_sums}; }
 
 LayerKernels best_kernels() {
 #ifdef POLVET_AVX2
-    if (__builtin_cpu_supports("avx2")) return {avx2::four_rows, avx2::one_row};
+    if (__builtin_cpu_supports("avx2")) return {avx2::four_rows, avx2::one_row, avx2::bound_sums};
 #endif
     return portable_kernels();
 }
@@ -53,14 +70,11 @@ LayerKernels kernels = best_kernels();
 
 constexpr size_t BLOCK = 4;
 
-// The exponent of the lowest set bit: x is an odd multiple of 2^grain.
-int16_t grain_of(float x) {
-    if (x == 0) return ZERO_GRAIN;
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    const uint32_t exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
-    const uint32_t mantissa = exponent ? fraction | 0x800000 : fraction;
-    return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + __builtin_ctz(mantissa));
+double power_of_two(int exponent) {
+    const uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;     // exponent within -102 .. 400 here
+    double value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 // Run R rows (4 or 1) through all layers; `a` and `b` hold R rows of hidden values each; returns where the scores stand.
@@ -105,9 +119,11 @@ void Mlp::add_layer(const float* weights, const float* bias, size_t layer_inputs
     layer.padded = (layer_outputs + 7) / 8 * 8;
     layer.weights.assign(layer_inputs * layer.padded, 0.0f);
     layer.bias.assign(layer.padded, 0.0f);
+    layer.bias_grain.assign(layer.padded, ZERO_GRAIN);
     layer.weight_grain.assign(layer_inputs * layer.padded, ZERO_GRAIN);
     for (size_t j = 0; j < layer_outputs; ++j) {
         layer.bias[j] = bias[j];
+        layer.bias_grain[j] = grain_of(bias[j]);
         for (size_t k = 0; k < layer_inputs; ++k) {
             layer.weights[k * layer.padded + j] = weights[j * layer_inputs + k];
             layer.weight_grain[k * layer.padded + j] = grain_of(weights[j * layer_inputs + k]);
@@ -138,63 +154,57 @@ void Mlp::choose(const float* rows, size_t n, const uint8_t* applicable, int32_t
 }
 
 // Standard analysis, layer by layer. With |x' - x| <= D for the inputs of a neuron of m summands, and gamma = m u / (1 - m u):
-//   |score' - score| <= sum |w| D + gamma (sum |w| (|x| + D) + |b|) + gamma (sum |w| |x| + |b|) + 2 m eta,
-// the two gammas for the two evaluations, eta the least normal number (products may underflow, or be flushed to zero).
-// Exact: if all products and the bias are multiples of 2^e, their absolute sum is at most 2^(e + 24), and e >= -149, then every
-// partial sum in every order is a float32, so nothing is ever rounded.
+//   |score' - score| <= sum |w| D + gamma (sum |w| (|x| + D) + |b|) + gamma (sum |w| |x| + |b|) + what underflow can do,
+// the two gammas for the two evaluations; each of the 2 m operations of an evaluation may underflow, or be flushed to zero.
+// Exact: if all products and the bias are multiples of 2^e, e >= -126, and their absolute sum is at most 2^(e + 24), then every
+// partial sum in every order is zero or a normal float32, so nothing is ever rounded.
+// The sums are float32 themselves: at most 2 (m + 1) u is lost in them relatively, which `slack` more than gives back.
 void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double* bounds) const {
     constexpr double u = 0x1p-24, eta = 0x1p-126;
     constexpr double outward = 1 + 0x1p-40;     // more than the double operations below can lose
     constexpr double huge = 0x1p126;            // far below the greatest float32: below this no order overflows
-    constexpr int32_t inexact = -10000;         // with any weight but zero this is below every grain
-    std::vector<float> x(std::max(widest, inputs)), y(widest);
-    std::vector<double> distance(std::max(widest, inputs)), magnitude(widest), moved(widest);
-    std::vector<int32_t> grain(widest);
+    constexpr double most_summands = 0x1p20;
+    std::vector<float> x(std::max(widest, inputs)), y(widest), distance(std::max(widest, inputs)), magnitude(widest), moved(widest);
+    std::vector<int16_t> grain(widest);
+    std::vector<double> bound(widest);
     for (size_t row = 0; row < n; ++row) {
         std::copy(rows + row * inputs, rows + (row + 1) * inputs, x.begin());
-        std::fill(distance.begin(), distance.end(), 0.0);
+        std::fill(distance.begin(), distance.end(), 0.0f);
         bool overflow = false;
         for (size_t l = 0; l < layers.size(); ++l) {
             const Layer& layer = layers[l];
             const bool last = l + 1 == layers.size();
             for (size_t j = 0; j < layer.padded; ++j) {
-                magnitude[j] = std::fabs(static_cast<double>(layer.bias[j]));
+                magnitude[j] = std::fabs(layer.bias[j]);
                 moved[j] = 0;
-                grain[j] = grain_of(layer.bias[j]);
+                grain[j] = layer.bias_grain[j];
             }
-            double summands = 1;
-            for (size_t k = 0; k < layer.inputs; ++k) {
-                if (x[k] == 0 && distance[k] == 0) continue;
-                ++summands;
-                const double size = std::fabs(static_cast<double>(x[k])), d = distance[k];
-                const int32_t own = d > 0 ? inexact : grain_of(x[k]);
-                const float* weights = layer.weights.data() + k * layer.padded;
-                const int16_t* grains = layer.weight_grain.data() + k * layer.padded;
-                for (size_t j = 0; j < layer.padded; ++j) {
-                    const double w = std::fabs(static_cast<double>(weights[j]));
-                    magnitude[j] += w * size;
-                    moved[j] += w * d;
-                    grain[j] = std::min(grain[j], own + grains[j]);
-                }
-            }
+            const double summands = 1.0 + static_cast<double>(kernels.bound_sums(
+                                              x.data(), distance.data(), layer, magnitude.data(), moved.data(), grain.data()));
+            if (summands > most_summands) overflow = true;
             kernels.one_row(x.data(), layer.inputs, layer, y.data(), widest, false);
             const double gamma = summands * u / (1 - summands * u) * outward;
-            const double slack = 1 + (summands + 8) * 0x1p-50;      // the rounding of the two sums above
+            const double slack = 1 + (summands + 8) * 0x1p-22;
+            const double underflow = 16 * summands * eta;
             for (size_t j = 0; j < layer.outputs; ++j) {
-                const double a = magnitude[j] * slack, p = moved[j] * slack;
-                double bound = 0;
-                // SOUND: grain > 10000 means that no summand but zeros is there: the value is 0 in every order.
-                const bool exact = grain[j] > 10000 || (grain[j] >= -149 && a <= std::ldexp(1.0, 24 + grain[j]));
-                if (!exact) bound = (p + gamma * (2 * a + p) + 2 * summands * eta) * outward;
-                if (!(a + p + bound < huge)) overflow = true;
-                distance[j] = bound;
-                if (!last && y[j] <= 0) distance[j] = std::max(0.0, (static_cast<double>(y[j]) + bound) * outward);
-                x[j] = !last && y[j] <= 0 ? 0.0f : y[j];
+                const double a = static_cast<double>(magnitude[j]) * slack, p = static_cast<double>(moved[j]) * slack;
+                // SOUND: a grain above 10000 means that no summand but zeros is there: the value is 0 in every order.
+                // The float32 sum is exact as long as it stays below 2^(24 + grain), so that comparing it needs no slack.
+                const bool exact = grain[j] > 10000 || (grain[j] >= -126 && magnitude[j] < power_of_two(24 + grain[j]));
+                bound[j] = exact ? 0 : (p + gamma * (2 * a + p) + underflow) * outward;
+                if (!(a + p + bound[j] < huge)) overflow = true;
+            }
+            for (size_t j = 0; j < layer.outputs; ++j) {
+                const bool cut = !last && y[j] <= 0;
+                const double d = cut ? std::max(0.0, (static_cast<double>(y[j]) + bound[j]) * outward) : bound[j];
+                x[j] = cut ? 0.0f : y[j];
+                // At least d, as a float32.
+                distance[j] = d == 0 ? 0.0f : static_cast<float>(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min();
             }
         }
         for (size_t k = 0; k < outputs; ++k) {
             out_scores[row * outputs + k] = x[k];
-            bounds[row * outputs + k] = overflow ? std::numeric_limits<double>::infinity() : distance[k];
+            bounds[row * outputs + k] = overflow ? std::numeric_limits<double>::infinity() : bound[k];
         }
     }
 }

@@ -37,6 +37,7 @@ struct Mlp final : Scorer {
         std::vector<float> weights;         // [inputs][padded]: transposed, so that lanes are neurons
         std::vector<float> bias;            // [padded]
         std::vector<int16_t> weight_grain;  // [inputs][padded]: the exponent of the lowest bit of each weight, ZERO_GRAIN for 0
+        std::vector<int16_t> bias_grain;    // [padded]
     };
     std::vector<Layer> layers;
     size_t widest = 0;                      // the largest padded width
