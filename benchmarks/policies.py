@@ -60,6 +60,7 @@ def network_case(sizes: tuple[int, ...], folder: Path, rng: np.random.Generator)
         "polvet single": (SINGLES, lambda: [network.choose(row) for row in singles]),
         "polvet kernel single": (SINGLES, lambda: [network.kernel.choose(row, None) for row in singles]),
         "onnxruntime single": (SINGLES, lambda: [session.run(None, {"inputs": row})[0].argmax() for row in singles]),
+        "polvet sure choices": (BATCH, lambda: network.kernel.choose_surely(rows, None)),
         "polvet rounding bounds": (BATCH // 8, lambda: network.kernel.rounding_bounds(rows[: BATCH // 8])),
     }
 

@@ -129,6 +129,13 @@ void Mlp::add_layer(const float* weights, const float* bias, size_t layer_inputs
             layer.weight_grain[k * layer.padded + j] = grain_of(weights[j * layer_inputs + k]);
         }
     }
+    layer.norm = layer.largest_bias = 0;
+    for (size_t j = 0; j < layer_outputs; ++j) {
+        double sum = 0;
+        for (size_t k = 0; k < layer_inputs; ++k) sum += std::fabs(static_cast<double>(weights[j * layer_inputs + k]));
+        layer.norm = std::max(layer.norm, sum * (1 + static_cast<double>(layer_inputs + 8) * 0x1p-50));
+        layer.largest_bias = std::max(layer.largest_bias, std::fabs(static_cast<double>(bias[j])));
+    }
     if (layers.empty()) inputs = layer_inputs;
     outputs = layer_outputs;
     widest = std::max(widest, layer.padded);
@@ -207,6 +214,47 @@ void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double
             bounds[row * outputs + k] = overflow ? std::numeric_limits<double>::infinity() : bound[k];
         }
     }
+}
+
+// The same analysis with one number per layer: every neuron gets the greatest magnitude and the greatest distance.
+double Mlp::coarse_bound(double largest) const {
+    constexpr double u = 0x1p-24, eta = 0x1p-126, outward = 1 + 0x1p-20;
+    double magnitude = largest, distance = 0;
+    for (const Layer& layer : layers) {
+        const double summands = static_cast<double>(layer.inputs) + 1;
+        if (summands > 0x1p20) return std::numeric_limits<double>::infinity();
+        const double gamma = summands * u / (1 - summands * u);
+        const double slack = 1 + (summands + 8) * 0x1p-21;      // what the float32 sums of the fine bound are given, and more
+        const double a = (layer.norm * magnitude + layer.largest_bias) * slack, p = layer.norm * distance * slack;
+        distance = (p + gamma * (2 * a + p) + 32 * summands * eta) * outward;
+        magnitude = a * (1 + gamma) + 32 * summands * eta;      // of the reference values
+        if (!(a + p + distance < 0x1p126)) return std::numeric_limits<double>::infinity();
+    }
+    return distance;
+}
+
+void Mlp::choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const {
+    std::vector<float> scores(outputs);
+    std::vector<double> bounds(outputs);
+    std::vector<uint8_t> possible(outputs);
+    for_each_scored_row(*this, rows, n, [&](size_t row, const float* result) {
+        const uint8_t* mask = applicable ? applicable + row * outputs : nullptr;
+        const int32_t best = out[row] = best_index(result, outputs, mask);
+        sure[row] = best == NOTHING_APPLICABLE;
+        if (best < 0) return;
+        float largest = 0, rival = -std::numeric_limits<float>::infinity();
+        for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::fabs(rows[row * inputs + k]));
+        for (size_t k = 0; k < outputs; ++k)
+            if (static_cast<int32_t>(k) != best && (!mask || mask[k])) rival = std::max(rival, result[k]);
+        // Most choices are clear by far; only the others are worth the fine bound. An infinite score is never clear.
+        const double margin = static_cast<double>(result[best]) - static_cast<double>(rival);
+        if (std::isfinite(result[best]) && margin > 2 * coarse_bound(largest) * (1 + 0x1p-40)) {
+            sure[row] = 1;
+            return;
+        }
+        rounding_bounds(rows + row * inputs, 1, scores.data(), bounds.data());
+        sure[row] = possible_choices(scores.data(), bounds.data(), outputs, mask, possible.data()) == 1;
+    });
 }
 
 size_t possible_choices(const float* scores, const double* bounds, size_t outputs, const uint8_t* applicable, uint8_t* possible) {
@@ -523,6 +571,20 @@ void bind_policies(nb::module_& m) {
             }
             return std::make_pair(own(std::move(scores), {n, net.outputs}), own(std::move(bounds), {n, net.outputs}));
         }, nb::arg("rows").noconvert(), "The scores, and per score how far any other evaluation order can get from it.")
+        .def("coarse_bound", &Mlp::coarse_bound, nb::arg("largest"))
+        .def("choose_surely", [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
+            check_rows(net, rows);
+            const size_t n = rows.shape(0);
+            if (applicable && (applicable->shape(0) != n || applicable->shape(1) != net.outputs))
+                throw nb::value_error("the mask must have one row per row and one column per output");
+            std::vector<int32_t> choices(n);
+            std::vector<uint8_t> sure(n);
+            {
+                nb::gil_scoped_release unlocked;
+                net.choose_surely(rows.data(), n, applicable ? applicable->data() : nullptr, choices.data(), sure.data());
+            }
+            return std::make_pair(own(std::move(choices), {n}), own(std::move(sure), {n}));
+        }, nb::arg("rows").noconvert(), nb::arg("applicable").none(), "The choices, and whether every order makes the same.")
         .def("possible", [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
             check_rows(net, rows);
             const size_t n = rows.shape(0), k = net.outputs;

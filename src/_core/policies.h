@@ -38,6 +38,7 @@ struct Mlp final : Scorer {
         std::vector<float> bias;            // [padded]
         std::vector<int16_t> weight_grain;  // [inputs][padded]: the exponent of the lowest bit of each weight, ZERO_GRAIN for 0
         std::vector<int16_t> bias_grain;    // [padded]
+        double norm, largest_bias;          // the greatest sum of |weights| of a neuron, rounded up; the greatest |bias|
     };
     std::vector<Layer> layers;
     size_t widest = 0;                      // the largest padded width
@@ -45,6 +46,10 @@ struct Mlp final : Scorer {
     // bounds[n][outputs]: how far any float32 evaluation order, fused or not, can get from the reference score; 0 where every
     // intermediate value is exact in every order; infinite where some order may overflow. Fills scores[n][outputs], too.
     void rounding_bounds(const float* rows, size_t n, float* scores, double* bounds) const;
+    // At least every rounding bound of a row whose inputs are at most `largest` in size: a few operations per layer.
+    double coarse_bound(double largest) const;
+    // As `choose`, and sure[n] = 1 where every float32 evaluation order chooses the same (nothing applicable is sure, NaN is not).
+    void choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const;
     void add_layer(const float* weights /* [outputs][inputs] */, const float* bias, size_t layer_inputs, size_t layer_outputs);
     void scores(const float* rows, size_t n, float* out) const override;
     void scores(const float* rows, size_t n, double* out) const override;

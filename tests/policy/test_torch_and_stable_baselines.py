@@ -36,6 +36,20 @@ def test_a_sequential_has_torchs_scores_up_to_the_rounding_bound():
     assert agrees(network, module, RNG.integers(-9, 9, size=(3000, 6)).astype(np.float32))
 
 
+def test_what_torch_exports_to_onnx_is_read_as_the_same_network(tmp_path):
+    pytest.importorskip("onnx")
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 3)
+    ).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (torch.zeros(1, 4),), tmp_path / "m.onnx", dynamo=False)
+    exported, direct = load_policy(tmp_path / "m.onnx"), network_from_torch(module)
+    rows = RNG.normal(size=(50, 4)).astype(np.float32)
+    assert np.array_equal(exported.scores(rows), direct.scores(rows))
+
+
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
@@ -141,6 +155,9 @@ def test_damaged_archives_are_input_errors(archives, tmp_path):
     settings["observation_space"][":type:"] = "<class 'gymnasium.spaces.discrete.Discrete'>"
     with pytest.raises(InputError, match="observation space is Discrete"):
         load_policy(rewritten(whole, tmp_path / "space.zip", {"data": json.dumps(settings)}))
+    settings["observation_space"] |= {":type:": "<class 'gymnasium.spaces.box.Box'>", "dtype": "uint8"}
+    with pytest.raises(InputError, match="bytes"):
+        load_policy(rewritten(whole, tmp_path / "bytes.zip", {"data": json.dumps(settings)}))
     for cut in (30, 2000, len(whole.read_bytes()) - 10):
         (tmp_path / "cut.zip").write_bytes(whole.read_bytes()[:cut])
         with pytest.raises(InputError, match="damaged or truncated"):

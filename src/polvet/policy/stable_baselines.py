@@ -40,6 +40,11 @@ def network_from_stable_baselines(
     q_network = any(key.startswith("q_net.") for key in weights)
     _check_space(settings, "observation_space", "Box", where)
     _check_space(settings, "action_space", "Discrete", where)
+    if settings["observation_space"].get("dtype") == "uint8":
+        place = where.at("data").at("observation_space")
+        raise InputError(
+            "the observations are bytes, which the library may scale as images.", place, "Use float32 observations."
+        )
     _check_activation(settings, "ReLU" if q_network else "Tanh", where)
     layers = _chain(weights, q_network, where)
     return network_of(layers, inputs, outputs, where)
