@@ -85,6 +85,16 @@ def test_decimals_become_the_nearest_float32(value, steps):
     assert abs(found - exact) <= min(abs(Fraction(float(single)) - exact), abs(Fraction(float(above)) - exact))
 
 
+def test_decimals_at_the_end_of_the_range_become_the_greatest_float32_or_infinite():
+    greatest = float(np.finfo(np.float32).max)
+    assert nearest_float32(repr(greatest)) == greatest
+    assert nearest_float32(str(2**128 - 2**103 - 1)) == greatest  # just below half-way to 2^128
+    assert nearest_float32(str(2**128 - 2**103)) == float("inf")
+    assert nearest_float32(str(-(2**128 - 2**103 - 1))) == -greatest
+    assert nearest_float32("1e300") == float("inf")
+    assert nearest_float32("1e999") == float("inf")
+
+
 def decimal_of(value):
     """A terminating decimal spelling of a dyadic fraction plus a small decimal one, exact or cut far below the step."""
     scale = 10**200
