@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from polvet.errors import InputError, Where
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.load import detect, load_policy
+from polvet.policy.networks import network_of
+from polvet.policy.save import save_policy
+from polvet.policy.tables import Table
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -59,6 +62,39 @@ def test_random_bytes_never_raise_anything_but_an_input_error(tmp_path_factory, 
     path.write_bytes(data)
     with pytest.raises(InputError):
         load_policy(path)
+
+
+@pytest.mark.parametrize("name", ["n.onnx", "n.nnet", "t.json"])
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(name, tmp_path):
+    if name.endswith("onnx"):
+        pytest.importorskip("onnx")
+    rng = np.random.default_rng(17)
+    if name.endswith("json"):
+        policy = Table(("x", "y"), ("a", "b"), {(0.0, 1.0): (1.0, 0.5), (2.0, 3.0): (0.0, 1.0)}, 1)
+    else:
+        policy = network_of(
+            [(rng.normal(size=(4, 2)), rng.normal(size=4)), (rng.normal(size=(2, 4)), rng.normal(size=2))]
+        )
+    save_policy(policy, tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(data)
+        place, length = int(rng.integers(len(data))), int(rng.integers(1, 12))
+        match int(rng.integers(3)):
+            case 0:
+                damaged[place] = int(rng.integers(256))
+            case 1:
+                del damaged[place : place + length]
+            case 2:
+                damaged[place:place] = damaged[int(rng.integers(len(data))) :][:length]
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            found = load_policy(tmp_path / name)
+            found.choose(np.zeros((2, len(found.inputs)), dtype=np.float32))
+        except InputError:
+            refused += 1
+    assert refused > 100
 
 
 def test_content_decides_and_not_the_name():
