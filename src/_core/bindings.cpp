@@ -3,9 +3,11 @@
 
 namespace polvet {
 void bind_kernel(nanobind::module_&);
+void bind_starts(nanobind::module_&);
 }
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
+    polvet::bind_starts(m);
 }
