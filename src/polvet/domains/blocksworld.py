@@ -48,14 +48,14 @@ def blocksworld(*, n: int = 6, cost: int = 12, failing: Fraction = Fraction(1, 2
     m.labels("choose_table", *(f"choose_block_{i}" for i in range(n)))
 
     def move(label: str, block: int, guard: list[Term], effect: Assignments) -> None:
-        done: dict[str | Term, object] = dict(effect)
-        failed: dict[str | Term, object] = {}
+        done: dict[Term, object] = dict(effect)
+        failed: dict[Term, object] = {}
         if step_cost is not None:
             guard = [*guard, costs[block] < cost]
             done[step_cost] = failed[step_cost] = costs[block]
             failed[costs[block]] = costs[block] + 1
         outcomes = [(1 - failing, done), (failing, failed)]
-        m.edge(label, guard=every(*guard), to=[one for one in outcomes if one[0] != 0])  # type: ignore[misc]
+        m.edge(label, guard=every(*guard), to=[one for one in outcomes if one[0] != 0])
 
     for b in range(n):
         grasped: Assignments = {empty: 0, place[b]: HAND, clear[b]: 0}

@@ -107,6 +107,7 @@ CATALOGUE: Mapping[str, Entry] = {
             Parameter("map", "text", "corner", "a shipped map, or the path of an ASCII map"),
             Parameter("speed", "int", 3, "the greatest speed in each direction", 1, 20),
             Parameter("slip", "number", Fraction(0), "how likely an acceleration has no effect", 0, 1),
+            Parameter("anywhere", "flag", False, "start in any free place at any speed"),
         )),
         Entry("blocksworld", "blocksworld", ABSTRACTION, "build a tower with little space on the table", (
             Parameter("n", "int", 6, "blocks", 2, 60),
@@ -117,6 +118,7 @@ CATALOGUE: Mapping[str, Entry] = {
             Parameter("n", "int", 8, "tiles: 3, 5, 8, 11 or 15, ...", 3, 63),
             Parameter("cost", "int", 12, "the greatest cost of moving one tile; 0: no costs", 0, 1000),
             Parameter("failing", "number", Fraction(1, 2), "how likely a move fails", 0, 1),
+            Parameter("wrap", "flag", False, "tiles also slide from the end of a row to the next"),
         )),
         Entry("transport", "transport", ABSTRACTION, "deliver packages over a bridge that bears one", (
             Parameter("locations", "int", 10, "places on the road", 2, 1000),
@@ -127,16 +129,16 @@ CATALOGUE: Mapping[str, Entry] = {
             Parameter("jigs", "int", 4, "parts", 2, 12),
             Parameter("racks", "int", 2, "racks", 1, 4),
         )),
-        Entry("one-way-line", "lines", DEBUGGING, "pick up packages along a line with a truck that only drives on", LINE),
-        Entry("two-way-line", "lines", DEBUGGING, "pick up packages along a line, driving both ways", LINE),
+        Entry("one-way-line", "lines", DEBUGGING, "collect packages along a line, driving one way", LINE),
+        Entry("two-way-line", "lines", DEBUGGING, "collect packages along a line, driving both ways", LINE),
         Entry("bouncing-ball", "control", DEBUGGING, "keep a ball bouncing by hitting it in time", (
-            Parameter("tau", "number", Fraction(3, 10), TAU, Fraction(1, 1000), 1),
+            Parameter("tau", "number", Fraction(1, 100), TAU, Fraction(1, 1000), 1),
         )),
         Entry("inverted-pendulum", "control", DEBUGGING, "keep a pendulum upright", (
             Parameter("tau", "number", Fraction(1, 10), TAU, Fraction(1, 1000), 1),
         )),
-        Entry("follow-car", "control", DEBUGGING, "follow a car that brakes when it likes, neither hitting nor losing it", (
-            Parameter("tau", "number", Fraction(1, 2), TAU, Fraction(1, 1000), 2),
+        Entry("follow-car", "control", DEBUGGING, "follow a car without hitting it", (
+            Parameter("tau", "number", Fraction(2, 5), TAU, Fraction(1, 1000), 2),
         )),
         Entry("flappy-bird", "flappy_bird", DECIDING, "fly through the gaps of walls in gusty wind", (
             Parameter("width", "int", 50, "columns", 2, 100_000),

@@ -61,9 +61,9 @@ def comexp(*, width: int = 6, height: int = 6, distance: int = 6) -> Instance:
                 if not (0 <= to[0] < width and 0 <= to[1] < height):
                     continue
                 count: object = 0 if to == goal else least(moved + 1, distance - 1)
-                target: dict[str | Term, object] = {moved: count, tried: 0}
+                target: dict[Term, object] = {moved: count, tried: 0}
                 target[x if dx else y] = to[0] if dx else to[1]
-                m.edge(label, guard=every(here, may_move), to=target, assign={energy: MOVE_COST})  # type: ignore[arg-type]
+                m.edge(label, guard=every(here, may_move), to=target, assign={energy: MOVE_COST})
             if cell == relay:
                 talk("near", here, Fraction(0))
             else:

@@ -65,5 +65,6 @@ def flappy_bird(*, width: int = 50, height: int = 20, walls: int = 5, seed: int 
         m.edge(label, guard=exists, to=[(HALF, {y: y + step}), (HALF, {y: y + step, x: onward})])
     blocked: list[Term] = []
     for column, low, high in layout(width, height, walls, seed):
-        blocked.append(every(x == column, some((y < low) if low > 0 else False, (y > high) if high < height - 1 else False)))
+        beside = [y < low] * (low > 0) + [y > high] * (high < height - 1)
+        blocked.append(every(x == column, some(*beside)))
     return Instance.of(m, start=x == 0, fail=some(*blocked))

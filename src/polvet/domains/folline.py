@@ -11,7 +11,7 @@ from fractions import Fraction
 from polvet.domains.instance import Instance
 from polvet.errors import InputError, Where
 from polvet.model.build import ModelBuilder
-from polvet.model.terms import every, when
+from polvet.model.terms import Term, every, when
 
 STRAYS = {1: Fraction(1, 20), 2: Fraction(3, 20), 3: Fraction(6, 20)}  # speed: how likely to each side
 SOFT_START = {"start_softly": Fraction(1, 100), "start_hard": Fraction(2, 5)}
@@ -39,13 +39,13 @@ def folline(*, length: int = 30, width: int = 15) -> Instance:
     time = m.transient("time")
     last = length - 3
 
-    def run(label: str, guard: object, speed: int, strays: Fraction, cost: int) -> None:
+    def run(label: str, guard: Term, speed: int, strays: Fraction, cost: int) -> None:
         outcomes = [
             (strays, {position: position + speed, deviation: when(deviation == -reach, 1 - reach, deviation - 1)}),
             (1 - 2 * strays, {position: position + speed}),
             (strays, {position: position + speed, deviation: when(deviation == reach, reach - 1, deviation + 1)}),
         ]
-        m.edge(label, guard=guard, to=outcomes, assign={time: cost})  # type: ignore[arg-type]
+        m.edge(label, guard=guard, to=outcomes, assign={time: cost})
 
     for speed, strays in STRAYS.items():
         run(f"speed_{speed}", position <= last, speed, strays, 30 // speed)

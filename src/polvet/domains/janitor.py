@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from polvet.domains.instance import Instance
 from polvet.model.build import Assignments, ModelBuilder
-from polvet.model.terms import every
+from polvet.model.terms import Term, every
 
 
 def waiting_cells(width: int, height: int) -> list[tuple[int, int]]:
@@ -36,7 +36,7 @@ def janitor(*, width: int = 5, height: int = 5) -> Instance:
     jx, jy = m.int("jx", 0, width - 1, initial=width - 1), m.int("jy", 0, height - 1, initial=height - 1)
     fuel = m.transient("fuel")
     at_goal = every(x == width - 1, y == height - 1)
-    ways: list[tuple[str, object, Assignments]] = [
+    ways: list[tuple[str, Term, Assignments]] = [
         ("right", every(x < width - 1, ~at_goal), {x: x + 1}),
         ("up", every(y < height - 1, ~at_goal), {y: y + 1}),
         *(("wait", every(x == cx, y == cy), {}) for cx, cy in waiting_cells(width, height)),
@@ -56,7 +56,7 @@ def janitor(*, width: int = 5, height: int = 5) -> Instance:
             share = Fraction(1, len(steps))
             for label, guard, moved in ways:
                 outcomes = [(share, {**moved, **step}) for step in steps]
-                m.edge(label, guard=every(guard, jx == jc, jy == jr), to=outcomes, assign={fuel: burnt})  # type: ignore[arg-type]
+                m.edge(label, guard=every(guard, jx == jc, jy == jr), to=outcomes, assign={fuel: burnt})
     m.edge("wait", guard=at_goal)
     met = every(x == jx, y == jy)
     m.cost("fuel", fuel, at_goal)

@@ -21,7 +21,7 @@ def layers(*, d: int = 8) -> Instance:
     m.note("description", "Exponentially many ways through few states, and none of them fails.")
     layer, primed = m.int("layer", 0, d + 1, initial=0), m.bool("primed", initial=False)
     half = Fraction(1, 2)
-    m.edge("go", guard=layer < d, to=[(half, {layer: layer + 1, primed: False}), (half, {layer: layer + 1, primed: True})])
+    m.edge("go", guard=layer < d, to=[(half, {layer: layer + 1, primed: one}) for one in (False, True)])
     m.edge("go", guard=layer == d, to={layer: d + 1, primed: False})
     m.edge("go", guard=layer == d + 1, to={layer: 0})
     return Instance.of(m, fail=False)

@@ -136,7 +136,7 @@ class _Line:
             self._edge(label, i, change, [*tests, self.load == 0], slip=slip, losing=0)
 
     def _edge(self, label: str, i: int, change: int, tests: list[Term], *, slip: int | None, losing: int) -> None:
-        drive: dict[str | Term, Term] = {self.truck: self.truck + self.speed}
+        drive: dict[Term, Term] = {self.truck: self.truck + self.speed}
         plain = {**drive, self.speed: self.speed + change} if change else drive
         outcomes: list[tuple[Fraction, Assignments]] = []
         if slip is not None:

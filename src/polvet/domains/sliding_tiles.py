@@ -28,7 +28,9 @@ def board(n: int) -> tuple[int, int]:
     return places // rows, rows
 
 
-def sliding_tiles(*, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1, 2)) -> Instance:
+def sliding_tiles(
+    *, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1, 2), wrap: bool = False
+) -> Instance:  # fmt: skip
     """Return the puzzle of n tiles; tile 3 on the last-but-one place is the failure.
 
     `move_left` moves the gap to the left, that is, the tile left of it to the right; and so on. A move fails with
@@ -38,13 +40,14 @@ def sliding_tiles(*, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1,
     nor solved. Goal: all tiles in reverse order, the gap last, as the authors' start condition excludes.
 
     Facts   the 8-puzzle has 4,900 start states (the authors' own condition gives 4,900 as well).
-    Differs in the authors' instance a move to the left or right also wraps from one row to the next (places differ by
-            one); here it stays in the row. Failure place and groups are theirs; for other sizes the last-but-one place.
+    Differs in the authors' instance a move to the left or right also goes from one row to the next (places differ by
+            one); `wrap` chooses that, otherwise tiles stay in their row. Failure place and groups are theirs; for other
+            sizes it is the last-but-one place.
             The goal is not in their file; it is the arrangement their start condition takes out.
     """
     columns, rows = board(n)
     if rows < 2:
-        raise InputError(f"{n} tiles and a gap fill no board.", Where("domains sliding-tiles"), "Use n=3, 5, 8, 11, 15.")
+        raise InputError(f"{n} tiles and a gap fill no board.", Where("domains sliding-tiles"), "Use n=3, 5, 8, ...")
     m = ModelBuilder(f"sliding_tiles_{columns}_{rows}")
     m.note("description", "A sliding puzzle whose moves may fail.")
     empty = m.int("empty", 0, n, initial=0)
@@ -53,19 +56,19 @@ def sliding_tiles(*, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1,
     step_cost = m.int("step_cost", 0, cost, initial=0) if cost else None
     column = empty % columns
     moves: list[tuple[str, int, Term]] = [  # label, where the tile is relative to the gap, where the move exists
-        ("move_left", -1, column >= 1),
-        ("move_right", 1, column <= columns - 2),
+        ("move_left", -1, empty >= 1 if wrap else column >= 1),
+        ("move_right", 1, empty < n if wrap else column <= columns - 2),
         ("move_up", -columns, empty >= columns),
         ("move_down", columns, empty < n + 1 - columns),
     ]
     for i, tile in enumerate(tiles):
         for label, step, exists in moves:
             here = every(tile == empty + step, exists)
-            done: dict[str | Term, Term] = {tile: empty, empty: tile}
+            done: dict[Term, Term] = {tile: empty, empty: tile}
             if step_cost is None:
                 m.edge(label, guard=here, to=[o for o in ((1 - failing, done), (failing, {})) if o[0] != 0])
                 continue
-            paid: dict[str | Term, Term] = {step_cost: costs[i]}
+            paid: dict[Term, Term] = {step_cost: costs[i]}
             outcomes = [(1 - failing, {**done, **paid}), (failing, {**paid, costs[i]: costs[i] + 1})]
             m.edge(label, guard=every(here, costs[i] < cost), to=[one for one in outcomes if one[0] != 0])
             m.edge(label, guard=every(here, costs[i] == cost), to={**done, **paid})

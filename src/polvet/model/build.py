@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.model.arithmetic import Value
@@ -44,7 +44,7 @@ from polvet.model.task import PolicyReading, Task, condition
 from polvet.model.terms import Term, Termlike, expression_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType, RealType, Type
 
-Assignments: TypeAlias = Mapping["str | Term", Termlike]
+Assignments: TypeAlias = Mapping[Any, Any]  # from names or terms to Termlike; type checkers cannot infer mixed dicts
 Outcome: TypeAlias = tuple[Termlike, Assignments] | tuple[Termlike, Assignments, str]
 Outcomes: TypeAlias = Assignments | Sequence[Outcome]
 TypeName: TypeAlias = str | Type
