@@ -39,7 +39,7 @@ from polvet.model.automata import (
 from polvet.model.expressions import FALSE, TRUE, ArrayLiteral, Element, Expression, Name
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
-from polvet.model.properties import ExpectedReward, Optimum, Probability, Property, Until
+from polvet.model.properties import ExpectedReward, Filter, Optimum, Probability, Property, StatePredicate, Until
 from polvet.model.task import PolicyReading, Task, condition
 from polvet.model.terms import Term, Termlike, expression_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType, RealType, Type
@@ -322,7 +322,7 @@ class ModelBuilder(Declarations):
         """Add the property: the least (`min`) or greatest (`max`) probability to reach the condition."""
         where = self.where.at("properties").at(len(self._extras.properties))
         path = Until(TRUE, expression_of(condition, where))
-        self._extras.properties.append(Property(name, Probability(Optimum(optimum), path)))
+        self._add_property(name, Probability(Optimum(optimum), path))
 
     def cost(self, name: str, reward: Termlike, until: Termlike, optimum: str = "min") -> None:
         """Add the property: the least or greatest expected sum of `reward` over steps until the condition holds."""
@@ -330,7 +330,11 @@ class ModelBuilder(Declarations):
         value = ExpectedReward(
             Optimum(optimum), expression_of(reward, where), ("steps",), expression_of(until, where)
         )
-        self._extras.properties.append(Property(name, value))
+        self._add_property(name, value)
+
+    def _add_property(self, name: str, value: Probability | ExpectedReward) -> None:
+        # Other tools insist on a filter: here the greatest value over the initial states.
+        self._extras.properties.append(Property(name, Filter("max", value, StatePredicate("initial"))))
 
     def note(self, key: str, text: str) -> None:
         """Add a line of metadata (`description`, `doi`, `url`, `author`)."""
