@@ -91,6 +91,7 @@ def test_on_the_icy_one_way_line_no_start_is_safe() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_flappy_birds_always_find_a_way(seed: int) -> None:
     for width, height, walls in ((40, 10, 6), (13, 7, 6), (25, 30, 3)):
-        space, unsafe = unsafe_states(generate("flappy-bird", width=width, height=height, walls=walls, seed=seed).task())
+        task = generate("flappy-bird", width=width, height=height, walls=walls, seed=seed).task()
+        space, unsafe = unsafe_states(task)
         assert not unsafe[space.initial].any()
         assert unsafe.any()

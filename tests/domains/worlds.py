@@ -1,6 +1,7 @@
 """Small instances of every domain, and what tests do with them: explore, compare, decide safety by brute force."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def unsafe_states(task: Task) -> tuple[Any, np.ndarray]:
     while changed:
         changed = False
         bad_branch = unsafe[target]
-        bad_choice = np.array([bad_branch[b:e].any() for b, e in zip(branch_start, branch_start[1:], strict=False)])
+        bad_choice = np.array([bad_branch[b:e].any() for b, e in pairwise(branch_start)])
         for state in np.flatnonzero(~unsafe & ~ended):
             begin, end = choice_start[state], choice_start[state + 1]
             if begin < end and bad_choice[begin:end].all():

@@ -40,4 +40,4 @@ def transport(*, locations: int = 10, packages: int = 15, empty_backward: bool =
         back = 0 if empty_backward else bears
         m.edge("drive_backward", guard=truck == i + 1, to={truck: i, spare: back - load})
     start = every(spare == 0, total(*loads, load) == packages, truck <= locations - 2, loads[-1] == 0)
-    return Instance.of(m, start=start, fail=spare <= -1, goal=every(loads[-1] == packages))
+    return Instance.of(m, start=start, fail=spare <= -1, goal=every(loads[-1] == packages, spare >= 0))
