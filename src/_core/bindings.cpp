@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 namespace polvet {
 void bind_kernel(nb::module_&);
+void bind_starts(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -12,6 +13,7 @@ void bind_policies(nb::module_&);
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
+    polvet::bind_starts(m);
     bind_mdp(m);
     bind_policies(m);
 }
