@@ -11,5 +11,6 @@ void bind_mdp(nb::module_&);
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
+    polvet::bind_decide(m);
     bind_mdp(m);
 }
