@@ -161,8 +161,8 @@ void bind_kernel(nb::module_& m) {
         .def_prop_ro("moves", [](const Space& s) { return s.counts.moves; })
         .def_prop_ro("transitions", [](const Space& s) { return s.counts.transitions; })
         .def_prop_ro("deadlocks", [](const Space& s) { return s.counts.deadlocks; })
-        .def_prop_ro("initial", [](const Space& s) { auto copy = s.initial; return give(std::move(copy)); })
-        .def_prop_ro("parent", [](const Space& s) { auto copy = s.parent; return give(std::move(copy)); })
+        .def_prop_ro("initial", [](const Space& s) { auto copy = s.initial; return give(std::move(copy)); }, nb::rv_policy::move)
+        .def_prop_ro("parent", [](const Space& s) { auto copy = s.parent; return give(std::move(copy)); }, nb::rv_policy::move)
         .def("states", [](const Space& s, size_t begin, size_t end) {
             size_t w = s.program->words;
             end = std::min(end, s.size());

@@ -46,13 +46,14 @@ class Component {
         for (const Bounds& c : s_.constant)
             if (c.hi > 0 && c.lo > 0) exits = std::max(exits, (c.hi - c.lo) / c.lo);
         const double wanted = exits + gap_;
-        double tolerance = gap_ / 8;
+        double tolerance = gap_ / 128;
+        bool slow = false;
         x_.assign(n_, 0.0);
         for (int attempt = 0; attempt < 4; ++attempt) {
-            const bool slow = propose(tolerance, best);
+            slow |= propose(tolerance, best);
             if (poll_.over()) break;
             guess(exits, slow, value, best);
-            if (prove(value, best, wanted, attempt < 3 ? 60 : 400)) return true;
+            if (prove(value, best, wanted, attempt == 3 ? 400 : slow ? 12 : 40)) return true;
             if (poll_.over()) break;
             tolerance /= 16;
         }
@@ -95,34 +96,57 @@ class Component {
         return change;
     }
 
-    // Sets the proposal x; returns whether sweeps converged slowly (then `best` holds the policy the solution belongs to).
-    bool propose(double tolerance, std::vector<u32>& best) {
-        double before = INFINITE;
-        bool forward = false;
+    // Sets the proposal x; returns whether sweeps converged slowly (then `policy` is the one the proposal belongs to).
+    // Sweeps go back and forth in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where even that would take longer than
+    // policy iteration, that takes over.
+    bool propose(double tolerance, std::vector<u32>& policy) {
+        const double patience = s_.origin.size() > n_ ? 80 : 12;  // cycles of eight pairs that cost as much as policy iteration does
+        double before = INFINITE, cycle = INFINITE;
+        std::vector<double> first, second;
         int calm = 0;
-        for (int k = 0; k < 1000000; ++k, forward = !forward) {
-            const double change = sweep(forward);
-            if (poll_.over()) return false;
-            if (change == 0) return false;
-            const double rate = before < INFINITE ? std::min(change / before, 0.999999) : 0.5;
-            const double error = change * std::max(rate / (1 - rate), 0.1);
-            calm = error < tolerance ? calm + 1 : 0;
-            if (calm >= 2) return k > 60;
+        for (int k = 1;; ++k) {
+            const int phase = k % 8;
+            if (phase == 6) first = x_;
+            if (phase == 7) second = x_;
+            const double change = std::max(sweep(false), sweep(true));
+            if (poll_.over() || change == 0) return false;
+            const double rate = before < INFINITE ? std::min(change / before, 0.9999999) : 0.5;
             before = change;
-            if (k >= 24 && k % 8 == 0) {
-                const double left = std::log(tolerance / change) / std::log(std::max(rate, 1e-3));
-                if (k > 400 || left > 60) {
-                    if (improve(best)) return true;
+            calm = change * std::max(rate / (1 - rate), 0.1) < tolerance ? calm + 1 : 0;
+            if (calm >= 2) {
+                greedy(policy, 0);
+                return k > 40;
+            }
+            if (phase == 7 && k > 8 && calm == 0) {
+                // x_ holds pair 7, second pair 6, first pair 5
+                double old = 0, both = 0;
+                for (u32 v = 0; v < n_; ++v) {
+                    const double a = second[v] - first[v], b = x_[v] - second[v];
+                    old += a * a;
+                    both += a * b;
+                }
+                const double mode = old > 0 ? both / old : 0;
+                if (mode > 0.3 && mode < 1 - 1e-9) {
+                    const double step = mode / (1 - mode);
+                    for (u32 v = 0; v < n_; ++v) x_[v] = std::max(0.0, x_[v] + step * (x_[v] - second[v]));
+                }
+                const double progress = std::log(cycle / change), left = std::log(change / tolerance) / std::max(progress, 1e-9);
+                if ((k > 24 && left > patience) || k > 16 * patience) {
+                    if (improve(policy)) return true;
                     if (poll_.over()) return false;
                 }
+                cycle = change;
+                before = INFINITE;
             }
         }
-        return true;
     }
 
-    void greedy(std::vector<u32>& policy, double margin) const {
+    // Moves to better choices, where they are better by the margin; returns how many states moved.
+    u32 greedy(std::vector<u32>& policy, double margin) const {
+        u32 moved = 0;
         for (u32 v = 0; v < n_; ++v) {
             double best = row(policy[v], x_);
+            const u32 old = policy[v];
             for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c) {
                 const double y = row(c, x_);
                 if (MAX ? y > best * (1 + margin) : y < best * (1 - margin)) {
@@ -130,27 +154,32 @@ class Component {
                     policy[v] = c;
                 }
             }
+            moved += policy[v] != old;
         }
+        return moved;
     }
 
-    // Policy iteration from the current proposal, each policy solved by a Krylov method. Fails where the solver does.
+    // Policy iteration from the current proposal, each policy solved by a Krylov method: roughly first, then exactly. Fails where the solver does.
     bool improve(std::vector<u32>& policy) {
         greedy(policy, 0);
         std::vector<double> right(n_), x = x_;
-        for (int round = 0; round < 100; ++round) {
+        double precision = 1e-5;
+        for (int round = 0; round < 200; ++round) {
             for (u32 v = 0; v < n_; ++v) right[v] = s_.middle[policy[v]];
-            if (!propose_solution(s_, policy, right, 1e-13, x, poll_)) return false;
+            if (!propose_solution(s_, policy, right, precision, x, poll_)) return false;
             for (double y : x)
                 if (!(y >= 0) || y > 1e300) return false;
             x_ = x;
-            const std::vector<u32> old = policy;
-            greedy(policy, 1e-11);
-            if (policy == old) {
-                for (int i = 0; i < 2; ++i) sweep(i % 2 == 0);
-                return true;
+            for (int i = 0; i < 10; ++i) sweep(i % 2 == 0);  // several states improve before the next solution is needed
+            const u32 moved = greedy(policy, precision < 1e-8 ? 1e-11 : precision);
+            x = x_;
+            if (moved == 0) {
+                if (precision < 1e-12) break;
+                precision = 1e-13;
             }
         }
-        return false;
+        for (int i = 0; i < 2; ++i) sweep(i % 2 == 0);
+        return true;
     }
 
     void guess(double exits, bool slow, std::vector<Bounds>& value, const std::vector<u32>& policy) {

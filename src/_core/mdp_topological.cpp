@@ -186,6 +186,18 @@ class Solver {
         choice_[s] = chosen;
     }
 
+    // Whether some branch leaves the component to a state that is worth something.
+    bool leads_to_anything(const std::vector<u32>& members) const {
+        for (u32 s : members) {
+            for (u64 b = m_.first_branch(s); b < m_.last_branch(s); ++b)
+                if ((index_[m_.target[b]] & DONE) && value_[m_.target[b]].hi > 0) return true;
+            if (p_.cut != nullptr)
+                for (u64 c = m_.choice_start[s]; c < m_.choice_start[s + 1]; ++c)
+                    if (p_.cut[c].hi > 0) return true;
+        }
+        return false;
+    }
+
     void build_part(const std::vector<u32>& members) {
         part_.clear();
         for (u32 i = 0; i < members.size(); ++i) index_[members[i]] = LOCAL | i;
@@ -295,6 +307,13 @@ class Solver {
     void component(const std::vector<u32>& members, u32 level) {
         ++statistics_.components;
         statistics_.largest = std::max<u64>(statistics_.largest, members.size());
+        if (p_.reward == nullptr && !leads_to_anything(members)) {
+            for (u32 s : members) {
+                value_[s] = {0, 0};
+                choice_[s] = 0;
+            }
+            return;
+        }
         build_part(members);
         const u32 n = part_.nodes(), choices = part_.choices();
         u8 any = 0;
@@ -317,10 +336,6 @@ class Solver {
         };
         mec_.clear();
         if (p_.reward == nullptr && p_.maximise) {
-            if (!(any & NOT_ZERO)) {
-                for (u32 v = 0; v < n; ++v) put(members, v, {0, 0}, part_.choice_start[v]);
-                return;
-            }
             bool sure = false;
             for (u8 f : part_.flags) sure |= (f & LEAVES) && !(f & NOT_ONE);
             if (sure) {

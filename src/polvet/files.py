@@ -24,7 +24,8 @@ def read_bytes(path: str | Path, *, max_bytes: int = MAX_BYTES) -> bytes:
             raise InputError(what, Where(str(path)), "Check the path.")
         size = file.stat().st_size
         if size > max_bytes:
-            raise InputError(f"the file has {size} bytes; at most {max_bytes} are read.", Where(str(path)))
+            what = f"the file has {size} bytes; at most {max_bytes} are read."
+            raise InputError(what, Where(str(path)), "Split it, or make the model smaller.")
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror}).", Where(str(path)), "Check the file's rights.") from None
@@ -115,7 +116,8 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
 
     def integer(digits: str) -> int:
         if len(digits) > 400:
-            raise InputError(f"the integer {digits[:20]}... has {len(digits)} digits; at most 400 are read.", where)
+            what = f"the integer {digits[:20]}... has {len(digits)} digits; at most 400 are read."
+            raise InputError(what, where, "Write a number nearer to 1.")
         return int(digits)
 
     try:
@@ -126,7 +128,8 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         place = Where(where.file, where.path, error.lineno, error.colno)
         raise InputError(f"is not JSON: {error.msg}.", place, "Check the brackets and commas there.") from None
     except RecursionError:
-        raise InputError(f"the document nests {depth_of(text)} deep; at most {MAX_DEPTH} is read.", where) from None
+        what = f"the document nests {depth_of(text)} deep; at most {MAX_DEPTH} is read."
+        raise InputError(what, where, "Split long chains into halves.") from None
 
 
 def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES, **options: Any) -> Any:
@@ -135,5 +138,6 @@ def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES, **options: Any) -
     text = read_text(path, max_bytes=max_bytes)
     # The parser is recursive: a hostile document is refused before it can reach the end of the stack.
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
-        raise InputError(f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where)
+        what = f"the document nests {depth} deep; at most {MAX_DEPTH} is read."
+        raise InputError(what, where, "Split long chains into halves.")
     return parse_json(text, where, **options)

@@ -20,7 +20,7 @@ from polvet.files import read_bytes, read_text
 from polvet.jani.read import load_model as load_jani
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
-from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction
+from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
 from polvet.model.infix import parse_expression, quoted
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
@@ -127,6 +127,16 @@ def find_property(model: Model, name: str, where: Where) -> Property:
         hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
         raise InputError(f"no property '{name}'.", where, hint)
     return found
+
+
+def named_property(model: Model, text: str) -> Property:
+    """Return the model's property of that name, or the property that the text is, in PRISM's notation."""
+    if model.property_named(text) is None and any(sign in text for sign in "=[]<>"):
+        from polvet.prism.properties import parse_property
+        from polvet.prism.translate import vocabulary_of_model
+
+        return parse_property(text, vocabulary_of_model(model), Where("--property"))
+    return find_property(model, text, Where("--property"))
 
 
 def _read_toml(path: str | Path) -> dict[str, Any]:
@@ -238,7 +248,7 @@ def _states_of(network: Network, expression: PropertyExpression, role: str) -> E
 
 
 def _plain(formula: PropertyExpression) -> Expression | None:
-    return formula if isinstance(formula, Expression.__args__) else None
+    return formula if is_expression(formula) else None
 
 
 def _location_test(place: AutomatonLocation) -> Expression:

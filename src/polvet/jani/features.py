@@ -15,11 +15,16 @@ from polvet.model.expressions import (
     ArrayBuild,
     ArrayLiteral,
     Binary,
+    BoolLiteral,
     Call,
     Element,
+    IntLiteral,
+    Name,
+    RealLiteral,
     Unary,
 )
-from polvet.model.properties import ExpectedReward
+from polvet.model.properties import Comparison, ExpectedReward
+from polvet.model.types import ArrayType
 
 MODEL_TYPES = {
     "lts": "labelled transition systems",
@@ -86,32 +91,40 @@ def used_features(model: Model) -> tuple[str, ...]:
     Cost: one visit of each node, without recursion.
     """
     used: set[str] = set()
+    operators: set[str] = set()
     if model.functions or any(automaton.functions for automaton in model.automata):
         used.add("functions")
     pending: list[Any] = [model]
     while pending:
         part = pending.pop()
-        match part:
-            case tuple():
-                pending.extend(part)
-                continue
-            case Where() | str() | bool() | int() | None:
-                continue
-            case Unary(operator, _) | Binary(operator, _, _):
-                if operator in DERIVED_OPERATORS:
-                    used.add("derived-operators")
-                elif operator in TRIGONOMETRIC_OPERATORS:
-                    used.add("trigonometric-functions")
-                elif operator in HYPERBOLIC_OPERATORS:
-                    used.add("hyperbolic-functions")
-            case Element() | ArrayLiteral() | ArrayBuild():
+        kind = type(part)
+        if kind is tuple:
+            pending += part
+        elif kind is Binary:
+            operators.add(part.operator)
+            pending += (part.left, part.right)
+        elif kind not in _LEAVES:
+            if kind is Unary or kind is Comparison:
+                operators.add(part.operator)
+            elif kind in (Element, ArrayLiteral, ArrayBuild, ArrayType):
                 used.add("arrays")
-            case Call():
+            elif kind is Call:
                 used.add("functions")
-            case ExpectedReward(accumulate=accumulate) if "exit" in accumulate:
+            elif kind is ExpectedReward and "exit" in part.accumulate:
                 used.add("state-exit-rewards")
-        pending.extend(getattr(part, slot) for slot in getattr(part, "__slots__", ()))
+            pending += [getattr(part, slot) for slot in getattr(part, "__slots__", ())]
+    for feature, members in _OPERATOR_FEATURES.items():
+        if operators & members:
+            used.add(feature)
     return tuple(feature for feature in FEATURES if feature in used)
+
+
+_LEAVES = (Name, str, Where, type(None), IntLiteral, RealLiteral, BoolLiteral, int, bool)
+_OPERATOR_FEATURES = {
+    "derived-operators": DERIVED_OPERATORS,
+    "trigonometric-functions": TRIGONOMETRIC_OPERATORS,
+    "hyperbolic-functions": HYPERBOLIC_OPERATORS,
+}
 
 
 def declared_features(model: Model) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from polvet.errors import Where, did_you_mean
 from polvet.jani.documents import (
     Fault,
     Json,
+    below,
     kind_of,
     know_keys,
     load_document,
@@ -51,6 +52,7 @@ from polvet.model.automata import (
 )
 from polvet.model.expressions import Element, Expression, Name
 from polvet.model.properties import Property
+from polvet.model.wellformed import check_model
 
 _MODEL_KEYS = frozenset((
     "jani-version", "name", "metadata", "type", "features", "actions", "constants", "variables", "functions",
@@ -58,18 +60,20 @@ _MODEL_KEYS = frozenset((
 ))  # fmt: skip
 
 
-def load_model(path: str | Path) -> Model:
-    """Return the model in the file; it is well-formed, or an InputError says where it is not."""
-    return parse_model(load_document(path), Where(str(path)), folder=Path(path).parent)
+def load_model(path: str | Path, *, check: bool = True) -> Model:
+    """Return the model in the file; it is well-formed (if checked), or an InputError says where it is not."""
+    return parse_model(load_document(path), Where(str(path)), folder=Path(path).parent, check=check)
 
 
-def parse_model(document: Json, where: Where, *, folder: Path | None = None) -> Model:
-    """Return the model of a JSON document; references to files are followed inside `folder` alone.
+def parse_model(document: Json, where: Where, *, folder: Path | None = None, check: bool = True) -> Model:
+    """Return the model of a JSON document, as `load_model`; references to files are followed inside `folder` alone.
 
     Real numbers in the document are Fractions, as `load_document` makes them.
     """
     with placed(document, where):
         model = _read_model(mapping(document, document, None, "a model"), where, References(folder))
+    if check:
+        check_model(model)
     return replace(model, features=declared_features(model))
 
 
@@ -101,11 +105,11 @@ def _read_model(document: dict[str, Json], where: Where, references: References)
     return Model(
         text(document, "name", "the name of the model"),
         model_type,
-        tuple(_automaton(item, where.at("automata").at(i)) for i, item in enumerate(automata)),
+        tuple(_automaton(item, below(where, "automata", i)) for i, item in enumerate(automata)),
         _composition(mapping(required(document, "system", "the composition of the automata"), document, "system",
                              "a composition"), where.at("system")),
         _actions(document),
-        tuple(_constant(item, where.at("constants").at(i))
+        tuple(_constant(item, below(where, "constants", i))
               for i, item in enumerate(_objects(document, "constants", "a constant"))),
         _variables(document, where),
         _functions(document, where),
@@ -176,7 +180,7 @@ def _variables(document: dict[str, Json], where: Where) -> tuple[VariableDeclara
     for i, item in enumerate(_objects(document, "variables", "a variable")):
         know_keys(item, frozenset(("name", "type", "initial-value", "transient")), "a variable")
         name, transient = text(item, "name", "the name of the variable"), truth(item, "transient")
-        place = where.at("variables").at(i)
+        place = below(where, "variables", i)
         initial = read_optional(item, "initial-value")
         found.append(VariableDeclaration(name, read_type(item, "type"), initial, transient, place))
     return tuple(found)
@@ -191,7 +195,7 @@ def _functions(document: dict[str, Json], where: Where) -> tuple[Function, ...]:
             know_keys(parameter, frozenset(("name", "type")), "a parameter")
             parameters.append((text(parameter, "name", "the name of the parameter"), read_type(parameter, "type")))
         name, body = text(item, "name", "the name of the function"), read_expression(operand(item, "body"))
-        place = where.at("functions").at(i)
+        place = below(where, "functions", i)
         found.append(Function(name, read_type(item, "type"), tuple(parameters), body, place))
     return tuple(found)
 
@@ -202,10 +206,10 @@ def _automaton(document: dict[str, Json], where: Where) -> Automaton:
     names = sequence(document, "initial-locations", required=True)
     return Automaton(
         text(document, "name", "the name of the automaton"),
-        tuple(_location(item, where.at("locations").at(i))
+        tuple(_location(item, below(where, "locations", i))
               for i, item in enumerate(_objects(document, "locations", "a location"))),
         tuple(text(names, position, "the name of a location") for position in range(len(names))),
-        tuple(_edge(item, where.at("edges").at(i)) for i, item in enumerate(_objects(document, "edges", "an edge"))),
+        tuple(_edge(item, below(where, "edges", i)) for i, item in enumerate(_objects(document, "edges", "an edge"))),
         _variables(document, where),
         _functions(document, where),
         read_wrapped(document, "restrict-initial"),
@@ -237,7 +241,7 @@ def _edge(document: dict[str, Json], where: Where) -> Edge:
         text(document, "location", "the name of the edge's location"),
         optional_text(document, "action", "the name of an action"),
         read_wrapped(document, "guard"),
-        tuple(_destination(item, where.at("destinations").at(i)) for i, item in enumerate(destinations)),
+        tuple(_destination(item, below(where, "destinations", i)) for i, item in enumerate(destinations)),
         _assignments(document, "assignments", where),
         None,
         where,
@@ -268,7 +272,7 @@ def _assignments(document: dict[str, Json], key: str, where: Where) -> tuple[Ass
         if type(index) is not int:
             raise Fault(entry, "index", f"is {kind_of(index)}; an index is an integer.", "Write 0, 1, ...")
         target = _target(entry)
-        found.append(Assignment(target, read_expression(operand(entry, "value")), index, place.at(position)))
+        found.append(Assignment(target, read_expression(operand(entry, "value")), index, below(place, position)))
     return tuple(found)
 
 
@@ -301,7 +305,7 @@ def _composition(document: dict[str, Json], where: Where) -> Composition:
             for position, action in enumerate(vector)
         )
         result = optional_text(item, "result", "the name of an action")
-        synchronisations.append(Synchronisation(actions_or_none, result, where.at("syncs").at(i)))
+        synchronisations.append(Synchronisation(actions_or_none, result, below(where, "syncs", i)))
     return Composition(tuple(instances), tuple(synchronisations), where)
 
 

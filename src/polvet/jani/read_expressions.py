@@ -82,6 +82,10 @@ def read_leaf(document: Json) -> Expression:
             return _integer(document)
         case Fraction():
             return _real(document)
+        case float():
+            raise Fault(
+                document, None, "a number was read inexactly.", "Use polvet.jani.documents.load_document."
+            )  # fmt: skip
         case _:
             raise Fault(
                 document, None, f"is {kind_of(document)}; an expression is expected.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,8 @@ Expression: TypeAlias = (
     | ArrayLiteral | ArrayBuild | Select
 )  # fmt: skip
 
+_NODES = get_args(Expression)
+
 TRUE, FALSE = BoolLiteral(True), BoolLiteral(False)
 
 LOGICAL = ("∧", "∨", "⇒")
@@ -133,6 +135,11 @@ TRIGONOMETRIC = (
 )  # fmt: skip
 UNARY = ("¬", "abs", "sgn", "exp", *ROUNDING, *TRIGONOMETRIC)
 BINARY = (*LOGICAL, *EQUALITY, *ORDER, *ARITHMETIC, *REAL_BINARY)
+
+
+def is_expression(part: object) -> TypeGuard[Expression]:
+    """Return whether the object is an expression, and not another part of a property."""
+    return isinstance(part, _NODES)
 
 
 def literal(value: bool | int | float | Fraction) -> BoolLiteral | IntLiteral | RealLiteral:

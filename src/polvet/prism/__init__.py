@@ -9,6 +9,13 @@ from polvet.files import read_text
 from polvet.model.automata import Model
 from polvet.prism.lexer import MAX_CHARACTERS
 from polvet.prism.parse import parse_program
+from polvet.prism.properties import (
+    PropertyFile,
+    load_properties,
+    parse_property,
+    read_properties,
+    with_properties,
+)
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
 
@@ -17,14 +24,20 @@ SUFFIXES = (".prism", ".pm", ".nm")
 __all__ = [
     "SUFFIXES",
     "Program",
+    "PropertyFile",
     "Vocabulary",
     "load_prism",
+    "load_properties",
     "parse_program",
+    "parse_property",
     "read_prism",
     "read_program",
+    "read_properties",
     "translate",
+    "vocabulary_of_file",
     "vocabulary_of_model",
     "vocabulary_of_program",
+    "with_properties",
 ]
 
 
@@ -36,6 +49,14 @@ def read_program(path: str | Path) -> Program:
 def read_prism(path: str | Path) -> Model:
     """Return the model of the PRISM program in the file."""
     return translate(read_program(path), Path(path).stem)
+
+
+def vocabulary_of_file(path: str | Path, model: Model) -> Vocabulary:
+    """Return the words for properties of the model in the file: of a PRISM program with its formulas and labels."""
+    text = read_text(path)
+    if text.lstrip().startswith(("{", "[")):
+        return vocabulary_of_model(model)
+    return vocabulary_of_program(parse_program(text, Where(str(path))))
 
 
 def load_prism(text: str, where: Where = Where("program"), name: str = "prism") -> Model:

@@ -67,7 +67,7 @@ def _check_references(system: Process, numbers: Mapping[str, int], where: Where)
                     raise InputError(f"the module '{name}' takes part twice.", place, "Copy it by renaming.")
                 used.add(name)
             case Parallel(left, right):
-                pending += (left, right)
+                pending += (right, left)
             case Hide(process) | Rename(process):
                 pending.append(process)
     absent = [name for name in numbers if name not in used]

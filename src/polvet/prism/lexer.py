@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 from polvet.errors import InputError, Where
 
 MAX_CHARACTERS = 16_000_000
-MAX_LISTED = 8
+MAX_NAME = 250
 
 TOKEN = re.compile(
     r"""(?P<space>[ \t\r\f\v\n]+|//[^\n]*)
@@ -63,7 +63,11 @@ def tokens(text: str, where: Where) -> list[Token]:
             _refuse(text, offset, Token("sign", text[offset], line, offset - line_start + 1).at(where))
         kind, word = match.lastgroup or "", match.group()
         if kind != "space":
-            found.append(Token(kind, word, line, offset - line_start + 1))
+            token = Token(kind, word, line, offset - line_start + 1)
+            found.append(token)
+            if len(word) > MAX_NAME and kind != "number":
+                what = f"the name {token.shown()} has {len(word)} characters; at most {MAX_NAME} are read."
+                raise InputError(what, token.at(where), "Use a shorter name.")
         elif (breaks := word.count("\n")) > 0:
             line += breaks
             line_start = offset + word.rindex("\n") + 1
@@ -128,10 +132,10 @@ class Cursor:
     def unexpected(self, wanted: str, hint: str) -> NoReturn:
         """Refuse the word that comes, because something else is wanted."""
         token = self.peek()
-        pair = token.text + self.peek(1).text
-        if token.kind == "sign" and pair in FOREIGN:
-            hint = FOREIGN[pair]
-        elif token.text == "||":
+        before = self.tokens[max(self.position - 1, 0)]
+        pairs = (before.text + token.text, token.text + self.peek(1).text)
+        hint = next((FOREIGN[pair] for pair in pairs if token.kind == "sign" and pair in FOREIGN), hint)
+        if token.text == "||":
             hint = "Write | for 'or'."
         if token.kind == "end":
             self.refuse(f"the text ends where {wanted} should be.", hint)

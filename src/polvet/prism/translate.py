@@ -47,7 +47,7 @@ from polvet.model.expressions import (
 from polvet.model.infix import chained_operands, unquoted
 from polvet.model.types import BOOL, REAL, BoolType, IntType, RealType, Type
 from polvet.prism.compose import alphabet, synchronisations
-from polvet.prism.formulas import expanded_formulas, renamed, substituted
+from polvet.prism.formulas import Expander, renamed, substituted
 from polvet.prism.syntax import Command, Module, Program, RenamedModule, RewardItem, Rewards, Update
 
 LOCATION = "l"
@@ -65,7 +65,9 @@ class Reward:
     @property
     def accumulate(self) -> tuple[str, ...]:
         """When JANI adds it up: on leaving a state, on taking a transition."""
-        return (("exit",) if self.on_states else ()) + (("steps",) if self.on_transitions else ())
+        if not self.on_transitions:
+            return ("exit",)
+        return ("exit", "steps") if self.on_states else ("steps",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,14 @@ class Vocabulary:
     labels: Mapping[str, str]
     rewards: Mapping[str | None, Reward]
 
-    def resolved(self, expression: Expression, where: Where) -> Expression:
+    def resolved(self, expression: Expression) -> Expression:
         """Return the expression with formulas replaced and "label" turned into the label's variable."""
         values = dict(self.formulas)
         for name in names(expression):
             label = unquoted(name)
             if label is not None and label in self.labels:
                 values[name] = Name(self.labels[label])
-        return substituted(expression, values, where)
+        return substituted(expression, values)
 
 
 def vocabulary_of_model(model: Model) -> Vocabulary:
@@ -121,7 +123,8 @@ class _Translation:
             raise InputError("the program has no module.", program.where, "Add module m ... endmodule.")
         for kind, items in (("label", program.labels), ("module", program.modules), ("rewards", program.rewards)):
             _check_unique(kind, [(one.name, one.where) for one in items])
-        self.formulas = expanded_formulas(program.formulas)
+        self.expander = Expander(program.formulas)
+        self.formulas = self.expander.formulas
         self.modules = self._modules()
         variables = [*program.variables, *(v for module in self.modules for v in module.variables)]
         self.declared: list[Constant | VariableDeclaration] = [*program.constants, *variables]
@@ -235,7 +238,7 @@ class _Translation:
     # --- parts ---------------------------------------------------------------------------------------------------
 
     def _expanded(self, expression: Expression, where: Where) -> Expression:
-        return substituted(expression, self.formulas, where)
+        return self.expander.expanded(expression, where)
 
     def _constant(self, constant: Constant) -> Constant:
         if constant.value is None:
@@ -258,6 +261,7 @@ class _Translation:
         """Return the modules with formulas replaced and renamings carried out, in the order of the program."""
         written = {module.name: module for module in self.program.modules}
         done: dict[str, Module] = {}
+        spent: dict[str, int] = {}
         for module in self.program.modules:
             path: list[RenamedModule] = []
             current = module
@@ -270,8 +274,12 @@ class _Translation:
                     raise InputError(f"no module '{current.base}' to copy.", current.where, hint)
                 current = written[current.base]
             if current.name not in done and isinstance(current, Module):
+                before = self.expander.total
                 done[current.name] = self._expanded_module(current)
+                spent[current.name] = self.expander.total - before
             for copy in reversed(path):
+                spent[copy.name] = spent[copy.base]
+                self.expander.spend(spent[copy.name] + 1, copy.where)
                 done[copy.name] = _renamed_module(done[copy.base], copy)
         return tuple(done[module.name] for module in self.program.modules)
 

@@ -1,0 +1,88 @@
+"""`polvet check MODEL --property NAME`: the value of a property, with bounds that hold."""
+
+from __future__ import annotations
+
+import time
+from math import isinf
+from typing import Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, TimeLimit
+from polvet.cli.tasks import (
+    Constants,
+    MaxStates,
+    ModelFile,
+    OutOfBounds,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+)  # fmt: skip
+
+PropertyName = Annotated[
+    str, typer.Option("--property", help="The name of a property, or one in PRISM's notation: 'Pmax=? [F s=7]'.")
+]
+Exact = Annotated[bool, typer.Option("--exact", help="Exact rational arithmetic instead of bounds.")]
+Gap = Annotated[float, typer.Option("--gap", help="How far the bounds may be apart, relatively.", min=1e-13, max=0.5)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check")(check)
+
+
+def check(
+    model: ModelFile,
+    property_: PropertyName,
+    constants: Constants = "",
+    exact: Exact = False,
+    gap: Gap = 1e-6,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    json: Json = False,
+) -> int:
+    """Compute a probability or expected reward. Example: polvet check brp.jani --constants N=16,MAX=2 --property p1"""
+    from polvet.load import load_network, named_property
+    from polvet.mdp.check import check_property
+
+    begun = time.monotonic()
+    network = load_network(model, task_options(constants).constants)
+    wanted = named_property(network.model, property_)
+    with counting("building") as progress:
+        result = check_property(
+            network, wanted, relative_gap=gap, exact=exact,
+            disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),
+            limits=limits_of(time_limit, memory_limit, max_states, progress),
+        )  # fmt: skip
+    figures: dict[str, Any] = {
+        "value": _number(result.value), "lower": _number(result.lower), "upper": _number(result.upper),
+        "states": result.states, "choices": result.choices, "transitions": result.transitions,
+        "build_seconds": round(result.build_seconds, 6),
+    }  # fmt: skip
+    if result.exact is not None:
+        figures["exact"] = str(result.exact)
+    lines = []
+    if result.truth is None and result.limit is None:
+        lines.append(f"bounds   [{result.lower!r}, {result.upper!r}]")
+    if result.exact is not None:
+        lines.append(f"exactly  {result.exact}")
+    lines.append(f"model    {result.states:,} states, {result.choices:,} choices, {result.transitions:,} transitions")
+    seconds = time.monotonic() - begun
+    if result.limit is not None:
+        return Answer("unknown", ExitCode.UNKNOWN, seconds, figures, lines, str(result.limit)).show(as_json=json)
+    verdict = _shown(result.value)
+    code = ExitCode.FOUND if result.truth is False else ExitCode.DONE
+    return Answer(verdict, code, seconds, figures, lines).show(as_json=json)
+
+
+def _shown(value: bool | float | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _number(value: bool | float | None) -> bool | float | str | None:
+    """JSON has no infinity: it is written as the text `infinity`."""
+    return "infinity" if isinstance(value, float) and isinf(value) else value

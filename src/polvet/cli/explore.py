@@ -1,0 +1,92 @@
+"""`polvet explore TASK`: every reachable state, counted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Output, TimeLimit
+from polvet.cli.tasks import (
+    Constants,
+    MaxStates,
+    ModelFile,
+    OutOfBounds,
+    Start,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explore")(explore)
+
+
+def explore(
+    task: ModelFile,
+    constants: Constants = "",
+    start: Start = None,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Count reachable states; goal and fail states are left, too. Example: polvet explore brp.jani --constants N=16,MAX=2"""
+    from polvet.kernel.compiled import Compiled, describe_limit
+    from polvet.load import load_task
+    from polvet.model.expressions import conjunction
+
+    begun = time.monotonic()
+    loaded = load_task(task, task_options(constants, start))
+    compiled = Compiled(loaded.network, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    initial = None
+    if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
+        assert loaded.start is not None
+        initial = compiled.pack(compiled.semantics.states_satisfying(conjunction(loaded.start)))
+    with counting("exploring") as progress:
+        limits = limits_of(time_limit, memory_limit, max_states, progress)
+        explored = time.monotonic()
+        space = compiled.explore(initial, limits=limits)
+    seconds = time.monotonic() - explored
+    limit = describe_limit(space, limits)
+    states = len(space)
+    figures: dict[str, Any] = {
+        "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
+        "operators": space.moves, "initial": len(space.initial), "explore_seconds": round(seconds, 6),
+        "bytes_per_state": round(space.bytes / max(1, states), 2), "words_per_state": compiled.program.words,
+    }  # fmt: skip
+    rate = states / seconds if seconds else 0.0
+    lines = [
+        f"states       {states:,} ({len(space.initial):,} initial)",
+        f"choices      {space.choices:,} (state, label) pairs; {space.moves:,} operators",
+        f"transitions  {space.transitions:,}",
+        f"deadlocks    {space.deadlocks:,}",
+        f"speed        {seconds:.3f} s, {rate:,.0f} states/s, {figures['bytes_per_state']} bytes per state",
+    ]
+    if output is not None:
+        _write_states(compiled, space, output)
+        lines.append(f"written      {output}")
+    verdict, code = ("explored", ExitCode.DONE) if limit is None else ("unknown", ExitCode.UNKNOWN)
+    reason = None if limit is None else str(limit)
+    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason).show(as_json=json)
+
+
+def _write_states(compiled: Any, space: Any, output: Any) -> None:
+    """Write every state as one line of JSON."""
+    from json import dumps
+
+    from polvet.files import write_whole
+    from polvet.model.task import state_to_names
+
+    lines = []
+    for begin in range(0, len(space), 65536):
+        for state in compiled.unpack(space.states(begin, begin + 65536)):
+            lines.append(dumps(state_to_names(compiled.network, state), ensure_ascii=False) + "\n")
+    write_whole(output, "".join(lines))

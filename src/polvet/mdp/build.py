@@ -1,0 +1,150 @@
+"""From a network to a sparse MDP: by the kernel for speed, or by the slow interpreter where exact fractions are wanted.
+
+A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled operators are equally likely and make one choice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet.errors import LimitReached
+from polvet.kernel.compiled import Compiled, Limits, describe_limit
+from polvet.kernel.lower import Reward
+from polvet.mdp.sparse import Mask, SparseMdp
+from polvet.model.automata import ModelType
+from polvet.model.expressions import Expression
+from polvet.model.network import Network
+from polvet.model.semantics import Move, Semantics, State
+
+EXACT_STATES = 300_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """An MDP with, for each condition, the states where it holds; `labels` has one label number per choice, -1 silent."""
+
+    mdp: SparseMdp
+    masks: tuple[Mask, ...]
+    labels: NDArray[np.int32]
+    states: Sequence[State] | None  # where the interpreter built it
+    limit: LimitReached | None = None
+
+    @property
+    def deadlocks(self) -> Mask:
+        """Return the states without a choice."""
+        return np.asarray(np.diff(self.mdp.choice_start) == 0)
+
+
+def build(
+    network: Network,
+    *,
+    conditions: Sequence[Expression] = (),
+    rewards: Mapping[str, Reward] | None = None,
+    stop_at: Sequence[int] = (),
+    disable_out_of_bounds: bool = False,
+    limits: Limits | None = None,
+) -> Built:
+    """Return the reachable MDP; states where a condition in `stop_at` holds are not left."""
+    rewards = rewards or {}
+    bounds = limits or Limits()
+    compiled = Compiled(
+        network, conditions=conditions, rewards=tuple(rewards.values()), disable_out_of_bounds=disable_out_of_bounds
+    )
+    space = compiled.explore(build=True, stop_at=stop_at, limits=bounds)
+    choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
+    mdp = SparseMdp(
+        choice_start, branch_start, target, probability, space.initial,
+        rewards=dict(zip(rewards, earned, strict=True)),
+    )  # fmt: skip
+    limit = describe_limit(space, bounds)
+    masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
+    return Built(mdp, masks, labels, None, limit)
+
+
+def build_exactly(
+    network: Network,
+    *,
+    conditions: Sequence[Expression] = (),
+    rewards: Mapping[str, Reward] | None = None,
+    stop_at: Sequence[int] = (),
+    disable_out_of_bounds: bool = False,
+    limits: Limits | None = None,
+) -> Built:
+    """Return the same MDP with every probability and reward as a Fraction, built by the slow interpreter."""
+    bounds = limits or Limits()
+    most = min(EXACT_STATES, bounds.states or EXACT_STATES)
+    deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
+    semantics = Semantics(network, disable_out_of_bounds=disable_out_of_bounds)
+    tests = [semantics.compile(condition) for condition in conditions]
+    gains = {name: _Gain(semantics, reward) for name, reward in (rewards or {}).items()}
+    number: dict[State, int] = {}
+    for state in semantics.initial_states():
+        number.setdefault(state, len(number))
+    initial = list(number.values())
+    order = list(number)
+    rows: list[list[list[tuple[int, Fraction]]]] = []
+    labels: list[int] = []
+    earned: dict[str, list[Fraction]] = {name: [] for name in gains}
+    uniform = network.model.type is ModelType.DTMC
+    limit = None
+    for state in order:  # grows while it is walked
+        if len(order) > most:
+            limit = LimitReached(f"exact mode is limited to {most} states", "--max-states")
+            break
+        if deadline is not None and time.monotonic() > deadline:
+            limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+            break
+        choices: list[list[tuple[int, Fraction]]] = []
+        if not any(tests[i](state) for i in stop_at):
+            moves = semantics.moves(state)
+            groups = [moves] if uniform and moves else [[move] for move in moves]
+            for group in groups:
+                choices.append(_row(group, number, order))
+                labels.append(-1 if uniform else _label(network, group[0]))
+                for name, gain in gains.items():
+                    earned[name].append(gain.of(state, group))
+        rows.append(choices)
+    if limit is not None:
+        return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), None, limit)
+    mdp = SparseMdp.build(rows, initial=initial, rewards=earned)
+    masks = tuple(np.array([bool(test(state)) for state in order], dtype=bool) for test in tests)
+    return Built(mdp, masks, np.array(labels, dtype=np.int32), order)
+
+
+def _label(network: Network, move: Move) -> int:
+    return -1 if move.label is None else network.labels.index(move.label)
+
+
+def _row(group: Sequence[Move], number: dict[State, int], order: list[State]) -> list[tuple[int, Fraction]]:
+    row: dict[int, Fraction] = {}
+    for move in group:
+        for outcome in move.outcomes:
+            if outcome.state not in number:
+                number[outcome.state] = len(number)
+                order.append(outcome.state)
+            target = number[outcome.state]
+            row[target] = row.get(target, Fraction(0)) + outcome.probability / len(group)
+    return sorted(row.items())
+
+
+class _Gain:
+    """The exact expected reward of a choice: for the state it is made in, and for each of its outcomes."""
+
+    def __init__(self, semantics: Semantics, reward: Reward) -> None:
+        self._resting = None if reward.per_state is None else semantics.compile(reward.per_state, exact=True)
+        self._moving = None if reward.per_step is None else semantics.compile(reward.per_step, exact=True)
+
+    def of(self, state: State, group: Sequence[Move]) -> Fraction:
+        gain = Fraction(0) if self._resting is None else Fraction(self._resting(state))
+        if self._moving is not None:
+            for move in group:
+                for outcome in move.outcomes:
+                    earned = Fraction(self._moving((*outcome.state, *outcome.scratch)))
+                    gain += outcome.probability * earned / len(group)
+        return gain

@@ -1,0 +1,435 @@
+"""Model checking: the value of a property, with a lower and an upper bound that hold, or as an exact fraction.
+
+The property is walked twice: first to collect the state formulas and rewards it needs, so that the state space is built
+once and only as far as the property looks; then to evaluate it over the states built.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, inf
+
+import numpy as np
+
+from polvet.errors import InputError, LimitReached, Where
+from polvet.kernel.compiled import Limits
+from polvet.kernel.lower import Reward as KernelReward
+from polvet.mdp import query as ask
+from polvet.mdp.build import Built, build, build_exactly
+from polvet.mdp.instants import step_back
+from polvet.mdp.solve import Value, solve
+from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.total import total_reward
+from polvet.mdp.unfold import count_reward
+from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
+from polvet.model.folding import value_of
+from polvet.model.network import Network
+from polvet.model.properties import (
+    Comparison,
+    ExpectedReward,
+    Filter,
+    Globally,
+    Interval,
+    Next,
+    Optimum,
+    Probability,
+    Property,
+    PropertyExpression,
+    RewardBound,
+    StateFormula,
+    StatePredicate,
+    Until,
+)  # fmt: skip
+from polvet.model.task import condition
+
+COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
+    "<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge, "=": operator.eq, "≠": operator.ne,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What `check` found: a number between two bounds, or a truth value; `limit` says why there is none."""
+
+    lower: float | None
+    upper: float | None
+    exact: Fraction | None = None
+    truth: bool | None = None
+    states: int = 0
+    choices: int = 0
+    transitions: int = 0
+    build_seconds: float = 0.0
+    limit: LimitReached | None = None
+
+    @property
+    def value(self) -> bool | float | None:
+        """Return the truth value, or the middle of the bounds."""
+        if self.truth is not None:
+            return self.truth
+        if self.exact is not None:
+            return float(self.exact)
+        if self.lower is None or self.upper is None:
+            return None
+        return self.lower if self.lower == self.upper else (self.lower + self.upper) / 2
+
+
+def check_property(
+    network: Network,
+    one: Property,
+    *,
+    relative_gap: float = 1e-6,
+    exact: bool = False,
+    disable_out_of_bounds: bool = False,
+    limits: Limits | None = None,
+) -> CheckResult:
+    """Return the value of the property in the network."""
+    begun = time.monotonic()
+    bounds = limits or Limits()
+    plan = _Plan(network, one)
+    make = build_exactly if exact else build
+    built = make(
+        network,
+        conditions=plan.conditions,
+        rewards=plan.rewards,
+        stop_at=plan.stop_at,
+        disable_out_of_bounds=disable_out_of_bounds,
+        limits=bounds,
+    )
+    spent = time.monotonic() - begun
+    mdp = built.mdp
+    size = {"states": mdp.states, "choices": mdp.choices, "transitions": mdp.branches, "build_seconds": spent}
+    if built.limit is not None:
+        return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
+    left = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
+    found = _Evaluation(plan, built, relative_gap, exact, left).top(one.expression)
+    limit = None if found.limit is None else LimitReached(found.limit, "--time-limit")
+    return CheckResult(found.lower, found.upper, found.exact, found.truth, limit=limit, **size)  # type: ignore[arg-type]
+
+
+class _Plan:
+    """What has to be known of each state: conditions by number, rewards by name, and where runs may be cut off."""
+
+    def __init__(self, network: Network, one: Property) -> None:
+        self.network, self.where = network, one.where
+        self.conditions: list[Expression] = []
+        self.rewards: dict[str, KernelReward] = {}
+        self.stop_at: list[int] = []
+        self._numbers: dict[int, int] = {}
+        self._keep: list[object] = []
+        self._collect(one.expression)
+        self._cut(one.expression)
+
+    def number(self, formula: Expression) -> int:
+        """Return the number of the condition."""
+        return self._numbers[id(formula)]
+
+    def reward(self, expression: Expression, accumulate: tuple[str, ...]) -> str:
+        """Return the name under which the reward is collected, adding it when it is new."""
+        name = f"{id(expression)}:{','.join(accumulate)}"
+        if name not in self.rewards:
+            per_state = None
+            if "exit" in accumulate or "time" in accumulate:
+                per_state = self.network.resolve(expression, self.where)
+            per_step = self.network.resolve_step(expression, self.where) if "steps" in accumulate else None
+            self.rewards[name] = KernelReward(per_state, per_step)
+            self._keep.append(expression)
+        return name
+
+    def constant(self, expression: Expression, what: str) -> Fraction:
+        """Return the value of a bound."""
+        value = value_of(self.network.resolve(expression, self.where))
+        if value is None or isinstance(value, bool):
+            raise InputError(f"{what} is not a constant number.", self.where, "Use constants only.")
+        return Fraction(value)
+
+    def add(self, formula: Expression) -> int:
+        """Number a condition."""
+        self._keep.append(formula)
+        self._numbers[id(formula)] = len(self.conditions)
+        self.conditions.append(condition(self.network, formula, self.where))
+        return len(self.conditions) - 1
+
+    def _collect(self, part: PropertyExpression) -> None:
+        match part:
+            case Filter(_, values, states):
+                self._collect(values)
+                self._collect(states)
+            case Comparison(_, left, right):
+                for side in (left, right):
+                    if side is not None and not _is_number(self.network, side, self.where):
+                        self._collect(side)
+            case Probability(_, path):
+                self._collect_path(path)
+            case ExpectedReward(_, reward, accumulate, until):
+                if accumulate:
+                    self.reward(reward, accumulate)
+                if until is not None:
+                    self._collect(until)
+            case StatePredicate():
+                pass
+            case _ if is_expression(part):
+                self.add(part)
+            case _:
+                raise _unsupported(part, self.where)
+
+    def _collect_path(self, path: object) -> None:
+        match path:
+            case Until(left, right, _, time_bounds, rewards, kind):
+                if time_bounds is not None or kind != "U":
+                    raise InputError(
+                        f"'{kind}' with these bounds is not evaluated.", self.where, "Use U or step bounds."
+                    )
+                self._collect(left)
+                self._collect(right)
+                for bound in rewards:
+                    self.reward(bound.reward, bound.accumulate)
+            case Globally(operand, _, time_bounds, rewards):
+                if time_bounds is not None or rewards:
+                    raise InputError("G with time or reward bounds is not evaluated.", self.where, "Use step bounds.")
+                self._collect(operand)
+            case Next(operand):
+                self._collect(operand)
+            case _:
+                raise _unsupported(path, self.where)
+
+    def _cut(self, part: PropertyExpression) -> None:
+        """Runs need not be followed past a state that decides the property; only where nothing else looks further."""
+        match part:
+            case Filter(_, values, StatePredicate("initial")):
+                self._cut(values)
+            case Comparison(_, left, right) if right is None or _is_number(self.network, right, self.where):
+                self._cut(left)
+            case Probability(_, Until(left, right, steps, _, rewards)) if not (
+                (steps is not None and steps.lower is not None)
+                or any(bound.bounds.lower is not None for bound in rewards)
+            ):
+                if is_expression(left) and is_expression(right):
+                    decided = right if left == TRUE else Binary("∨", right, negation(left))
+                    self.stop_at = [self.add(decided)]
+            case ExpectedReward(_, _, _, until) if until is not None and is_expression(until):
+                self.stop_at = [self.number(until)]
+
+
+def _is_number(network: Network, part: PropertyExpression, where: Where) -> bool:
+    if not is_expression(part):
+        return False
+    value = value_of(network.resolve(part, where))
+    return value is not None and not isinstance(value, bool)
+
+
+def _unsupported(part: object, where: Where) -> InputError:
+    name = getattr(part, "operator", type(part).__name__)
+    return InputError(f"properties with '{name}' are not evaluated.", where, "Use Pmin/Pmax or Emin/Emax properties.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    lower: float | None
+    upper: float | None
+    exact: Fraction | None = None
+    truth: bool | None = None
+    limit: str | None = None
+
+
+class _Evaluation:
+    """Evaluates the parts of a property over the states built."""
+
+    def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, seconds: float | None) -> None:
+        self.plan, self.built, self.gap, self.exact, self.seconds = plan, built, gap, exact, seconds
+        self.initial = np.zeros(built.mdp.states, dtype=bool)
+        self.initial[built.mdp.initial] = True
+
+    def top(self, part: PropertyExpression) -> _Found:
+        """Return the value of the whole property."""
+        if not isinstance(part, Filter):
+            return self.top(Filter("values", part, StatePredicate("initial")))
+        states = self.mask(part.states)
+        if not states.any():
+            raise InputError("the property's filter holds in no reachable state.", self.plan.where)
+        values = part.values
+        if isinstance(values, Probability | ExpectedReward):
+            value = self.quantity(values)
+            lowers, uppers = value.lowers[states], value.uppers[states]
+            if part.function in ("∀", "∃", "count"):
+                raise InputError(f"the filter '{part.function}' needs a truth value, not a number.", self.plan.where)
+            lower, upper = (_summary(part.function, bounds, self.plan.where) for bounds in (lowers, uppers))
+            one = states.sum() == 1 and bool((states == self.initial).all())
+            return _Found(lower, upper, value.exact if one or states.sum() == 1 else None, None, value.limit)
+        low, high = self.truth(values)
+        if part.function == "count":
+            return _Found(float(low[states].sum()), float(high[states].sum()))
+        combine = np.any if part.function in ("∃", "max") else np.all
+        certain, possible = bool(combine(low[states])), bool(combine(high[states]))
+        if certain != possible:
+            return _Found(None, None, limit="the bounds do not decide the comparison; use --exact or a smaller --gap")
+        return _Found(float(certain), float(certain), None, certain)
+
+    def mask(self, formula: StateFormula) -> Mask:
+        """Return the states where the formula certainly holds; one that the bounds cannot decide is an InputError."""
+        low, high = self.truth(formula)
+        if (low != high).any():
+            raise InputError("a nested comparison is too close to call.", self.plan.where, "Use --exact.")
+        return low
+
+    def truth(self, formula: PropertyExpression) -> tuple[Mask, Mask]:
+        """Return the states where the formula certainly holds, and where it possibly does."""
+        match formula:
+            case StatePredicate("initial"):
+                return self.initial, self.initial
+            case StatePredicate("deadlock"):
+                return self.built.deadlocks, self.built.deadlocks
+            case Comparison("¬", inner, None):
+                low, high = self.truth(inner)
+                return ~high, ~low
+            case Comparison(("∧" | "∨") as sign, left, right) if right is not None:
+                (a, b), (c, d) = self.truth(left), self.truth(right)
+                return (a & c, b & d) if sign == "∧" else (a | c, b | d)
+            case Comparison(sign, left, right) if sign in COMPARE and right is not None:
+                return self._compare(sign, left, right)
+            case _ if is_expression(formula):
+                mask = self.built.masks[self.plan.number(formula)]
+                return mask, mask
+        raise _unsupported(formula, self.plan.where)
+
+    def _compare(self, sign: str, left: PropertyExpression, right: PropertyExpression) -> tuple[Mask, Mask]:
+        if isinstance(right, Probability | ExpectedReward):
+            left, right = right, left
+            sign = {"<": ">", "≤": "≥", ">": "<", "≥": "≤"}.get(sign, sign)
+        if not isinstance(left, Probability | ExpectedReward) or not is_expression(right):
+            raise _unsupported(left, self.plan.where)
+        bound = self.plan.constant(right, "the bound of a comparison")
+        value = self.quantity(left)
+        test = COMPARE[sign]
+        ends = [
+            np.array([test(Fraction(x) if x < inf else x, bound) for x in bounds.tolist()], dtype=bool)
+            for bounds in (value.lowers, value.uppers)
+        ]
+        same = value.lowers == value.uppers
+        low, high = ends[0] & ends[1], ends[0] | ends[1]
+        if sign in ("=", "≠"):
+            inside = (value.lowers <= float(bound)) & (value.uppers >= float(bound)) & ~same
+            low, high = low & ~inside, high | inside
+        if value.exact is not None and len(self.built.mdp.initial) == 1:
+            start = int(self.built.mdp.initial[0])
+            low[start] = high[start] = test(value.exact, bound)
+        return low, high
+
+    def quantity(self, part: Probability | ExpectedReward) -> Value:
+        """Return bounds on a probability or an expected reward at every state."""
+        minimise = part.optimum is Optimum.MIN
+        if isinstance(part, Probability):
+            return self._probability(part, minimise)
+        return self._expected(part, minimise)
+
+    def _probability(self, part: Probability, minimise: bool) -> Value:
+        match part.path:
+            case Until(left, right, steps, _, rewards):
+                safe = None if left == TRUE else self.mask(left)
+                goal = self.mask(right)
+                first, last = self._steps(steps)
+                if first > 0:
+                    return self._late(goal, safe, minimise, first, last)
+                if rewards and rewards[0].bounds.lower is not None:
+                    return self._at_least(goal, safe, minimise, rewards)
+                bound = self._reward_bound(rewards)
+                return self._solve(ask.Reach(goal, safe, minimise, last, bound))
+            case Globally(operand, steps):
+                first, last = self._steps(steps)
+                if first > 0:
+                    raise InputError("G with a lower step bound is not evaluated.", self.plan.where)
+                return self._solve(ask.Always(self.mask(operand), minimise, last))
+            case Next(operand):
+                truth = self.mask(operand).astype(np.float64)
+                return self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise))
+        raise _unsupported(part.path, self.plan.where)
+
+    def _late(self, goal: Mask, safe: Mask | None, minimise: bool, first: int, last: int | None) -> Value:
+        """Return `true U[first, last] goal`: before the first step the goal does not count."""
+        if safe is not None:
+            raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where)
+        after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
+        return self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+
+    def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
+        """Return `true U goal` with an accumulated reward of at least the bound."""
+        if safe is not None or len(rewards) > 1 or rewards[0].bounds.upper is not None:
+            raise InputError("only 'true U' with one lower reward bound is evaluated.", self.plan.where)
+        bounds = rewards[0].bounds
+        assert bounds.lower is not None
+        least = self.plan.constant(bounds.lower, "a reward bound")
+        whole = max(0, ceil(least) + int(bounds.lower_exclusive and least.denominator == 1))
+        name = self.plan.reward(rewards[0].reward, rewards[0].accumulate)
+        mdp, reached = count_reward(self.built.mdp, name, whole, goal)
+        value = solve(
+            mdp, ask.Reach(reached, None, minimise), relative_gap=self.gap, exact=self.exact, time_limit=self.seconds
+        )
+        starts = np.arange(self.built.mdp.states) * (whole + 1)
+        return replace(value, lowers=value.lowers[starts], uppers=value.uppers[starts], scheduler=None)
+
+    def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
+        if part.time_instant is not None or part.reward_instants:
+            raise InputError("expected values at an instant of time or reward are not evaluated.", self.plan.where)
+        if not part.accumulate:
+            if part.step_instant is None:
+                raise InputError("an expected reward needs 'accumulate' or 'step-instant'.", self.plan.where)
+            raise InputError("instantaneous rewards are not evaluated.", self.plan.where, "Accumulate the reward.")
+        name = self.plan.reward(part.reward, part.accumulate)
+        goal = None if part.until is None else self.mask(part.until)
+        if part.step_instant is not None:
+            steps = int(self.plan.constant(part.step_instant, "step-instant"))
+            return self._solve(ask.CumulativeReward(name, steps, minimise, goal))
+        if goal is None:
+            return total_reward(self.built.mdp, name, minimise=minimise, gap=self.gap, exact=self.exact)
+        return self._solve(ask.Reward(name, goal, minimise))
+
+    def _solve(self, question: ask.Query) -> Value:
+        return solve(self.built.mdp, question, relative_gap=self.gap, exact=self.exact, time_limit=self.seconds)
+
+    def _value(self, lowers: Float64s, uppers: Float64s) -> Value:
+        start = self.built.mdp.initial
+        return Value(float(lowers[start].min()), float(uppers[start].max()), False, lowers, uppers, None)
+
+    def _steps(self, steps: Interval | None) -> tuple[int, int | None]:
+        if steps is None:
+            return 0, None
+        first, last = 0, None
+        if steps.lower is not None:
+            first = int(self.plan.constant(steps.lower, "a step bound")) + int(steps.lower_exclusive)
+        if steps.upper is not None:
+            last = int(self.plan.constant(steps.upper, "a step bound")) - int(steps.upper_exclusive)
+            if last < first:
+                raise InputError(f"the step bounds [{first}, {last}] are empty.", self.plan.where)
+        return first, last
+
+    def _reward_bound(self, rewards: tuple[RewardBound, ...]) -> tuple[str, int] | None:
+        if not rewards:
+            return None
+        if len(rewards) > 1 or rewards[0].bounds.lower is not None or rewards[0].bounds.upper is None:
+            raise InputError("only one upper reward bound is evaluated.", self.plan.where, "Drop the other bounds.")
+        bound = rewards[0]
+        assert bound.bounds.upper is not None
+        most = self.plan.constant(bound.bounds.upper, "a reward bound")
+        whole = int(most) - int(bound.bounds.upper_exclusive and most.denominator == 1)
+        return self.plan.reward(bound.reward, bound.accumulate), whole
+
+
+def _summary(function: str, values: Float64s, where: Where) -> float:
+    match function:
+        case "min":
+            return float(values.min())
+        case "max":
+            return float(values.max())
+        case "sum":
+            return float(values.sum())
+        case "avg":
+            return float(values.mean())
+        case "values" | "range" | "first" | "state":
+            if len(values) > 1 and values.min() != values.max():
+                raise InputError(f"the value differs over {len(values)} states.", where, "Use a min or max filter.")
+            return float(values[0])
+        case _:
+            raise InputError(f"the filter '{function}' is not evaluated.", where, "Use min, max, sum or avg.")

@@ -1,0 +1,435 @@
+"""Whether a model says something: names are known and unique, types fit, nothing depends on itself.
+
+`check_model` raises an InputError for the first thing that is wrong, with its place and what to do. What depends on the
+values of open constants (bounds, lengths of arrays, probabilities) is checked where they are known, in
+`model.instantiate`, and what depends on the state is checked while the model runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.model.automata import (
+    Assignment,
+    Automaton,
+    Destination,
+    Edge,
+    Function,
+    Model,
+    VariableDeclaration,
+)
+from polvet.model.expressions import (
+    ArrayBuild,
+    ArrayLiteral,
+    Call,
+    Element,
+    Expression,
+    IntLiteral,
+    Name,
+    RealLiteral,
+    children,
+    names,
+)
+from polvet.model.typecheck import Names, accepts, constants_of, plain, signature, type_of, types_of
+from polvet.model.types import BOOL, INT, REAL, ArrayType, BoolType, Type
+from polvet.model.wellformed_properties import check_properties
+
+TOLERANCE = Fraction(1, 10**6)
+"""How far literal probabilities may sum off 1: published files round 1/15 to six digits."""
+
+
+def check_model(model: Model) -> None:
+    """Raise an InputError for the first thing in the model that is wrong."""
+    _check_unique(model)
+    _check_dependencies(model)
+    constant_names = constants_of(model)
+    varying = _varying_functions(model.functions, {variable.name for variable in model.variables})
+    for constant in model.constants:
+        _check_type(constant.type, constant_names, varying, at(constant.where, "type"))
+        if constant.value is not None:
+            place = at(constant.where, "value")
+            _check_constant(constant.value, constant_names, varying, place)
+            _check_assignable(constant.type, constant.value, constant_names, place, f"constant '{constant.name}'")
+            _check_literal_bounds(constant.type, constant.value, place, f"constant '{constant.name}'")
+    _check_variables(model.variables, constant_names, varying)
+    model_names = types_of(model)
+    for function in model.functions:
+        _check_function(function, model_names, constant_names, varying)
+    if model.restrict_initial is not None:
+        _check_bool(model.restrict_initial, model_names, at(model.where, "restrict-initial", "exp"))
+    actions = frozenset(model.actions)
+    for automaton in model.automata:
+        _check_automaton(automaton, model, actions, constant_names, varying)
+    _check_composition(model, actions)
+    check_properties(model.properties, model)
+
+
+def at(where: Where, *steps: str | int) -> Where:
+    """Return the place some JSON keys deeper; a place with a line is near enough and stays."""
+    return where if where.line is not None else Where(where.file, (*where.path, *steps))
+
+
+# -- names
+
+
+def _check_unique(model: Model) -> None:
+    taken: dict[str, str] = {}
+    for constant in model.constants:
+        _take(taken, constant.name, "constant", constant.where)
+    for variable in model.variables:
+        _take(taken, variable.name, "variable", variable.where)
+    functions: dict[str, str] = {}
+    for function in model.functions:
+        _take(functions, function.name, "function", function.where)
+    automata: dict[str, str] = {}
+    for automaton in model.automata:
+        _take(automata, automaton.name, "automaton", automaton.where)
+        own, own_functions, locations = dict(taken), dict(functions), dict[str, str]()
+        for variable in automaton.variables:
+            _take(own, variable.name, "variable", variable.where)
+        for function in automaton.functions:
+            _take(own_functions, function.name, "function", function.where)
+        for location in automaton.locations:
+            _take(locations, location.name, "location", location.where)
+    actions: dict[str, str] = {}
+    for position, action in enumerate(model.actions):
+        _take(actions, action, "action", at(model.where, "actions", position))
+    properties: dict[str, str] = {}
+    for one in model.properties:
+        _take(properties, one.name, "property", one.where)
+
+
+def _take(taken: dict[str, str], name: str, kind: str, where: Where) -> None:
+    if name in taken:
+        what = f"the name '{name}' of this {kind} is taken by another {taken[name]}."
+        raise InputError(what, at(where, "name"), "Rename one of them.")
+    taken[name] = kind
+
+
+def _unknown(what: str, name: str, known: Iterable[str], where: Where) -> InputError:
+    hint = did_you_mean(name, known) or f"Declare the {what}, or check its spelling."
+    return InputError(f"no {what} '{name[:60]}'.", where, hint)
+
+
+# -- dependencies
+
+
+def _check_dependencies(model: Model) -> None:
+    constants = {constant.name: constant for constant in model.constants}
+
+    def used_by_constant(name: str) -> Iterable[str]:
+        parts = [constants[name].value, *_bounds(constants[name].type)]
+        return [used for part in parts if part is not None for used in sorted(names(part)) if used in constants]
+
+    if cycle := _find_cycle(constants, used_by_constant):
+        raise InputError(
+            f"constants depend on each other: {' -> '.join(cycle)}.",
+            at(constants[cycle[0]].where, "value"),
+            "Give one of them a value of its own.",
+        )
+    groups = [((), model.functions)] + [(model.functions, automaton.functions) for automaton in model.automata]
+    for outer, functions in groups:
+        known = {function.name: function for function in (*outer, *functions)}
+        called = {name: [one for one in _calls(known[name].body) if one in known] for name in known}
+        if cycle := _find_cycle({function.name: function for function in functions}, called.__getitem__):
+            raise InputError(
+                f"functions call each other in a circle: {' -> '.join(cycle)}.",
+                at(known[cycle[0]].where, "body"),
+                "JANI's functions do not recurse: write the steps out.",
+            )
+
+
+def _find_cycle(nodes: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str] | None:
+    """Return the names along a cycle, the first one again at the end, if there is one; no recursion."""
+    done: set[str] = set()
+    for root in nodes:
+        if root in done:
+            continue
+        path, on_path = [root], {root}
+        frames = [iter(successors(root))]
+        while frames:
+            following = next(frames[-1], None)
+            if following is None:
+                frames.pop()
+                done.add(last := path.pop())
+                on_path.discard(last)
+            elif following in on_path:
+                return [*path[path.index(following) :], following]
+            elif following not in done:
+                path.append(following)
+                on_path.add(following)
+                frames.append(iter(successors(following)))
+    return None
+
+
+def _calls(expression: Expression) -> list[str]:
+    found: dict[str, None] = {}
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Call):
+            found[part.function] = None
+        pending += children(part)
+    return list(found)
+
+
+def _varying_functions(functions: Iterable[Function], variables: set[str]) -> frozenset[str]:
+    """Return the functions whose value depends on the state: they read variables, themselves or by others."""
+    bodies = {function.name: function for function in functions}
+    varying = {
+        name
+        for name, function in bodies.items()
+        if (names(function.body) - {parameter for parameter, _ in function.parameters}) & variables
+    }
+    callers: dict[str, list[str]] = {}
+    for name, function in bodies.items():
+        for called in _calls(function.body):
+            callers.setdefault(called, []).append(name)
+    pending = list(varying)
+    while pending:
+        for caller in callers.get(pending.pop(), ()):
+            if caller not in varying:
+                varying.add(caller)
+                pending.append(caller)
+    return frozenset(varying)
+
+
+# -- types and values
+
+
+def _bounds(kind: Type) -> tuple[Expression | None, Expression | None]:
+    while isinstance(kind, ArrayType):
+        kind = kind.base
+    return (None, None) if isinstance(kind, BoolType) else (kind.lower, kind.upper)
+
+
+def _check_type(kind: Type, constants: Names, varying: frozenset[str], where: Where) -> None:
+    base = kind
+    while isinstance(base, ArrayType):
+        base, where = base.base, at(where, "base")
+    if isinstance(base, BoolType) or (base.lower is None and base.upper is None):
+        return
+    for key, bound in (("lower-bound", base.lower), ("upper-bound", base.upper)):
+        if bound is not None:
+            place = at(where, key)
+            _check_constant(bound, constants, varying, place)
+            found = type_of(bound, constants, place)
+            if not accepts(plain(base), found):
+                raise InputError(f"the bound of {plain(base)} is {found}.", place, "Use floor or ceil.")
+    lower, upper = literal_value(base.lower), literal_value(base.upper)
+    if lower is not None and upper is not None and lower > upper:
+        raise InputError(f"the bounds {lower} to {upper} leave no value.", where, "Exchange the bounds.")
+
+
+def literal_value(expression: Expression | None) -> Fraction | None:
+    """Return the value of a literal number; None for every other expression."""
+    return Fraction(expression.value) if isinstance(expression, IntLiteral | RealLiteral) else None
+
+
+def _check_constant(expression: Expression, constants: Names, varying: frozenset[str], where: Where) -> None:
+    """Raise if the expression needs a state to have a value."""
+    for name in _calls(expression):
+        if name in varying:
+            raise InputError(f"the function '{name}' reads variables.", where, "Use constants alone here.")
+    type_of(expression, constants, where)
+
+
+def _check_assignable(target: Type, value: Expression, known: Names, where: Where, what: str) -> None:
+    found, expected = type_of(value, known, where), plain(target)
+    if not accepts(expected, found):
+        hint = "Convert it by floor or ceil." if expected == INT and found == REAL else "Check both types."
+        raise InputError(f"the {what} of type {expected} cannot take a value of type {found}.", where, hint)
+
+
+def _check_literal_bounds(kind: Type, value: Expression, where: Where, what: str) -> None:
+    if isinstance(kind, ArrayType):
+        parts = value.elements if isinstance(value, ArrayLiteral) else ()
+        for part in (*parts, *((value.element,) if isinstance(value, ArrayBuild) else ())):
+            _check_literal_bounds(kind.base, part, where, what)
+        return
+    number, bounds = literal_value(value), [literal_value(bound) for bound in _bounds(kind)]
+    if number is None:
+        return
+    if (bounds[0] is not None and number < bounds[0]) or (bounds[1] is not None and number > bounds[1]):
+        low, high = ("..." if bound is None else str(bound) for bound in bounds)
+        raise InputError(f"the value {number} of the {what} is not between {low} and {high}.", where, "Change either.")
+
+
+def _check_bool(expression: Expression, known: Names, where: Where) -> None:
+    found = type_of(expression, known, where)
+    if found != BOOL:
+        raise InputError(f"a condition is expected, not a value of type {found}.", where, "Compare it with something.")
+
+
+def _check_variables(variables: Iterable[VariableDeclaration], constants: Names, varying: frozenset[str]) -> None:
+    for variable in variables:
+        what = f"variable '{variable.name}'"
+        _check_type(variable.type, constants, varying, at(variable.where, "type"))
+        if variable.initial is not None:
+            place = at(variable.where, "initial-value")
+            _check_constant(variable.initial, constants, varying, place)
+            _check_assignable(variable.type, variable.initial, constants, place, what)
+            _check_literal_bounds(variable.type, variable.initial, place, what)
+        elif variable.transient:
+            hint = "Add 'initial-value': it has that value between assignments."
+            raise InputError(f"the transient {what} has no initial value.", variable.where, hint)
+
+
+def _check_function(function: Function, known: Names, constants: Names, varying: frozenset[str]) -> None:
+    parameters: dict[str, str] = {}
+    for position, (name, kind) in enumerate(function.parameters):
+        place = at(function.where, "parameters", position)
+        _take(parameters, name, "parameter", place)
+        _check_type(kind, constants, varying, at(place, "type"))
+    _check_type(function.type, constants, varying, at(function.where, "type"))
+    inner = known.extended({name: plain(kind) for name, kind in function.parameters})
+    _check_assignable(function.type, function.body, inner, at(function.where, "body"), f"function '{function.name}'")
+
+
+# -- automata
+
+
+def _check_automaton(
+    automaton: Automaton, model: Model, actions: frozenset[str], constants: Names, varying: frozenset[str]
+) -> None:
+    local = {variable.name for variable in automaton.variables} | {variable.name for variable in model.variables}
+    if automaton.functions:
+        varying = _varying_functions((*model.functions, *automaton.functions), local)
+        constants = constants.extended({}, {function.name: signature(function) for function in automaton.functions})
+    _check_variables(automaton.variables, constants, varying)
+    known = types_of(model, automaton) if automaton.variables or automaton.functions else types_of(model)
+    for function in automaton.functions:
+        _check_function(function, known, constants, varying)
+    if automaton.restrict_initial is not None:
+        _check_bool(automaton.restrict_initial, known, at(automaton.where, "restrict-initial", "exp"))
+    transient = {variable.name for variable in (*model.variables, *automaton.variables) if variable.transient}
+    variables = {variable.name: variable.type for variable in (*model.variables, *automaton.variables)}
+    locations = frozenset(location.name for location in automaton.locations)
+    for location in automaton.locations:
+        place = at(location.where, "transient-values")
+        _check_assignments(location.transient_values, variables, known, place)
+        for position, assignment in enumerate(location.transient_values):
+            if (name := _root(assignment.target)) not in transient:
+                what = f"the variable '{name}' is not transient and has no value in a location."
+                raise InputError(what, at(place, position, "ref"), "Declare it transient, or assign it on edges.")
+    if not automaton.initial_locations:
+        place = at(automaton.where, "initial-locations")
+        raise InputError(f"the automaton '{automaton.name}' starts nowhere.", place, "Name a location.")
+    for position, name in enumerate(automaton.initial_locations):
+        if name not in locations:
+            raise _unknown("location", name, locations, at(automaton.where, "initial-locations", position))
+    for edge in automaton.edges:
+        _check_edge(edge, locations, actions, variables, known)
+
+
+def _check_edge(
+    edge: Edge, locations: frozenset[str], actions: frozenset[str], variables: Mapping[str, Type], known: Names
+) -> None:
+    if edge.location not in locations:
+        raise _unknown("location", edge.location, locations, at(edge.where, "location"))
+    if edge.action is not None and edge.action not in actions:
+        raise _unknown("action", edge.action, actions, at(edge.where, "action"))
+    if edge.guard is not None:
+        _check_bool(edge.guard, known, at(edge.where, "guard", "exp"))
+    if not edge.destinations:
+        raise InputError("an edge leads nowhere.", at(edge.where, "destinations"), "Add a destination.")
+    _check_assignments(edge.assignments, variables, known, at(edge.where, "assignments"))
+    for destination in edge.destinations:
+        if destination.location not in locations:
+            raise _unknown("location", destination.location, locations, at(destination.where, "location"))
+        if destination.assignments:
+            _check_assignments(destination.assignments, variables, known, at(destination.where, "assignments"))
+    _check_probabilities(edge, known)
+
+
+def _check_probabilities(edge: Edge, known: Names) -> None:
+    if len(edge.destinations) == 1 and edge.destinations[0].probability is None:
+        return
+    total: Fraction | None = Fraction(0)
+    for destination in edge.destinations:
+        value = _literal_probability(destination, known)
+        total = None if total is None or value is None else total + value
+    if total is not None and abs(total - 1) > TOLERANCE:
+        raise InputError(
+            f"the probabilities of an edge sum to {float(total):.12g}.", at(edge.where, "destinations"), "Make it 1."
+        )
+
+
+def _literal_probability(destination: Destination, known: Names) -> Fraction | None:
+    if destination.probability is None:
+        return Fraction(1)
+    place = at(destination.where, "probability", "exp")
+    found = type_of(destination.probability, known, place)
+    if not accepts(REAL, found):
+        raise InputError(f"a probability is {found}, not a number.", place, "Write a number from 0 to 1.")
+    value = literal_value(destination.probability)
+    if value is not None and not 0 <= value <= 1:
+        raise InputError(f"a probability is {value}.", place, "Write a number from 0 to 1.")
+    return value
+
+
+def _check_assignments(
+    assignments: tuple[Assignment, ...], variables: Mapping[str, Type], known: Names, where: Where
+) -> None:
+    whole: set[tuple[int, str]] = set()
+    in_part: set[tuple[int, str]] = set()
+    elements: set[tuple[int, Expression]] = set()
+    for position, assignment in enumerate(assignments):
+        target, name = assignment.target, _root(assignment.target)
+        place = at(where, position)
+        if name not in variables:
+            if name in known.types:
+                raise InputError(f"'{name}' is a constant and keeps its value.", at(place, "ref"), "Use a variable.")
+            raise _unknown("variable", name, variables, at(place, "ref"))
+        if isinstance(target, Element):
+            expected = type_of(target, known, at(place, "ref"))
+            double = (assignment.index, target) in elements
+            elements.add((assignment.index, target))
+            in_part.add((assignment.index, name))
+        else:
+            expected = variables[name]
+            double = (assignment.index, name) in in_part
+        double = double or (assignment.index, name) in whole
+        if isinstance(target, Name):
+            whole.add((assignment.index, name))
+        if double:
+            what = f"'{name}' is assigned twice at index {assignment.index}."
+            raise InputError(what, at(place, "ref"), "Give one of them another 'index', or remove it.")
+        _check_assignable(expected, assignment.value, known, at(place, "value"), f"variable '{name}'")
+
+
+def _root(target: Expression) -> str:
+    while isinstance(target, Element):
+        target = target.array
+    return target.name if isinstance(target, Name) else ""
+
+
+# -- composition
+
+
+def _check_composition(model: Model, actions: frozenset[str]) -> None:
+    place = model.system.where
+    automata = {automaton.name for automaton in model.automata}
+    if not model.system.instances:
+        raise InputError("nothing takes part in the system.", at(place, "elements"), "Name at least one automaton.")
+    for position, instance in enumerate(model.system.instances):
+        if instance.automaton not in automata:
+            raise _unknown("automaton", instance.automaton, automata, at(place, "elements", position, "automaton"))
+        for number, action in enumerate(instance.input_enable):
+            if action not in actions:
+                raise _unknown("action", action, actions, at(place, "elements", position, "input-enable", number))
+    count = len(model.system.instances)
+    for synchronisation in model.system.synchronisations or ():
+        where = at(synchronisation.where, "synchronise")
+        if len(synchronisation.actions) != count:
+            what = f"the vector has {len(synchronisation.actions)} entries for {count} elements of the system."
+            raise InputError(what, where, "Write one action or null per element.")
+        for position, name in enumerate(synchronisation.actions):
+            if name is not None and name not in actions:
+                raise _unknown("action", name, actions, at(where, position))
+        if not any(name is not None for name in synchronisation.actions):
+            raise InputError("nobody takes part in the synchronisation.", where, "Name an action, or remove it.")
+        if synchronisation.result is not None and synchronisation.result not in actions:
+            raise _unknown("action", synchronisation.result, actions, at(synchronisation.where, "result"))
