@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 namespace polvet {
 void bind_kernel(nb::module_&);
+void bind_decide(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 

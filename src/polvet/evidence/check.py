@@ -1,12 +1,19 @@
 """The independent checker: `check(certificate)` accepts or rejects, by the checker of the certificate's kind.
 
-A checker is a plain function `(certificate, subject) -> Accepted | Rejected`. It replays the claim in exact
+A checker is a plain function `(certificate, subjects) -> Accepted | Rejected`. It replays the claim in exact
 arithmetic or in the slow interpreter and imports nothing of the engine that made it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.files import read_json, sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +31,45 @@ class Rejected:
 
 
 CheckResult = Accepted | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """The files a certificate speaks about: a task, model or finite-memory policy, and a policy."""
+
+    task: Path | None = None
+    policy: Path | None = None
+
+
+Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
+
+CHECKERS: dict[str, str] = {
+    "lex-rank": "polvet.evidence.lex_rank:check_lex_rank",
+    "lasso": "polvet.evidence.lasso:check_lasso",
+}
+"""The checker of each kind of certificate as `module:function`, imported when it is needed."""
+
+
+def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
+    """Return whether the certificate proves its claim, or raise an InputError if it is no certificate at all."""
+    if not isinstance(certificate, dict) or not isinstance(certificate.get("kind"), str):
+        raise InputError("is no certificate: it has no 'kind'.", where, f"Known kinds: {', '.join(sorted(CHECKERS))}.")
+    kind = certificate["kind"]
+    if kind not in CHECKERS:
+        raise InputError(f"no kind '{kind}'.", where.at("kind"), f"Known kinds: {', '.join(sorted(CHECKERS))}.")
+    module, function = CHECKERS[kind].split(":")
+    checker: Checker = getattr(import_module(module), function)
+    return checker(certificate, subjects)
+
+
+def check_file(path: str | Path, subjects: Subjects) -> CheckResult:
+    """Return whether the certificate in the file proves its claim."""
+    return check(read_json(path), subjects, Where(str(path)))
+
+
+def find_other_file(certificate: Mapping[str, Any], subjects: Subjects) -> Rejected | None:
+    """Return why the given files are not those the certificate was made for, by their SHA-256, or None if they are."""
+    for key, path in (("task_sha256", subjects.task), ("policy_sha256", subjects.policy)):
+        if path is not None and certificate.get(key) is not None and sha256(path) != certificate[key]:
+            return Rejected(f"{path} is not the file the certificate was made for ({key} differs)")
+    return None

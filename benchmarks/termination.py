@@ -1,0 +1,219 @@
+"""Measure the termination tests side by side: published plans, random plans, growth.
+
+Run `python -m benchmarks.termination`; it writes `results/termination.json` and `results/termination.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import LimitReached
+from polvet.evidence.lasso import check_replay
+from polvet.evidence.lex_rank import check_ranking
+from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, load_fmp, normalise
+from polvet.termination.decide import terminates
+from polvet.termination.elimination import lowest_remaining_height, random_vertex
+from polvet.termination.gensieve import gensieve
+from polvet.termination.progress_sieve import progress_sieve
+from polvet.termination.sieve import sieve
+from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult
+
+HERE = Path(__file__).resolve().parent
+PUBLISHED = HERE.parents[1] / "shared" / "benchmarks"
+RESULTS = HERE / "results"
+
+
+def random_plan(rng: random.Random, size: int, count: int, highest: int) -> FiniteMemoryPolicy:
+    """Return a random plan with effects from -3 to `highest`."""
+    builder = Builder("q0")
+    for index in range(count):
+        builder.variable(f"x{index}")
+    for number in range(rng.randint(size, 2 * size)):
+        source = number if number < size else rng.randrange(size)
+        chosen = rng.sample(range(count), min(count, rng.randint(1, 2)))
+        effects = {f"x{index}": rng.randint(-3, highest) for index in chosen}
+        builder.edge(f"q{source}", f"q{rng.randrange(size)}", effects)
+    return builder.build()
+
+
+def planted_plan(rng: random.Random, size: int, count: int) -> FiniteMemoryPolicy:
+    """Return a strongly connected plan that terminates by a hidden ranking, although every variable also rises."""
+    weights = [rng.randint(1, 3) for _ in range(count)]
+    potential = [rng.randint(0, 6) for _ in range(size)]
+    builder = Builder("q0")
+    for index in range(count):
+        builder.variable(f"x{index}")
+    order = list(range(size))
+    rng.shuffle(order)
+    pairs = [(order[i], order[(i + 1) % size]) for i in range(size)]
+    pairs += [(rng.randrange(size), rng.randrange(size)) for _ in range(2 * size)]
+    for source, target in pairs:
+        chosen = rng.sample(range(count), min(count, 3))
+        effects = {index: rng.randint(-3, 3) for index in chosen}
+        while sum(weights[i] * d for i, d in effects.items()) + potential[target] - potential[source] >= 0:
+            effects[rng.choice(chosen)] -= 1
+        builder.edge(f"q{source}", f"q{target}", {f"x{index}": amount for index, amount in effects.items()})
+    return builder.build()
+
+
+def accepted(fmp: FiniteMemoryPolicy, result: TerminationResult) -> bool:
+    """Return whether the independent checker accepts the certificate, after a trip through JSON."""
+    if isinstance(result, Terminating):
+        return check_ranking(fmp, json.loads(json.dumps(result.certificate))) is None
+    return isinstance(result, Nonterminating) and check_replay(fmp, json.loads(json.dumps(result.certificate))) is None
+
+
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the answer and the processor seconds it took."""
+    start = time.process_time()
+    answer = run()
+    return answer, time.process_time() - start
+
+
+def proves(fmp: FiniteMemoryPolicy, forests: int, budget: int, seed: int) -> tuple[bool, bool, int]:
+    """Return whether GenSieve proves termination with some forest, whether the budget ended it, and its steps."""
+    graph = normalise(fmp)
+    rng = random.Random(seed)
+    steps = 0
+    for number in range(forests):
+        try:
+            trace = gensieve(graph, lowest_remaining_height if number == 0 else random_vertex(rng), budget=budget)
+        except LimitReached:
+            return False, True, budget
+        steps += trace.steps
+        if trace.proves_termination:
+            return True, False, steps
+    return False, False, steps
+
+
+def published() -> list[dict[str, Any]]:
+    """Return a row for each published edge list."""
+    if not PUBLISHED.exists():
+        return []
+    entries = json.loads((PUBLISHED / "reference.json").read_text())
+    rows = []
+    for entry in entries:
+        if entry["collection"] != "fmp-sieve":
+            continue
+        fmp = load_fmp(PUBLISHED / entry["file"])
+        graph = normalise(fmp)
+        result, seconds = timed(lambda fmp=fmp: terminates(fmp))
+        rows.append({
+            "plan": Path(entry["file"]).stem, "authors' label": entry["value"],
+            "recheck": entry["recheck"]["structurally_terminating_as_VASS"],
+            "sieve": sieve(graph).proves_termination, "progress-sieve": progress_sieve(graph).proves_termination,
+            "gensieve 1": proves(fmp, 1, 2_000_000, 0)[0], "gensieve 20": proves(fmp, 20, 2_000_000, 0)[0],
+            "complete": result.verdict.value, "certificate accepted": accepted(fmp, result),
+            "milliseconds": round(1000 * seconds, 2),
+        })  # fmt: skip
+    return rows
+
+
+def random_table(count: int) -> dict[str, Any]:
+    """Return how many of the terminating random plans each method proves; every other plan hides a ranking."""
+    rng = random.Random(2026)
+    table: dict[str, Any] = dict.fromkeys(
+        ["plans", "terminating", "nonterminating", "acyclic", "contradictions", "certificates rejected",
+         "sieve", "progress-sieve", "gensieve 1 forest", "gensieve 20 forests", "budget ended"], 0)  # fmt: skip
+    seconds = {"complete": 0.0, "gensieve 20 forests": 0.0}
+    for number in range(count):
+        size, variables = rng.randint(3, 12), rng.randint(1, 7)
+        if number % 2:
+            fmp = planted_plan(rng, size, variables)
+        else:
+            fmp = random_plan(rng, size, variables, (1, 2, 3)[number % 3])
+        result, used = timed(lambda fmp=fmp: terminates(fmp))
+        seconds["complete"] += used
+        table["plans"] += 1
+        table["certificates rejected"] += not accepted(fmp, result)
+        graph = normalise(fmp)
+        one = proves(fmp, 1, 100_000, number)[0]
+        (twenty, ended, _), used = timed(lambda fmp=fmp, number=number: proves(fmp, 20, 100_000, number))
+        seconds["gensieve 20 forests"] += used
+        answers = {"sieve": sieve(graph).proves_termination, "progress-sieve": progress_sieve(graph).proves_termination,
+                   "gensieve 1 forest": one, "gensieve 20 forests": twenty}  # fmt: skip
+        if isinstance(result, Terminating):
+            if not (result.certificate or {}).get("components"):
+                table["acyclic"] += 1
+                continue
+            table["terminating"] += 1
+            table["budget ended"] += ended
+            for name, answer in answers.items():
+                table[name] += answer
+        else:
+            table["nonterminating"] += 1
+            table["contradictions"] += any(answers.values())
+    table["complete"] = table["terminating"]
+    table["seconds"] = {name: round(value, 2) for name, value in seconds.items()}
+    return table
+
+
+def growth(sizes: list[int], budget: int) -> list[dict[str, Any]]:
+    """Return rows of processor seconds: complete test with certificate against GenSieve with one forest, one budget."""
+    rows = []
+    for size in sizes:
+        for count in (3, 10):
+            for kind in ("planted", "random"):
+                rng = random.Random(size * 100 + count)
+                fmp = planted_plan(rng, size, count) if kind == "planted" else random_plan(rng, size, count, 1)
+                result, seconds = timed(lambda fmp=fmp: terminates(fmp))
+                (proved, ended, steps), slow = timed(lambda fmp=fmp: proves_without_heuristic(fmp, budget))
+                rows.append({
+                    "control states": size, "variables": count, "kind": kind, "complete": result.verdict.value,
+                    "certificate accepted": accepted(fmp, result), "complete seconds": round(seconds, 4),
+                    "gensieve": "budget" if ended else "terminating" if proved else "unknown", "gensieve steps": steps,
+                    "gensieve seconds": round(slow, 4), "ratio": round(slow / max(seconds, 1e-6), 2),
+                })  # fmt: skip
+                print(rows[-1], flush=True)
+    return rows
+
+
+def proves_without_heuristic(fmp: FiniteMemoryPolicy, budget: int) -> tuple[bool, bool, int]:
+    """Return GenSieve's answer with one random forest, as the paper's implementation draws it."""
+    try:
+        trace = gensieve(normalise(fmp), random_vertex(random.Random(0)), budget=budget)
+    except LimitReached:
+        return False, True, budget
+    return trace.proves_termination, False, trace.steps
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """Return the results as tables."""
+    parts = ["# Termination\nSeconds are processor time of one run; compare them with each other, not with a clock.\n"]
+    for title, rows in results.items():
+        parts.append(f"## {title}\n")
+        rows = rows if isinstance(rows, list) else [{"what": key, "value": value} for key, value in rows.items()]
+        if rows:
+            keys = list(rows[0])
+            parts += ["| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
+            parts += ["| " + " | ".join(str(row.get(key, "")) for key in keys) + " |" for row in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Run all parts and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plans", type=int, default=3000)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10, 30, 100, 300, 1000, 3000, 10000])
+    parser.add_argument("--budget", type=int, default=300_000)
+    options = parser.parse_args()
+    results = {
+        "Published plans": published(),
+        "Random plans": random_table(options.plans),
+        "Growth": growth(options.sizes, options.budget),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "termination.json").write_text(json.dumps(results, indent=1) + "\n")
+    (RESULTS / "termination.md").write_text(markdown(results))
+    print(markdown(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Policies whose guards are not upward closed: undecidable in general, so proofs and lassos are tried in turn.
+
+  1. drop the guards: if the policy ends without them, it ends (done by the complete test before this file is asked);
+  2. `find_guarded_ranking` on the plain multigraph: guards bound variables that have no bounds of their own;
+  3. the same with *tracked* variables: values inside a window that covers every constant of their guards are kept
+     exactly in the control state, so guards are decided there;
+  4. a cycle among the tracked nodes that never has to guess when a variable re-enters its window; replayed;
+  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards.
+Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from polvet.errors import LimitReached
+from polvet.evidence.lasso import check_replay
+from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
+from polvet.policy.finite_memory.primitive import Interval
+from polvet.termination.balance import Tick
+from polvet.termination.complete import Cycle, Ranking, find_ranking
+from polvet.termination.guarded_ranking import Stuck, find_guarded_ranking
+from polvet.termination.lasso import find_path, join_walks, write_lasso
+from polvet.termination.walks import Row, rows_of
+
+MAX_NODES = 20_000
+MAX_SPAN = 2_000
+"""The widest window that is tracked exactly."""
+
+
+def windows_of(fmp: FiniteMemoryPolicy, *, max_span: int = MAX_SPAN) -> dict[str, Window]:
+    """Return a window for every variable with guards, and for those with two bounds: all constants, all values."""
+    constants: dict[str, list[int]] = {}
+    for edge in fmp.edges:
+        for atoms in edge.guard:
+            for atom in atoms:
+                constants.setdefault(atom.variable, []).append(atom.value)
+    windows: dict[str, Window] = {}
+    for variable in fmp.variables:
+        window = _window(variable, constants.get(variable.name, []))
+        if window is not None and window[1] - window[0] <= max_span:
+            windows[variable.name] = window
+    return windows
+
+
+def _window(variable: Variable, constants: Sequence[int]) -> Window | None:
+    if variable.lower is not None and variable.upper is not None:
+        return variable.lower, variable.upper
+    if not constants:
+        return None
+    first, last = min(constants), max(constants)
+    if variable.lower is not None:
+        first, last = variable.lower, max(last, variable.lower)
+    if variable.upper is not None:
+        first, last = min(first, variable.upper), variable.upper
+    return first, last
+
+
+def prove_with_guards(
+    fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None, seed: int = 0
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return a certificate, `lex-rank` or `lasso`, and what was tried; no certificate means unknown."""
+    tried = ["without guards"]
+    plain = find_guarded_ranking(normalise(fmp), tick=tick)
+    tried.append("a ranking bounded by guards")
+    if isinstance(plain, Ranking):
+        return {"kind": "lex-rank", "components": plain.components}, tried
+    for windows in _shrinking(windows_of(fmp)):
+        names = ", ".join(f"{name} in {first}..{last}" for name, (first, last) in windows.items())
+        try:
+            graph = normalise(fmp, windows, max_nodes=MAX_NODES)
+        except LimitReached:
+            tried.append(f"tracking {names}: more than {MAX_NODES} nodes")
+            continue
+        tried.append(f"tracking {names}")
+        found = find_guarded_ranking(graph, tick=tick)
+        if isinstance(found, Ranking):
+            tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
+            return {"kind": "lex-rank", "tracked": tracked, "components": found.components}, tried
+        lasso = _find_tracked_lasso(graph, found, tick)
+        if lasso is not None:
+            return lasso, tried
+        break
+    tried.append("small concrete runs")
+    return find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick), tried
+
+
+def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
+    """Return the windows, then without the widest, and so on."""
+    order = sorted(windows, key=lambda name: windows[name][1] - windows[name][0])
+    return [{name: windows[name] for name in order[:count]} for count in range(len(order), 0, -1)]
+
+
+def _find_tracked_lasso(graph: Multigraph, stuck: Stuck, tick: Tick) -> dict[str, Any] | None:
+    """Return a lasso along tracked nodes that no variable leaves its outer class on."""
+    firm = [index for index, edge in enumerate(graph.edges) if not _re_enters(graph, edge.source, edge.target)]
+    wanted = set(stuck.edges)
+    names = [variable.name for variable in graph.fmp.variables]
+
+    def rows_for(nodes: Sequence[int]) -> list[Row]:
+        rows = set(rows_of(graph))
+        for name, (low, high) in zip(graph.tracked, graph.nodes[nodes[0]].classes, strict=True):
+            if low is None or high is None:
+                rows.add(Row(names.index(name), 1 if high is None else -1))
+        return sorted(rows, key=lambda row: (row.variable, row.sign))
+
+    found = find_ranking(graph, edges=[edge for edge in firm if edge in wanted], rows_for=rows_for, tick=tick)
+    if not isinstance(found, Cycle):
+        return None
+    segments = join_walks(found)
+    start = graph.edges[segments[0][0][0]].source
+    for allowed in (firm, None):
+        try:
+            lasso = write_lasso(graph, find_path(graph, start, allowed), segments)
+        except KeyError:  # not reachable along firm edges
+            continue
+        if check_replay(graph.fmp, lasso) is None:
+            return lasso
+    return None
+
+
+def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
+    def outer(interval: Interval) -> bool:
+        return interval[0] is None or interval[1] is None or interval[0] < interval[1]
+
+    pairs = zip(graph.nodes[source].classes, graph.nodes[target].classes, strict=True)
+    return any(outer(before) and before != after for before, after in pairs)
+
+
+def find_concrete_lasso(
+    fmp: FiniteMemoryPolicy, *, rng: random.Random, starts: int = 60, length: int = 120, tick: Tick = lambda: None
+) -> dict[str, Any] | None:
+    """Return a lasso met by following the policy from small valuations, if one of them replays for ever."""
+    for state, start in _small_starts(fmp, rng, starts):
+        tick()
+        here, values = state, dict(start)
+        trail: list[tuple[str, Valuation]] = [(here, dict(values))]
+        steps: list[dict[str, Any]] = []
+        for _ in range(length):
+            options = _options(fmp, here, values)
+            if not options:
+                break
+            step, here, values = rng.choice(options)
+            steps.append(step)
+            for index in range(len(trail) - 1, -1, -1):
+                if trail[index][0] == here and _is_no_less(fmp, trail[index][1], values):
+                    lasso = {
+                        "kind": "lasso",
+                        "initial_valuation": {name: portable(value) for name, value in start.items()},
+                        "prefix": steps[:index],
+                        "cycle": [{"edges": steps[index:], "repeat": 1}],
+                    }
+                    if check_replay(fmp, lasso) is None:
+                        return lasso
+            trail.append((here, dict(values)))
+    return None
+
+
+def _small_starts(fmp: FiniteMemoryPolicy, rng: random.Random, count: int) -> list[tuple[str, Valuation]]:
+    def small(variable: Variable) -> list[int]:
+        origin = variable.lower if variable.lower is not None else variable.upper
+        low, high = (origin or 0) - 3, (origin or 0) + 3
+        return [value for value in range(low, high + 1) if variable.admits(value)]
+
+    choices = [small(variable) for variable in fmp.variables]
+    names = [variable.name for variable in fmp.variables]
+    total = 1
+    for values in choices:
+        total *= len(values)
+    if total <= count:
+        points = [dict(zip(names, point, strict=True)) for point in product(*choices)]
+    else:
+        points = [{name: rng.choice(values) for name, values in zip(names, choices, strict=True)} for _ in range(count)]
+    return [(state, point) for point in points for state in fmp.initial]
+
+
+def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[dict[str, Any], str, Valuation]]:
+    """Return the steps that are possible, with the ends of intervals as amounts."""
+    found = []
+    for edge in fmp.edges:
+        if edge.source != here or not edge.is_open(values):
+            continue
+        for number, choice in enumerate(edge.choices):
+            per_variable = []
+            for variable in fmp.variables:
+                effect = fmp.effect(choice, variable.name)
+                low = effect.low if effect.low is not None else (effect.high if effect.high is not None else 0) - 2
+                high = effect.high if effect.high is not None else max(low, 0) + 2
+                amounts = sorted({low, high, *([0] if effect.allows(0) else [])})
+                per_variable.append([d for d in amounts if variable.admits(values[variable.name] + d)])
+            for amounts_chosen in product(*per_variable):
+                chosen = dict(zip((v.name for v in fmp.variables), amounts_chosen, strict=True))
+                after = {name: value + chosen[name] for name, value in values.items()}
+                step = {"edge": edge.id, "choice": number, "effects": {n: chosen[n] for n in choice.effects}}
+                found.append((step, edge.target, after))
+    return found
+
+
+def _is_no_less(fmp: FiniteMemoryPolicy, before: Valuation, after: Valuation) -> bool:
+    return all(
+        (variable.lower is None or after[variable.name] >= before[variable.name])
+        and (variable.upper is None or after[variable.name] <= before[variable.name])
+        for variable in fmp.variables
+    )

@@ -1,0 +1,17 @@
+"""Sieve: remove the edges that lower a variable which nothing in their component raises, until nothing changes.
+
+Source   Srivastava, Zilberstein, Immerman, Geffner, "Qualitative numeric planning", AAAI 2011; the original Sieve
+         knows lower bounds only. `progress_sieve` (see there) adds upper bounds
+Limits   complete for qualitative semantics, only sound for deterministic ones; guards are dropped
+"""
+
+from __future__ import annotations
+
+from polvet.policy.finite_memory import Multigraph
+from polvet.termination.progress_sieve import SieveTrace, sieve_rounds
+from polvet.termination.walks import rows_of
+
+
+def sieve(graph: Multigraph) -> SieveTrace:
+    """Return the rounds of Sieve; it proves termination if no cycle is left."""
+    return sieve_rounds(graph, [row for row in rows_of(graph) if row.sign > 0])
