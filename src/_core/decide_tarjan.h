@@ -97,7 +97,7 @@ private:
         return cut_ = true;
     }
     void close(uint32_t s) {
-        if (radius_ == NONE) this->game_.learn(s, SAFE);
+        if (!cut_) this->game_.learn(s, SAFE);      // the radius played no part so far
         else nodes_[s].safe_for = std::max(nodes_[s].safe_for, left());
     }
 

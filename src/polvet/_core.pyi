@@ -146,3 +146,63 @@ def mdp_qualitative(
 def mdp_components(model: MdpModel, component: NDArray[np.uint32]) -> int: ...
 def mdp_end_components(model: MdpModel, allowed: NDArray[np.uint8], component: NDArray[np.uint32]) -> int: ...
 def mdp_backward(model: MdpModel, start: NDArray[np.uint64], choice: NDArray[np.uint32]) -> None: ...
+
+class Decider:
+    def __init__(
+        self,
+        program: Program,
+        fail: int,
+        goal: int,
+        algorithm: str,
+        order: str,
+        seed: int,
+        share: bool,
+        threads: int,
+        radius: int,
+        preferred: Callable[[NDArray[np.uint64]], int] | None,
+    ) -> None: ...
+    @staticmethod
+    def of_table(
+        born: NDArray[np.uint8],
+        action_start: NDArray[np.uint32],
+        outcome_start: NDArray[np.uint32],
+        target: NDArray[np.uint32],
+        algorithm: str,
+        order: str = "app",
+        seed: int = 0,
+        share: bool = True,
+        threads: int = 1,
+        radius: int = ...,
+        preferred: Callable[[NDArray[np.uint64]], int] | None = None,
+    ) -> Decider: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def faulty(self) -> NDArray[np.uint64]: ...
+    @property
+    def peak_bytes(self) -> int: ...
+    @property
+    def known_states(self) -> int: ...
+    def decide(
+        self,
+        states: NDArray[np.uint64],
+        seconds: float,
+        bytes: int,
+        max_states: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> tuple[
+        NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]
+    ]: ...
+    def safe_policy(
+        self, states: NDArray[np.uint64], seconds: float, bytes: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]: ...
+    def unsafe_rank(
+        self, states: NDArray[np.uint64], seconds: float, bytes: int
+    ) -> tuple[
+        NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int32], NDArray[np.uint32]
+    ]: ...
+    def safe_actions(
+        self, state: NDArray[np.uint64], seconds: float, bytes: int
+    ) -> list[tuple[int, bool]]: ...
