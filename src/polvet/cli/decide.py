@@ -6,6 +6,8 @@ import json as json_module
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +28,7 @@ from polvet.cli.tasks import (
     limits_of,
     task_options,
 )  # fmt: skip
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 
 if TYPE_CHECKING:
     from polvet.kernel.compiled import Limits
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 INLINE_STATES = 1_000
+MOST_STARTS = 1_000_000
 CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
@@ -160,9 +163,23 @@ def _asked_states(
         found = list(iter_states(task, file))
     else:
         semantics = Semantics(task.network, disable_out_of_bounds=disable)
-        found = list(semantics.initial_states() if task.start is None else semantics.states_satisfying(task.start))
+        starts = semantics.initial_states() if task.start is None else semantics.states_satisfying(task.start)
+        found = _list_within(starts, limits)
     if not found:
         raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
+    return found
+
+
+def _list_within(states: Iterator[State], limits: Limits) -> list[State]:
+    """Return all the states, or raise LimitReached: a start condition may describe more than can be listed."""
+    deadline = inf if limits.seconds is None else time.monotonic() + limits.seconds
+    found: list[State] = []
+    for state in states:
+        found.append(state)
+        if len(found) > MOST_STARTS:
+            raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
+        if time.monotonic() > deadline:
+            raise LimitReached(f"time limit of {limits.seconds:g} s reached while listing start states", "--time-limit")
     return found
 
 
