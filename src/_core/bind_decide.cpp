@@ -106,7 +106,7 @@ void bind_decide(nb::module_& m) {
            "threads"_a = 1, "radius"_a = NONE, "preferred"_a.none() = nb::none(), nb::rv_policy::take_ownership)
         .def_ro("status", &Decider::status)
         .def_ro("fault", &Decider::fault)
-        .def_prop_ro("faulty", [](const Decider& d) { auto copy = d.faulty; return give(std::move(copy), {1, d.words}); })
+        .def_prop_ro("faulty", [](const Decider& d) { auto copy = d.faulty; return give(std::move(copy), {1, d.words}); }, nb::rv_policy::automatic)
         .def_prop_ro("peak_bytes", [](const Decider& d) {
             uint64_t total = 0;
             for (const auto& solver : d.solvers) total += solver->peak();

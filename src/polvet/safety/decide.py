@@ -87,11 +87,9 @@ class Decider:
         self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
         self.radius = radius
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
-        self._preference = preference
-        self._label_number = {label: i for i, label in enumerate(task.network.labels)}
         self._core = _core.Decider(
             self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
-            NO_RADIUS if radius is None else radius, None if preference is None else self._preferred,
+            NO_RADIUS if radius is None else radius, None if preference is None else _numbered(preference, self.compiled),
         )  # fmt: skip
 
     def decide(self, states: Iterable[State], *, limits: Limits | None = None) -> list[Decided]:
@@ -169,11 +167,6 @@ class Decider:
         """Return how many states are remembered, over all threads."""
         return self._core.known_states
 
-    def _preferred(self, words: Words) -> int:
-        assert self._preference is not None
-        label = self._preference(self.compiled.unpack(words.reshape(1, -1))[0])
-        return SILENT if label is None else self._label_number[label]
-
     def _raise_what_stopped(self, bounds: Limits | None = None) -> None:
         match self._core.status:
             case _core.Status.FAULT:
@@ -202,6 +195,17 @@ class Ranked:
     state: State
     rank: int
     outcomes: tuple[tuple[str | None, int], ...]
+
+
+def _numbered(preference: Preference, compiled: Compiled) -> Callable[[Words], int]:
+    """Return the preference as the kernel asks for it: from a packed state to the number of a label."""
+    number = {label: i for i, label in enumerate(compiled.network.labels)}
+
+    def preferred(words: Words) -> int:
+        label = preference(compiled.unpack(words.reshape(1, -1))[0])
+        return SILENT if label is None else number[label]
+
+    return preferred
 
 
 def _room(bounds: Limits) -> int:
