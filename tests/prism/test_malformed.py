@@ -1,4 +1,4 @@
-# ruff: noqa: E501  (a table reads best with one case in a line)
+
 """Bad programs: each is refused with file, line, column, what is wrong and what to do."""
 
 import pytest

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.errors import Where
 from polvet.kernel.compiled import Limits
 from polvet.load import TaskOptions, load_task
 from polvet.model.semantics import Semantics

@@ -40,7 +40,7 @@ def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> Che
         return Rejected(str(error))
     shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
     highest = max(ranks[place] for place in start)
-    return Accepted(f"in {arena.about} no policy from {shown} avoids fail; it comes within {highest} steps")
+    return Accepted(f"in {arena.about} no policy from {shown} avoids fail ({highest} steps at most)")
 
 
 def _read_rank(item: Any, k: int) -> int:
@@ -52,7 +52,9 @@ def _read_rank(item: Any, k: int) -> int:
 def _check_ranked(arena: Arena, states: list[State], ranks: list[int], k: int, pairs: Any) -> set[int]:
     """Return the places of the outcomes that make states[k] unsafe, or raise Malformed."""
     state = states[k]
-    if not isinstance(pairs, list) or not all(isinstance(pair, dict) and "action" in pair for pair in pairs):
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, dict) and "action" in pair and isinstance(pair["action"], str | None) for pair in pairs
+    ):
         raise Malformed(f"'actions' of states[{k}] is not a list of actions")
     if ranks[k] == 0 or arena.is_fail(state):
         if ranks[k] != 0 or pairs or not arena.is_fail(state):
