@@ -57,7 +57,7 @@ class Game:
 def decide(decider: _core.Decider, states: object, seconds: float = 60.0) -> tuple[list[int], list[int]]:
     """Return the verdicts on the states, and how many pairs were looked at for each."""
     numbers = np.array(list(states), np.uint64).reshape(-1, 1)
-    known, status, looks, _, _ = decider.decide(numbers, seconds, 2**62, 2**32, None)
+    known, _, looks, _, _ = decider.decide(numbers, seconds, 2**62, 2**32, None)
     return known.tolist(), looks.tolist()
 
 
