@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -81,21 +82,11 @@ def depth_of(text: str) -> int:
     2
     """
     depth = deepest = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
+        if token[0] in "[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif char in "]}":
+        elif token[0] in "]}":
             depth -= 1
     return deepest
 
@@ -120,6 +111,13 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
             raise InputError(what, where, "Write a number nearer to 1.")
         return int(digits)
 
+    # SOUND: the parser is recursive, so a hostile document is refused before it can reach the end of the stack.
+    if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
+        raise InputError(
+            f"the document nests {depth} deep; at most {MAX_DEPTH} is read.",
+            where,
+            "Split deep expressions into halves.",
+        )
     try:
         return json.loads(
             text, **{"parse_constant": refuse, "object_pairs_hook": unique, "parse_int": integer, **options}
@@ -127,17 +125,8 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
     except json.JSONDecodeError as error:
         place = Where(where.file, where.path, error.lineno, error.colno)
         raise InputError(f"is not JSON: {error.msg}.", place, "Check the brackets and commas there.") from None
-    except RecursionError:
-        what = f"the document nests {depth_of(text)} deep; at most {MAX_DEPTH} is read."
-        raise InputError(what, where, "Split long chains into halves.") from None
 
 
 def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES, **options: Any) -> Any:
     """Return the JSON document in the file; options go to `json.loads`."""
-    where = Where(str(path))
-    text = read_text(path, max_bytes=max_bytes)
-    # The parser is recursive: a hostile document is refused before it can reach the end of the stack.
-    if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
-        what = f"the document nests {depth} deep; at most {MAX_DEPTH} is read."
-        raise InputError(what, where, "Split long chains into halves.")
-    return parse_json(text, where, **options)
+    return parse_json(read_text(path, max_bytes=max_bytes), Where(str(path)), **options)

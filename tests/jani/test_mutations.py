@@ -23,7 +23,7 @@ from polvet.model.wellformed import check_model
 from tests.jani.conftest import BENCHMARKS, tiny_document
 from tests.jani.strategies import Maker
 
-CASES = 500
+CASES = 300
 MAX_CALLS = 300_000
 SCALARS = (
     None, True, False, 0, 1, -1, 2, 10**399, -(10**30), 0.5, 1.0, -0.25, 1e-300, "", "x", "b", "a", "N", "go", "l", "A",
@@ -32,6 +32,8 @@ SCALARS = (
     {"kind": "array", "base": "int"}, {"kind": "bounded", "base": "real", "lower-bound": 1, "upper-bound": 0},
 )  # fmt: skip
 WORDS = (*OPERATORS, *PROPERTY_OPERATORS, *TASK_OPERATORS, "der", "nondet", "Multi", "==")
+
+SIMILAR = ("<", "≤", ">", "≥", "=", "≠", "∧", "∨", "⇒", "+", "-", "*", "%", "min", "max", "pow")
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +61,7 @@ def mutate(document, random: Random):
     if not found:
         return
     container, key = random.choice(found)
-    match random.randrange(7):
+    match random.randrange(9):
         case 0:
             del container[key]
         case 1 | 2:
@@ -77,8 +79,17 @@ def mutate(document, random: Random):
             if operators:
                 part, name = random.choice(operators)
                 part[name] = random.choice(WORDS)
-        case _:
+        case 6:
             container[key] = {"op": "¬", "exp": container[key]}
+        case 7:
+            numbers = [(part, name) for part, name in found if type(part[name]) is int]
+            if numbers:
+                part, name = random.choice(numbers)
+                part[name] += random.choice((-1, 1, 10**18))
+        case _:
+            operators = [part for part, name in found if name == "op" and part[name] in SIMILAR]
+            if operators:
+                random.choice(operators)["op"] = random.choice(SIMILAR)
 
 
 class Work:
@@ -142,7 +153,7 @@ def test_documents_changed_in_structure_are_read_or_refused(seed, cases):
             read += 1
             assert as_model(dump_model(model)) == model
     # Both ways out are taken often enough to mean something.
-    assert cases // 20 < read < cases * 19 // 20
+    assert cases // 50 < read < cases * 49 // 50
 
 
 def test_documents_changed_in_bytes_are_read_or_refused(tmp_path):

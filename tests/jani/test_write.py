@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polvet.errors import InputError, Where
+from polvet.files import depth_of
 from polvet.jani import dump_model, load_model, load_properties, parse_model
 from polvet.jani.documents import exact_real, parse_document
 from polvet.jani.text import decimal_text
@@ -101,3 +102,39 @@ def test_an_integer_too_long_to_be_read_again_is_refused():
 def test_what_jani_cannot_say_is_refused():
     with pytest.raises(InputError, match=r"JANI has no expression 'Select'.*before it is instantiated"):
         write_expression(Select((Name("i"),), (1,), (Name("a"),)))
+
+
+DEEP = {
+    "¬": lambda inner: {"op": "¬", "exp": inner},
+    "∧ to the left": lambda inner: {"op": "∧", "left": inner, "right": "b"},
+    "⇒ to the right": lambda inner: {"op": "⇒", "left": "b", "right": inner},
+    "ite": lambda inner: {"op": "ite", "if": "b", "then": "b", "else": inner},
+    "call": lambda inner: {"op": "call", "function": "same", "args": [inner]},
+    "aa of av": lambda inner: {"op": "aa", "exp": {"op": "av", "elements": [inner]}, "index": 0},
+    "aa of ac": lambda inner: {"op": "aa", "exp": {"op": "ac", "var": "i", "length": 1, "exp": inner}, "index": 0},
+    "nested probabilities": lambda inner: {
+        "op": "≥", "left": {"op": "Pmax", "exp": {"op": "F", "exp": inner}}, "right": 1
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_documents_as_deep_as_the_limit_are_read_checked_compared_and_written(name):
+    document = tiny_document()
+    parameters = [{"name": "p", "type": "bool"}]
+    document["functions"].append({"name": "same", "type": "bool", "parameters": parameters, "body": "p"})
+
+    def nested(levels):
+        inner = "b"
+        for _ in range(levels):
+            inner = DEEP[name](inner)
+        document["properties"] = [{"name": "deep", "expression": inner}]
+        return json.dumps(document)
+
+    shallow, deeper = depth_of(nested(20)), depth_of(nested(21))
+    levels = 20 + (200 - shallow) // (deeper - shallow)
+    text = nested(levels)
+    model = parse_model(parse_document(text, Where("m")), Where("m"))
+    assert parse(dump_model(model)) == model
+    with pytest.raises(InputError, match="nests more than 200 deep"):
+        parse_document(nested(levels + 1), Where("m"))

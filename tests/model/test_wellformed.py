@@ -328,7 +328,7 @@ BROKEN = {
     ),
     "an assignment to nothing": (assigning(Assignment(Name("xs"), ONE)), "no variable 'xs'. Did you mean 'x'?"),
     "a real assigned to an integer": (
-        assigning(Assignment(X, Binary("/", X, TWO))),
+        assigning(Assignment(X, HALF)),
         "assignments[0].value: the variable 'x' of type int cannot take a value of type real. Convert it by floor",
     ),
     "a variable assigned twice": (
@@ -402,6 +402,16 @@ def test_constants_may_stand_in_any_order_and_use_functions_of_constants():
             functions=(function("twice", Binary("*", TWO, Name("k")), "k"),),
         )
     )
+
+
+def test_a_constant_quotient_may_be_an_integer():
+    half = Binary("/", N, TWO)
+    check_model(variable(IntType(ONE, half), half))
+    check_model(model(constants=(Constant("N", INT), Constant("M", INT, half))))
+
+
+def test_a_computed_real_may_be_assigned_to_an_integer_as_published_models_do():
+    check_model(assigning(Assignment(X, Binary("/", X, TWO))))
 
 
 def test_two_automata_may_have_a_variable_of_one_name_and_a_property_names_it_by_its_automaton():

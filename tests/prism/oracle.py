@@ -108,9 +108,7 @@ def _moves(process: Process, modules: Mapping[str, Module], state: Valuation) ->
             lefts, rights = _moves(left, modules, state), _moves(right, modules, state)
             alone = [move for move in (*lefts, *rights) if move.label is None or move.label not in both]
             return alone + [
-                OracleMove(
-                    one.label, tuple((p * q, (*a, *b)) for p, a in one.outcomes for q, b in two.outcomes)
-                )
+                OracleMove(one.label, tuple((p * q, (*a, *b)) for p, a in one.outcomes for q, b in two.outcomes))
                 for one in lefts
                 for two in rights
                 if one.label is not None and one.label == two.label and one.label in both

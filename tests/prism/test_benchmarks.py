@@ -1,13 +1,18 @@
 """Published programs: all are read; sizes are the published ones; Storm builds the same model out of each."""
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from polvet.jani.read import load_model as load_jani
+from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
+from polvet.mdp.check import check_property
 from polvet.model.instantiate import instantiate
-from polvet.prism import read_prism, read_program, vocabulary_of_program
+from polvet.prism import parse_property, read_prism, read_program, vocabulary_of_file, vocabulary_of_program
 from tests.prism.conftest import BENCHMARKS, constants_of, explored, needs_benchmarks, program_files
 
 SMALL = [
@@ -18,7 +23,6 @@ SMALL = [
     "storm-testfiles/mdp/coin_flips.nm",
     "storm-testfiles/mdp/die_c1.nm",
     "storm-testfiles/mdp/die_selection.nm",
-    "storm-testfiles/mdp/firewire3-0.5.nm",
     "storm-testfiles/mdp/leader3.nm",
     "storm-testfiles/mdp/one_dim_walk.nm N=10",
     "storm-testfiles/mdp/prob_sched.prism",
@@ -32,20 +36,24 @@ SMALL = [
     "storm-testfiles/mdp/wlan0-2-2.nm",
     "qvbs/dtmc/brp/brp.prism N=16,MAX=2",
     "qvbs/dtmc/leader_sync/leader_sync.3-2.prism",
-    "qvbs/dtmc/leader_sync/leader_sync.5-4.prism",
     "qvbs/dtmc/nand/nand.prism N=3,K=1",
     "qvbs/dtmc/egl/egl.prism N=2,L=2",
     "qvbs/dtmc/crowds/crowds.prism TotalRuns=3,CrowdSize=5",
     "qvbs/mdp/consensus/consensus.2.prism K=4",
-    "qvbs/mdp/eajs/eajs.3.prism energy_capacity=20",
-    "qvbs/mdp/firewire/firewire.true.prism delay=3,deadline=20",
     "qvbs/mdp/firewire_abst/firewire_abst.prism delay=3",
     "qvbs/mdp/firewire_dl/firewire_dl.prism delay=3,deadline=60",
     "qvbs/mdp/ij/ij.10.prism",
     "qvbs/mdp/philosophers-mdp/philosophers-mdp.3.prism",
+    "qvbs/mdp/zeroconf/zeroconf.prism N=20,K=4,reset=true",
+]
+
+LARGER = [
+    "storm-testfiles/mdp/firewire3-0.5.nm",
+    "qvbs/dtmc/leader_sync/leader_sync.5-4.prism",
+    "qvbs/mdp/eajs/eajs.3.prism energy_capacity=20",
+    "qvbs/mdp/firewire/firewire.true.prism delay=3,deadline=20",
     "qvbs/mdp/pnueli-zuck/pnueli-zuck.3.prism",
     "qvbs/mdp/wlan/wlan.0.prism COL=0",
-    "qvbs/mdp/zeroconf/zeroconf.prism N=20,K=4,reset=true",
     "qvbs/mdp/zeroconf_dl/zeroconf_dl.prism N=1000,K=1,reset=true,deadline=10",
 ]
 
@@ -81,9 +89,18 @@ def test_every_published_program_is_read(file: Path) -> None:
 
 
 @needs_benchmarks
+@pytest.mark.parametrize("file", program_files(), ids=lambda file: file.name)
+def test_a_program_written_as_jani_reads_back_as_the_same_model(file: Path, tmp_path: Path) -> None:
+    model = read_prism(file)
+    copy = tmp_path / "copy.jani"
+    copy.write_text(dump_model(model), "utf-8")
+    assert load_jani(copy) == model
+
+
+@needs_benchmarks
 @pytest.mark.parametrize(
     ("file", "constants", "states"),
-    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 2000],
+    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 1000],
 )
 def test_a_program_has_the_published_number_of_states(
     file: Path, constants: dict[str, bool | int], states: int
@@ -94,7 +111,11 @@ def test_a_program_has_the_published_number_of_states(
 @needs_benchmarks
 @pytest.mark.parametrize(
     ("file", "constants", "states"),
-    [pytest.param(*one, id=f"{one[0].name}-{one[1]}") for one in _reference() if one[2] <= 2_000_000],
+    [
+        pytest.param(*one, id=f"{one[0].name}-{one[1]}", marks=[pytest.mark.slow] if one[2] > 300_000 else [])
+        for one in _reference()
+        if one[2] <= 2_000_000
+    ],
 )
 def test_a_program_has_the_published_number_of_states_in_the_kernel(
     file: Path, constants: dict[str, bool | int], states: int
@@ -104,8 +125,37 @@ def test_a_program_has_the_published_number_of_states_in_the_kernel(
     assert len(Compiled(instantiate(model, own)).explore()) == states
 
 
+def _values() -> list[tuple[str, str, str]]:
+    """Return (program, property, value) of every published value of a program."""
+    if not BENCHMARKS.is_dir():
+        return []
+    entries = json.loads((BENCHMARKS / "reference.json").read_text("utf-8"))
+    return [
+        (entry["file"], entry["property"], entry["value"])
+        for entry in entries
+        if entry["collection"] == "storm-testfiles"
+        and not entry["file"].endswith(".jani")
+        and entry["value"]
+        and "scheduler" not in entry["property"]
+    ]
+
+
 @needs_benchmarks
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize(("name", "text", "value"), _values())
+def test_a_property_of_a_program_has_the_published_value(name: str, text: str, value: str) -> None:
+    file = BENCHMARKS / name
+    model = read_prism(file)
+    result = check_property(instantiate(model), parse_property(text, vocabulary_of_file(file, model)), exact=True)
+    if value == "infinity":
+        assert result.value == math.inf
+    elif result.exact is not None:
+        assert result.exact == Fraction(value)
+    else:
+        assert result.lower <= Fraction(value) <= result.upper
+
+
+@needs_benchmarks
+@pytest.mark.parametrize("case", [*SMALL, *(pytest.param(case, marks=pytest.mark.slow) for case in LARGER)])
 def test_storm_builds_the_same_model(case: str) -> None:
     stormpy = pytest.importorskip("stormpy")
     name, _, values = case.partition(" ")

@@ -1,4 +1,3 @@
-
 """Bad programs: each is refused with file, line, column, what is wrong and what to do."""
 
 import pytest
@@ -49,7 +48,7 @@ CASES = [
     (_change("formula full = x=N;", "formula full = mod(x)=N;"), "3:16", "mod() takes two arguments, not 1", "Correct"),
     (_change("formula full = x=N;", "formula full = (x=N;"), "3:20", "')' for the bracket '('", "Close"),
     (_change("formula full = x=N;", "formula full = x=N. ;"), "3:19", "'.' means nothing", "digit after its point"),
-    (_change("formula full = x=N;", "formula full = x=1e999;"), "3:18", "too many digits", "Shorten"),
+    (_change("formula full = x=N;", "formula full = x=1e999;"), "3:18", "too large or too long", "Shorten"),
     (_change("formula full = x=N;", "/* c */ formula full = x=N;"), "3:1", "'/' stands where", "Comments start with //"),
     (_change("formula full = x=N;", "formula full = x=N ? 1;"), "3:23", "':' of the condition", "c ? a : b"),
     (_change("formula full = x=N;", f"formula full = {'(' * 500}x;"), "3:116", "nests deeper than 100", "formulas"),

@@ -39,8 +39,8 @@ filter(max, P=? [ F{"r"}<=3 g=1 ], "low"); P=? [ F^{rew{"r"}>=1, steps<=2} g=1 ]
 WORDS = re.compile(r'"[^"\n]*"|\w+|\s+|.', re.DOTALL)
 STRANGE = [
     "", "(", ")", "[", "]", "{", "}", "'", '"', "->", "..", ":", ";", ",", "|", "||", "&", "=", "!", "-", "+", "?", "<",
-    "<=>", "module", "endmodule", "system", "init", "formula", "x", "N", "0", "1e400", "99999999999999999999", ".5", "//",
-    "\n", "\x00", "é", "true", "min(", "rewards", "label", "const", "F", "U", "P", "R", "C", "=?", "^", "/", "[a]", "~", "@",
+    "<=>", "module", "endmodule", "system", "init", "formula", "x", "N", "0", "1e400", "99999999999999999999", ".5",
+    "\n", "\x00", "é", "true", "min(", "rewards", "label", "const", "F", "U", "P", "R", "C", "=?", "^", "/", "//",
 ]  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def test_a_mutated_property_file_is_properties_or_an_input_error() -> None:
     "word", ["(", "!", "-", "[", "x", "x=>", "x?", "min(x,", "1+", "&x", "|x", "=x", "module m ", '"a"', "9"]
 )
 def test_a_text_of_one_word_repeated_ends_in_a_short_input_error(word: str) -> None:
-    row = word * 20000
+    row = word * 4000
     for text in (row, f"mdp formula f = {row};", f"mdp module m [] {row} -> true; endmodule"):
         result = _loaded(text)
         assert isinstance(result, InputError)

@@ -175,7 +175,8 @@ def test_old_and_new_words_for_the_model_type_are_read(keyword: str, type_: Mode
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("1+2*3-4", 3), ("-2*3", -6), ("7-3-2", 2), ("12/4/3", 1), ("mod(7,3)", 1), ("pow(2,5)", 32), ("min(4,2,3)", 2),
+        ("1+2*3-4", 3), ("-2*3", -6), ("7-3-2", 2), ("12/4/3", 1), ("mod(7,3)", 1), ("mod(-7,3)", 2),
+        ("pow(2,5)", 32), ("min(4,2,3)", 2),
         ("max(4,2,5)", 5), ("floor(2.7)", 2), ("ceil(2.1)", 3), ("round(2.5)", 3), ("round(2.4)", 2),
         ("round(-2.5)", -2), ("func(max,1,2)", 2), ("log(8,2)", 3), ("true ? 1 : false ? 2 : 3", 1),
         ("(false ? 1 : false ? 2 : 3)", 3),

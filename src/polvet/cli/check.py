@@ -45,7 +45,7 @@ def check(
     memory_limit: MemoryLimit = None,
     json: Json = False,
 ) -> int:
-    """Compute a probability or expected reward. Example: polvet check brp.jani --constants N=16,MAX=2 --property p1"""
+    """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
     from polvet.load import load_network, named_property
     from polvet.mdp.check import check_property
 

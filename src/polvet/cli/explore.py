@@ -38,7 +38,7 @@ def explore(
     output: Output = None,
     json: Json = False,
 ) -> int:
-    """Count reachable states; goal and fail states are left, too. Example: polvet explore brp.jani --constants N=16,MAX=2"""
+    """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     from polvet.kernel.compiled import Compiled, describe_limit
     from polvet.load import load_task
     from polvet.model.expressions import conjunction

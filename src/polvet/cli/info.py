@@ -25,7 +25,7 @@ def info(
     goal: Goal = None,
     json: Json = False,
 ) -> int:
-    """Say what is in a model: variables, labels, properties, features. Example: polvet info car.jani"""
+    """Say what is in a model: variables, labels, properties, features. Example: `polvet info car.jani`."""
     from polvet.errors import InputError
     from polvet.jani.features import used_features
     from polvet.kernel.layout import bits_of, lay_out

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -36,9 +37,21 @@ class Fault(Exception):
         super().__init__(what)
 
 
+_warned: ContextVar[tuple[str, set[str]]] = ContextVar("_warned")
+
+
+def warn(message: str) -> None:
+    """Log a warning about the document that is being read, once per document."""
+    file, said = _warned.get(("document", set()))
+    if message not in said:
+        said.add(message)
+        log.warning("%s: %s", file, message)
+
+
 @contextmanager
 def placed(document: Json, where: Where) -> Iterator[None]:
     """Turn a fault somewhere in the document into an InputError that names its place."""
+    token = _warned.set((where.file, set()))
     try:
         yield
     except Fault as fault:
@@ -48,6 +61,8 @@ def placed(document: Json, where: Where) -> Iterator[None]:
         if fault.key is not None:
             place = place.at(fault.key)
         raise InputError(fault.what, place, fault.hint) from None
+    finally:
+        _warned.reset(token)
 
 
 def _path_to(target: Json, document: Json) -> tuple[str | int, ...]:
@@ -233,7 +248,7 @@ def know_keys(inside: dict[str, Json], known: frozenset[str], what: str) -> None
     for key in inside.keys() - known:
         if not key.startswith("x-") and key != "comment":
             hint = did_you_mean(key, known)
-            log.warning("the key '%s' of %s is not JANI and is ignored.%s", key, what, f" {hint}" if hint else "")
+            warn(f"the key {shown(key)} of {what} is not JANI and is ignored." + (f" {hint}" if hint else ""))
 
 
 def _near_key(key: str, inside: dict[str, Json]) -> str | None:

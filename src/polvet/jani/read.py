@@ -14,7 +14,6 @@ from polvet.jani.documents import (
     kind_of,
     know_keys,
     load_document,
-    log,
     mapping,
     optional_text,
     placed,
@@ -23,6 +22,7 @@ from polvet.jani.documents import (
     shown,
     text,
     truth,
+    warn,
 )
 from polvet.jani.features import (
     FEATURES,
@@ -148,7 +148,7 @@ def _features(document: dict[str, Json]) -> tuple[str, ...]:
                 "Rewrite the model without it.",
             )  # fmt: skip
         if name not in FEATURES and name not in PROPERTY_FEATURES:
-            log.warning("the feature %s is not known and is ignored.", shown(name))
+            warn(f"the feature {shown(name)} is not known and is ignored.")
         found[name] = None
     return tuple(found)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from polvet.jani.documents import Fault, Json, kind_of, know_keys, log, mapping, required, sequence, shown, text, truth
+from polvet.jani.documents import Fault, Json, kind_of, know_keys, mapping, required, sequence, shown, text, truth, warn
 from polvet.jani.read_expressions import (
     BINARY,
     OPERATORS,
@@ -95,7 +95,7 @@ def _read_outer(document: dict[str, Json], operator: str) -> PropertyExpression:
         case _ if operator in PATH_OPERATORS:
             return _read_path_formula(document, operator)
         case _:
-            log.warning("the property operator %s is not JANI's; the property is kept unread.", shown(operator))
+            warn(f"the property operator {shown(operator)} is not JANI's; the property is kept unread.")
             return OtherExpression(operator, json_text(document))
 
 

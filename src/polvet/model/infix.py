@@ -37,6 +37,7 @@ Differs  `Select`, which only instantiation makes, is written as an access to an
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -67,6 +68,7 @@ MAX_LENGTH = 1_000_000
 MAX_DEPTH = 100
 MAX_CHAIN = 100
 MAX_DIGITS = 400
+LARGEST = Fraction(sys.float_info.max)
 
 # (precedence, JANI's sign) of every spelling of a binary operator.
 CONDITION, IMPLIES, OR, AND, NOT, COMPARE, SUM, PRODUCT, MINUS, LEAF = range(1, 11)
@@ -129,7 +131,7 @@ def unquoted(name: str) -> str | None:
 
 
 def exact_number(digits: str) -> IntLiteral | RealLiteral | None:
-    """Return the number that the digits spell, exactly; None if it is beyond MAX_DIGITS digits.
+    """Return the number that the digits spell, exactly; None beyond MAX_DIGITS digits or the range of doubles.
 
     >>> exact_number("12"), exact_number("2.50"), exact_number("1e1000000")
     (IntLiteral(value=12), RealLiteral(value=Fraction(5, 2)), None)
@@ -139,7 +141,8 @@ def exact_number(digits: str) -> IntLiteral | RealLiteral | None:
         return None
     if mantissa.isascii() and mantissa.isdigit() and not exponent:
         return IntLiteral(int(mantissa))
-    return RealLiteral(Fraction(digits))
+    value = Fraction(digits)
+    return RealLiteral(value) if value <= LARGEST else None
 
 
 def parse_expression(text: str, where: Where = Where("expression")) -> Expression:
@@ -283,7 +286,7 @@ class _Parser:
         if token.kind == "number":
             number = exact_number(token.text)
             if number is None:
-                what = f"the number {_shown(token.text)} has over {MAX_DIGITS} digits."
+                what = f"the number {_shown(token.text)} is too large or has over {MAX_DIGITS} digits."
                 self._refuse(token.offset, what, "Shorten it.")
             return number
         if token.kind == "quoted":

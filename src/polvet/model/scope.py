@@ -35,7 +35,7 @@ Symbol: TypeAlias = Expression | tuple["Symbol", ...]
 MAX_NODES = 20_000_000
 MAX_ARRAY = 1_000_000
 # Expressions nest at most a few hundred deep (documents are limited), functions multiply that.
-sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 
 class Scope:

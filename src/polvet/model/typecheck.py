@@ -8,7 +8,7 @@ Cost     linear in the expression; no recursion except into the elements of `ac`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.model.automata import Automaton, Function, Model
@@ -58,7 +58,10 @@ class Names:
 
     def extended(self, types: Mapping[str, Type], functions: Mapping[str, Signature] | None = None) -> Names:
         """Return the names with more of them, which hide those of before."""
-        return replace(self, types={**self.types, **types}, functions={**self.functions, **(functions or {})})
+        return Names(
+            {**self.types, **types} if types else self.types,
+            {**self.functions, **functions} if functions else self.functions,
+        )
 
 
 class TypeFault(Exception):
@@ -102,6 +105,11 @@ def constants_of(model: Model) -> Names:
         {constant.name: plain(constant.type) for constant in model.constants},
         {function.name: signature(function) for function in model.functions},
     )
+
+
+def at(where: Where, *steps: str | int) -> Where:
+    """Return the place some JSON keys deeper; a place with a line is near enough and stays."""
+    return where if where.line is not None else Where(where.file, (*where.path, *steps))
 
 
 def signature(function: Function) -> Signature:

@@ -7,7 +7,8 @@ values of open constants (bounds, lengths of arrays, probabilities) is checked w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from polvet.errors import InputError, Where, did_you_mean
@@ -20,19 +21,18 @@ from polvet.model.automata import (
     Model,
     VariableDeclaration,
 )
+from polvet.model.dependencies import calls, circle, find_cycle, varying_functions
 from polvet.model.expressions import (
     ArrayBuild,
     ArrayLiteral,
-    Call,
     Element,
     Expression,
     IntLiteral,
     Name,
     RealLiteral,
-    children,
     names,
 )
-from polvet.model.typecheck import Names, accepts, constants_of, plain, signature, type_of, types_of
+from polvet.model.typecheck import Names, accepts, at, constants_of, plain, signature, type_of, types_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, BoolType, Type
 from polvet.model.wellformed_properties import check_properties
 
@@ -45,14 +45,13 @@ def check_model(model: Model) -> None:
     _check_unique(model)
     _check_dependencies(model)
     constant_names = constants_of(model)
-    varying = _varying_functions(model.functions, {variable.name for variable in model.variables})
+    varying = varying_functions(model.functions, {variable.name for variable in model.variables})
     for constant in model.constants:
         _check_type(constant.type, constant_names, varying, at(constant.where, "type"))
         if constant.value is not None:
             place = at(constant.where, "value")
             _check_constant(constant.value, constant_names, varying, place)
-            _check_assignable(constant.type, constant.value, constant_names, place, f"constant '{constant.name}'")
-            _check_literal_bounds(constant.type, constant.value, place, f"constant '{constant.name}'")
+            _check_initial(constant.type, constant.value, constant_names, place, f"constant '{constant.name}'")
     _check_variables(model.variables, constant_names, varying)
     model_names = types_of(model)
     for function in model.functions:
@@ -60,15 +59,12 @@ def check_model(model: Model) -> None:
     if model.restrict_initial is not None:
         _check_bool(model.restrict_initial, model_names, at(model.where, "restrict-initial", "exp"))
     actions = frozenset(model.actions)
+    variables = {variable.name: variable for variable in model.variables}
+    shared = _Shared(actions, constant_names, model_names, variables, model.functions, varying)
     for automaton in model.automata:
-        _check_automaton(automaton, model, actions, constant_names, varying)
+        _check_automaton(automaton, shared)
     _check_composition(model, actions)
     check_properties(model.properties, model)
-
-
-def at(where: Where, *steps: str | int) -> Where:
-    """Return the place some JSON keys deeper; a place with a line is near enough and stays."""
-    return where if where.line is not None else Where(where.file, (*where.path, *steps))
 
 
 # -- names
@@ -86,11 +82,11 @@ def _check_unique(model: Model) -> None:
     automata: dict[str, str] = {}
     for automaton in model.automata:
         _take(automata, automaton.name, "automaton", automaton.where)
-        own, own_functions, locations = dict(taken), dict(functions), dict[str, str]()
+        own, own_functions, locations = dict[str, str](), dict[str, str](), dict[str, str]()
         for variable in automaton.variables:
-            _take(own, variable.name, "variable", variable.where)
+            _take(own, variable.name, "variable", variable.where, taken)
         for function in automaton.functions:
-            _take(own_functions, function.name, "function", function.where)
+            _take(own_functions, function.name, "function", function.where, functions)
         for location in automaton.locations:
             _take(locations, location.name, "location", location.where)
     actions: dict[str, str] = {}
@@ -101,9 +97,9 @@ def _check_unique(model: Model) -> None:
         _take(properties, one.name, "property", one.where)
 
 
-def _take(taken: dict[str, str], name: str, kind: str, where: Where) -> None:
-    if name in taken:
-        what = f"the name '{name}' of this {kind} is taken by another {taken[name]}."
+def _take(taken: dict[str, str], name: str, kind: str, where: Where, outer: Mapping[str, str] | None = None) -> None:
+    if other := taken.get(name) or (outer or {}).get(name):
+        what = f"the name '{name}' of this {kind} is taken by another {other}."
         raise InputError(what, at(where, "name"), "Rename one of them.")
     taken[name] = kind
 
@@ -123,77 +119,23 @@ def _check_dependencies(model: Model) -> None:
         parts = [constants[name].value, *_bounds(constants[name].type)]
         return [used for part in parts if part is not None for used in sorted(names(part)) if used in constants]
 
-    if cycle := _find_cycle(constants, used_by_constant):
+    if cycle := find_cycle(constants, used_by_constant):
         raise InputError(
-            f"constants depend on each other: {' -> '.join(cycle)}.",
+            f"constants depend on each other: {circle(cycle)}.",
             at(constants[cycle[0]].where, "value"),
             "Give one of them a value of its own.",
         )
-    groups = [((), model.functions)] + [(model.functions, automaton.functions) for automaton in model.automata]
+    groups: list[tuple[tuple[Function, ...], tuple[Function, ...]]] = [((), model.functions)]
+    groups += [(model.functions, automaton.functions) for automaton in model.automata if automaton.functions]
     for outer, functions in groups:
         known = {function.name: function for function in (*outer, *functions)}
-        called = {name: [one for one in _calls(known[name].body) if one in known] for name in known}
-        if cycle := _find_cycle({function.name: function for function in functions}, called.__getitem__):
+        called = {name: [one for one in calls(known[name].body) if one in known] for name in known}
+        if cycle := find_cycle({function.name: function for function in functions}, called.__getitem__):
             raise InputError(
-                f"functions call each other in a circle: {' -> '.join(cycle)}.",
+                f"functions call each other in a circle: {circle(cycle)}.",
                 at(known[cycle[0]].where, "body"),
                 "JANI's functions do not recurse: write the steps out.",
             )
-
-
-def _find_cycle(nodes: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str] | None:
-    """Return the names along a cycle, the first one again at the end, if there is one; no recursion."""
-    done: set[str] = set()
-    for root in nodes:
-        if root in done:
-            continue
-        path, on_path = [root], {root}
-        frames = [iter(successors(root))]
-        while frames:
-            following = next(frames[-1], None)
-            if following is None:
-                frames.pop()
-                done.add(last := path.pop())
-                on_path.discard(last)
-            elif following in on_path:
-                return [*path[path.index(following) :], following]
-            elif following not in done:
-                path.append(following)
-                on_path.add(following)
-                frames.append(iter(successors(following)))
-    return None
-
-
-def _calls(expression: Expression) -> list[str]:
-    found: dict[str, None] = {}
-    pending = [expression]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Call):
-            found[part.function] = None
-        pending += children(part)
-    return list(found)
-
-
-def _varying_functions(functions: Iterable[Function], variables: set[str]) -> frozenset[str]:
-    """Return the functions whose value depends on the state: they read variables, themselves or by others."""
-    bodies = {function.name: function for function in functions}
-    varying = {
-        name
-        for name, function in bodies.items()
-        if (names(function.body) - {parameter for parameter, _ in function.parameters}) & variables
-    }
-    callers: dict[str, list[str]] = {}
-    for name, function in bodies.items():
-        for called in _calls(function.body):
-            callers.setdefault(called, []).append(name)
-    pending = list(varying)
-    while pending:
-        for caller in callers.get(pending.pop(), ()):
-            if caller not in varying:
-                varying.add(caller)
-                pending.append(caller)
-    return frozenset(varying)
 
 
 # -- types and values
@@ -216,7 +158,7 @@ def _check_type(kind: Type, constants: Names, varying: frozenset[str], where: Wh
             place = at(where, key)
             _check_constant(bound, constants, varying, place)
             found = type_of(bound, constants, place)
-            if not accepts(plain(base), found):
+            if not accepts(plain(base), found) and not _may_be_whole(bound, plain(base), found):
                 raise InputError(f"the bound of {plain(base)} is {found}.", place, "Use floor or ceil.")
     lower, upper = literal_value(base.lower), literal_value(base.upper)
     if lower is not None and upper is not None and lower > upper:
@@ -230,10 +172,17 @@ def literal_value(expression: Expression | None) -> Fraction | None:
 
 def _check_constant(expression: Expression, constants: Names, varying: frozenset[str], where: Where) -> None:
     """Raise if the expression needs a state to have a value."""
-    for name in _calls(expression):
+    for name in calls(expression):
         if name in varying:
             raise InputError(f"the function '{name}' reads variables.", where, "Use constants alone here.")
     type_of(expression, constants, where)
+
+
+def _is_cut_off(target: Type, value: Expression, known: Names, where: Where) -> bool:
+    """Whether a computed real is assigned to an integer: against JANI's rules, but published models do; it is truncated."""
+    if isinstance(value, RealLiteral) or plain(target) != INT:
+        return False
+    return type_of(value, known, where) == REAL
 
 
 def _check_assignable(target: Type, value: Expression, known: Names, where: Where, what: str) -> None:
@@ -241,6 +190,23 @@ def _check_assignable(target: Type, value: Expression, known: Names, where: Wher
     if not accepts(expected, found):
         hint = "Convert it by floor or ceil." if expected == INT and found == REAL else "Check both types."
         raise InputError(f"the {what} of type {expected} cannot take a value of type {found}.", where, hint)
+
+
+def _check_initial(kind: Type, value: Expression, constants: Names, where: Where, what: str) -> None:
+    if not _may_be_whole(value, plain(kind), type_of(value, constants, where)):
+        _check_assignable(kind, value, constants, where, what)
+    _check_literal_bounds(kind, value, where, what)
+
+
+def _may_be_whole(value: Expression, expected: Type, found: Type) -> bool:
+    """Return whether a constant expression of real type, such as `N / 2`, may still be an integer.
+
+    Its exact value is known, and checked, when the constants are.
+    """
+    if expected != INT or found != REAL:
+        return False
+    number = literal_value(value)
+    return number is None or number.denominator == 1
 
 
 def _check_literal_bounds(kind: Type, value: Expression, where: Where, what: str) -> None:
@@ -270,8 +236,7 @@ def _check_variables(variables: Iterable[VariableDeclaration], constants: Names,
         if variable.initial is not None:
             place = at(variable.where, "initial-value")
             _check_constant(variable.initial, constants, varying, place)
-            _check_assignable(variable.type, variable.initial, constants, place, what)
-            _check_literal_bounds(variable.type, variable.initial, place, what)
+            _check_initial(variable.type, variable.initial, constants, place, what)
         elif variable.transient:
             hint = "Add 'initial-value': it has that value between assignments."
             raise InputError(f"the transient {what} has no initial value.", variable.where, hint)
@@ -291,27 +256,38 @@ def _check_function(function: Function, known: Names, constants: Names, varying:
 # -- automata
 
 
-def _check_automaton(
-    automaton: Automaton, model: Model, actions: frozenset[str], constants: Names, varying: frozenset[str]
-) -> None:
-    local = {variable.name for variable in automaton.variables} | {variable.name for variable in model.variables}
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all automata see."""
+
+    actions: frozenset[str]
+    constants: Names
+    names: Names
+    variables: Mapping[str, VariableDeclaration]
+    functions: tuple[Function, ...]
+    varying: frozenset[str]
+
+
+def _check_automaton(automaton: Automaton, shared: _Shared) -> None:
+    constants, known, variables, varying = shared.constants, shared.names, shared.variables, shared.varying
+    if automaton.variables:
+        variables = {**variables, **{variable.name: variable for variable in automaton.variables}}
+        known = known.extended({variable.name: plain(variable.type) for variable in automaton.variables})
     if automaton.functions:
-        varying = _varying_functions((*model.functions, *automaton.functions), local)
-        constants = constants.extended({}, {function.name: signature(function) for function in automaton.functions})
+        own = {function.name: signature(function) for function in automaton.functions}
+        constants, known = constants.extended({}, own), known.extended({}, own)
+        varying = varying_functions((*shared.functions, *automaton.functions), variables.keys())
     _check_variables(automaton.variables, constants, varying)
-    known = types_of(model, automaton) if automaton.variables or automaton.functions else types_of(model)
     for function in automaton.functions:
         _check_function(function, known, constants, varying)
     if automaton.restrict_initial is not None:
         _check_bool(automaton.restrict_initial, known, at(automaton.where, "restrict-initial", "exp"))
-    transient = {variable.name for variable in (*model.variables, *automaton.variables) if variable.transient}
-    variables = {variable.name: variable.type for variable in (*model.variables, *automaton.variables)}
     locations = frozenset(location.name for location in automaton.locations)
     for location in automaton.locations:
         place = at(location.where, "transient-values")
         _check_assignments(location.transient_values, variables, known, place)
         for position, assignment in enumerate(location.transient_values):
-            if (name := _root(assignment.target)) not in transient:
+            if not variables[name := _root(assignment.target)].transient:
                 what = f"the variable '{name}' is not transient and has no value in a location."
                 raise InputError(what, at(place, position, "ref"), "Declare it transient, or assign it on edges.")
     if not automaton.initial_locations:
@@ -321,11 +297,15 @@ def _check_automaton(
         if name not in locations:
             raise _unknown("location", name, locations, at(automaton.where, "initial-locations", position))
     for edge in automaton.edges:
-        _check_edge(edge, locations, actions, variables, known)
+        _check_edge(edge, locations, shared.actions, variables, known)
 
 
 def _check_edge(
-    edge: Edge, locations: frozenset[str], actions: frozenset[str], variables: Mapping[str, Type], known: Names
+    edge: Edge,
+    locations: frozenset[str],
+    actions: frozenset[str],
+    variables: Mapping[str, VariableDeclaration],
+    known: Names,
 ) -> None:
     if edge.location not in locations:
         raise _unknown("location", edge.location, locations, at(edge.where, "location"))
@@ -371,7 +351,7 @@ def _literal_probability(destination: Destination, known: Names) -> Fraction | N
 
 
 def _check_assignments(
-    assignments: tuple[Assignment, ...], variables: Mapping[str, Type], known: Names, where: Where
+    assignments: tuple[Assignment, ...], variables: Mapping[str, VariableDeclaration], known: Names, where: Where
 ) -> None:
     whole: set[tuple[int, str]] = set()
     in_part: set[tuple[int, str]] = set()
@@ -389,7 +369,7 @@ def _check_assignments(
             elements.add((assignment.index, target))
             in_part.add((assignment.index, name))
         else:
-            expected = variables[name]
+            expected = variables[name].type
             double = (assignment.index, name) in in_part
         double = double or (assignment.index, name) in whole
         if isinstance(target, Name):
@@ -397,7 +377,8 @@ def _check_assignments(
         if double:
             what = f"'{name}' is assigned twice at index {assignment.index}."
             raise InputError(what, at(place, "ref"), "Give one of them another 'index', or remove it.")
-        _check_assignable(expected, assignment.value, known, at(place, "value"), f"variable '{name}'")
+        if not _is_cut_off(expected, assignment.value, known, at(place, "value")):
+            _check_assignable(expected, assignment.value, known, at(place, "value"), f"variable '{name}'")
 
 
 def _root(target: Expression) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from polvet.errors import Where
 from polvet.files import read_text
 from polvet.model.automata import Model
+from polvet.model.wellformed import check_model
 from polvet.prism.lexer import MAX_CHARACTERS
 from polvet.prism.parse import parse_program
 from polvet.prism.properties import (
@@ -43,17 +44,17 @@ __all__ = [
 
 def read_program(path: str | Path) -> Program:
     """Return the program in the file, as it is written."""
-    return parse_program(read_text(path, max_bytes=4 * MAX_CHARACTERS), Where(str(path)))
+    return parse_program(_text(path), Where(str(path)))
 
 
 def read_prism(path: str | Path) -> Model:
     """Return the model of the PRISM program in the file."""
-    return translate(read_program(path), Path(path).stem)
+    return load_prism(_text(path), Where(str(path)), Path(path).stem)
 
 
 def vocabulary_of_file(path: str | Path, model: Model) -> Vocabulary:
     """Return the words for properties of the model in the file: of a PRISM program with its formulas and labels."""
-    text = read_text(path)
+    text = _text(path)
     if text.lstrip().startswith(("{", "[")):
         return vocabulary_of_model(model)
     return vocabulary_of_program(parse_program(text, Where(str(path))))
@@ -65,4 +66,10 @@ def load_prism(text: str, where: Where = Where("program"), name: str = "prism") 
     >>> load_prism("dtmc module m x : [0..1]; [go] x=0 -> 0.5:(x'=1) + 0.5:true; endmodule").actions
     ('go',)
     """
-    return translate(parse_program(text, where), name)
+    model = translate(parse_program(text, where), name)
+    check_model(model)
+    return model
+
+
+def _text(path: str | Path) -> str:
+    return read_text(path, max_bytes=4 * MAX_CHARACTERS)

@@ -145,7 +145,7 @@ class ExpressionParser(Cursor):
         if token.kind == "number":
             number = exact_number(token.text)
             if number is None:
-                self.refuse(f"the number {token.shown()} has too many digits.", "Shorten it to 400 digits.")
+                self.refuse(f"the number {token.shown()} is too large or too long.", "Shorten it to 400 digits.")
             self.next()
             return number
         if token.kind == "name":

@@ -2,7 +2,8 @@
 
     module            automaton of the same name with the location `l`; a command is an edge
     variable          global variable; without `init` it starts at its lower bound, at false, at 0
-    init ... endinit  `restrict_initial`; then no variable has an initial value of its own
+    init ... endinit  `restrict_initial`; then no variable has an initial value of its own. `x : [0..N] init N/2` is the
+                      condition x = N/2 as well: an int must not be assigned a real, but may equal one
     formula           replaced by what it stands for, before modules are renamed (as PRISM does)
     label "x"         transient bool `x`, given its value by the location of the first automaton
     rewards "x"       transient real `x`: state rewards by that location, transition rewards by the edges' assignments.
@@ -37,17 +38,22 @@ from polvet.model.automata import (
 from polvet.model.expressions import (
     FALSE,
     TRUE,
+    Binary,
     BoolLiteral,
     Conditional,
     Expression,
     IntLiteral,
     Name,
+    conjunction,
     names,
 )
 from polvet.model.infix import chained_operands, unquoted
+from polvet.model.typecheck import Names, plain, type_of
 from polvet.model.types import BOOL, REAL, BoolType, IntType, RealType, Type
 from polvet.prism.compose import alphabet, synchronisations
-from polvet.prism.formulas import Expander, renamed, substituted
+from polvet.prism.formulas import Expander, substituted
+from polvet.prism.names import check_assignments, check_names, check_unique
+from polvet.prism.renaming import renamed_module
 from polvet.prism.syntax import Command, Module, Program, RenamedModule, RewardItem, Rewards, Update
 
 LOCATION = "l"
@@ -122,14 +128,15 @@ class _Translation:
         if not program.modules:
             raise InputError("the program has no module.", program.where, "Add module m ... endmodule.")
         for kind, items in (("label", program.labels), ("module", program.modules), ("rewards", program.rewards)):
-            _check_unique(kind, [(one.name, one.where) for one in items])
+            check_unique(kind, [(one.name, one.where) for one in items])
         self.expander = Expander(program.formulas)
         self.formulas = self.expander.formulas
         self.modules = self._modules()
         variables = [*program.variables, *(v for module in self.modules for v in module.variables)]
         self.declared: list[Constant | VariableDeclaration] = [*program.constants, *variables]
-        self._check_names()
-        self._check_assignments()
+        check_names(program, self.modules)
+        check_assignments(program, self.modules)
+        self.initially: list[Expression] = [program.init.value] if program.init else []
         self.variables = [self._variable(variable) for variable in variables]
         taken = {item.name for item in self.declared} | set(self.formulas)
         self.labels = {label.name: _free_name(label.name, "label", taken) for label in program.labels}
@@ -179,66 +186,17 @@ class _Translation:
             actions=tuple(actions),
             constants=tuple(self._constant(constant) for constant in program.constants),
             variables=(*self.variables, *transient),
-            restrict_initial=self._expanded(program.init.value, program.init.where) if program.init else None,
+            restrict_initial=self._initial_condition(),
             features=("derived-operators",),
             where=program.where,
         )
 
-    # --- names ---------------------------------------------------------------------------------------------------
-
-    def _check_names(self) -> None:
-        places = [(item.name, item.where) for item in self.declared]
-        places += [(formula.name, formula.where) for formula in self.program.formulas]
-        _check_unique("the name", places)
-        seen = {name for name, _ in places}
-        for name, where in self.program.uses:
-            if name not in seen:
-                hint = did_you_mean(name, seen) or "Declare it as a constant, variable or formula."
-                raise InputError(f"no constant, variable or formula '{name}'.", where, hint)
-        for module in self.program.modules:
-            if isinstance(module, RenamedModule):
-                self._check_renamed(next(one for one in self.modules if one.name == module.name), seen)
-
-    def _check_renamed(self, module: Module, known: set[str]) -> None:
-        """Refuse names that only the renaming brought in; the others are checked where they stand."""
-        for command in module.commands:
-            read = names(command.guard)
-            for update in command.updates:
-                read |= names(update.probability) if update.probability else set()
-                for _, value, _ in update.assignments:
-                    read |= names(value)
-            unknown = sorted(read - known)
-            if unknown:
-                what = f"after renaming, module '{module.name}' reads '{unknown[0]}', which is not declared."
-                raise InputError(what, module.where, did_you_mean(unknown[0], known) or "Correct the renaming.")
-
-    def _check_assignments(self) -> None:
-        owner = {variable.name: module.name for module in self.modules for variable in module.variables}
-        shared = {variable.name for variable in self.program.variables}
-        users: dict[str, set[str]] = {}
-        for module in self.modules:
-            for action in alphabet(module):
-                users.setdefault(action, set()).add(module.name)
-        for module in self.modules:
-            for command in module.commands:
-                for update in command.updates:
-                    for name, _, where in update.assignments:
-                        if name in shared:
-                            if command.action is not None and len(users[command.action]) > 1:
-                                what = f"the global variable '{name}' is assigned in the synchronising command"
-                                hint = "Assign globals in commands that no other module joins."
-                                raise InputError(f"{what} [{command.action}].", where, hint)
-                        elif name not in owner:
-                            hint = did_you_mean(name, [*owner, *shared]) or "Declare it in the module."
-                            raise InputError(f"no variable '{name}' to assign.", where, hint)
-                        elif owner[name] != module.name:
-                            what = f"module '{module.name}' assigns '{name}' of module '{owner[name]}'."
-                            raise InputError(what, where, "Assign it in its own module, or declare it global.")
-
-    # --- parts ---------------------------------------------------------------------------------------------------
-
     def _expanded(self, expression: Expression, where: Where) -> Expression:
         return self.expander.expanded(expression, where)
+
+    def _initial_condition(self) -> Expression | None:
+        where = self.program.init.where if self.program.init else self.program.where
+        return self._expanded(conjunction(*self.initially), where) if self.initially else None
 
     def _constant(self, constant: Constant) -> Constant:
         if constant.value is None:
@@ -255,7 +213,17 @@ class _Translation:
         default: Expression = FALSE if isinstance(variable.type, BoolType) else IntLiteral(0)
         if isinstance(variable.type, IntType) and variable.type.lower is not None:
             default = variable.type.lower
+        if variable.initial is not None and isinstance(variable.type, IntType) and self._is_real(variable):
+            self.initially.append(Binary("=", Name(variable.name), variable.initial))
+            return replace(variable, initial=None)
         return replace(variable, initial=default if variable.initial is None else variable.initial)
+
+    def _is_real(self, variable: VariableDeclaration) -> bool:
+        constants = Names({constant.name: plain(constant.type) for constant in self.program.constants})
+        value = variable.initial
+        if value is None or not names(value) <= set(constants.types):
+            return False
+        return isinstance(type_of(value, constants, variable.where), RealType)
 
     def _modules(self) -> tuple[Module, ...]:
         """Return the modules with formulas replaced and renamings carried out, in the order of the program."""
@@ -280,7 +248,7 @@ class _Translation:
             for copy in reversed(path):
                 spent[copy.name] = spent[copy.base]
                 self.expander.spend(spent[copy.name] + 1, copy.where)
-                done[copy.name] = _renamed_module(done[copy.base], copy)
+                done[copy.name] = renamed_module(done[copy.base], copy)
         return tuple(done[module.name] for module in self.program.modules)
 
     def _expanded_module(self, module: Module) -> Module:
@@ -369,48 +337,6 @@ class _Translation:
         location = Location(LOCATION, where=self.program.where)
         automaton = Automaton(name, (location,), (LOCATION,), tuple(edges), where=self.program.where)
         return automaton, tuple(replace(one, actions=(*one.actions, one.result or silent)) for one in vectors)
-
-
-def _renamed_module(base: Module, copy: RenamedModule) -> Module:
-    new = {old: name for old, name, _ in copy.renaming}
-    for variable in base.variables:
-        if variable.name not in new:
-            hint = f"Add {variable.name}=... to the renamings."
-            raise InputError(f"the variable '{variable.name}' of '{base.name}' is not renamed.", copy.where, hint)
-
-    def changed(expression: Expression) -> Expression:
-        return renamed(expression, new)
-
-    variables = []
-    for variable in base.variables:
-        type_ = variable.type
-        if isinstance(type_, IntType) and type_.lower is not None and type_.upper is not None:
-            type_ = IntType(changed(type_.lower), changed(type_.upper))
-        initial = None if variable.initial is None else changed(variable.initial)
-        place = next(where for old, _, where in copy.renaming if old == variable.name)
-        variables.append(replace(variable, name=new[variable.name], type=type_, initial=initial, where=place))
-    commands = []
-    for command in base.commands:
-        updates = tuple(
-            Update(
-                None if update.probability is None else changed(update.probability),
-                tuple((new.get(name, name), changed(value), where) for name, value, where in update.assignments),
-                update.where,
-            )
-            for update in command.updates
-        )
-        action = None if command.action is None else new.get(command.action, command.action)
-        commands.append(Command(action, changed(command.guard), updates, command.where))
-    return Module(copy.name, tuple(variables), tuple(commands), copy.where)
-
-
-def _check_unique(kind: str, items: Iterable[tuple[str | None, Where]]) -> None:
-    seen: dict[str, Where] = {}
-    for name, where in items:
-        if name is not None and name in seen:
-            raise InputError(f"{kind} '{name}' is declared twice.", where, f"See {seen[name]}; rename one of the two.")
-        if name is not None:
-            seen[name] = where
 
 
 def _free_name(wanted: str, kind: str, taken: set[str]) -> str:
