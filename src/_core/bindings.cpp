@@ -8,10 +8,12 @@ void bind_kernel(nb::module_&);
 void bind_decide(nb::module_&);
 }
 void bind_mdp(nb::module_&);
+void bind_policies(nb::module_& m);  // policies.cpp
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
     polvet::bind_decide(m);
     bind_mdp(m);
+    bind_policies(m);
 }

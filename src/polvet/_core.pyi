@@ -206,3 +206,49 @@ class Decider:
     def safe_actions(
         self, state: NDArray[np.uint64], seconds: float, bytes: int
     ) -> list[tuple[int, bool]]: ...
+
+# policies.cpp
+
+NOTHING_APPLICABLE: int
+SCORE_IS_NAN: int
+
+class Scorer:
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    def scores32(self, rows: NDArray[np.float32]) -> NDArray[np.float32]: ...
+    def scores64(self, rows: NDArray[np.float32]) -> NDArray[np.float64]: ...
+    def choose(self, rows: NDArray[np.float32], applicable: NDArray[np.uint8] | None) -> NDArray[np.int32]: ...
+
+class Mlp(Scorer):
+    def __init__(self, layers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> None: ...
+    def rounding_bounds(self, rows: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]: ...
+    def coarse_bound(self, largest: float) -> float: ...
+    def choose_surely(
+        self, rows: NDArray[np.float32], applicable: NDArray[np.uint8] | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]: ...
+    def possible(self, rows: NDArray[np.float32], applicable: NDArray[np.uint8] | None) -> NDArray[np.uint8]: ...
+
+class Trees(Scorer):
+    def __init__(
+        self,
+        inputs: int,
+        roots: NDArray[np.int32],
+        tree_output: NDArray[np.int32],
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float32],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        flags: NDArray[np.uint8],
+        leaf: NDArray[np.int32],
+        values: NDArray[np.float64],
+        base: NDArray[np.float64],
+        divisor: float,
+        wide: bool,
+        strict: bool,
+    ) -> None: ...
+    def leaves(self, rows: NDArray[np.float32]) -> NDArray[np.int32]: ...
+
+def float32_logit(probability: float) -> float: ...
+def use_portable_network_kernel(portable: bool) -> None: ...

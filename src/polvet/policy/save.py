@@ -1,0 +1,44 @@
+"""Policies back to files: each in the format it came from, or the one its kind has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polvet.errors import InputError
+from polvet.policy.lightgbm_file import save_lightgbm
+from polvet.policy.networks import Network
+from polvet.policy.nnet import save_nnet
+from polvet.policy.onnx_file import save_onnx
+from polvet.policy.protocol import Policy
+from polvet.policy.rules import Rules, save_rules
+from polvet.policy.tables import Table, save_table
+from polvet.policy.trees import TreeEnsemble
+from polvet.policy.xgboost_file import save_xgboost
+
+
+def save_policy(policy: Policy, path: str | Path) -> None:
+    """Write the policy to the file in a format that fits its kind.
+
+    Networks become ONNX (`.nnet` by that ending), tree ensembles XGBoost JSON (UBJ by the ending `.ubj`) or, where they
+    were read from it, LightGBM text; tables and rule lists keep their own formats.
+    """
+    file = str(path)
+    match policy:
+        case Network():
+            if file.endswith(".nnet"):
+                save_nnet(policy, file)
+            else:
+                save_onnx(policy, file)
+        case TreeEnsemble():
+            if policy.origin is not None and policy.origin.kind == "lightgbm":
+                save_lightgbm(policy, file)
+            else:
+                save_xgboost(policy, file)
+        case Table():
+            save_table(policy, file)
+        case Rules():
+            save_rules(policy, file)
+        case _:
+            raise InputError(
+                f"a {type(policy).__name__} has no file format.", hint="Save the network or trees behind it."
+            )

@@ -1,0 +1,146 @@
+"""Tables: a score per state and label, listed (`table/1`), with an optional default label for all other states.
+
+Source   own format; a row holds `scores` or an `action` (score 1, all others 0), as `default` does
+Limits   states are matched after rounding each value to float32; two rows that round to the same state are refused
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import write_whole
+from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
+
+Key = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A policy by its rows: input values -> scores; `default` is the index of the label for states not listed."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rows: Mapping[Key, tuple[float, ...]]
+    default: int | None = None
+
+    def scores(self, rows: Rows) -> Scores:
+        """Return the float64 scores [n, outputs]; a state without row and default is an InputError."""
+        rows = checked_rows(self, rows)
+        result = np.zeros((len(rows), len(self.outputs)))
+        for index, row in enumerate(rows.tolist()):
+            found = self.rows.get(tuple(row))
+            if found is not None:
+                result[index] = found
+            elif self.default is not None:
+                result[index, self.default] = 1.0
+            else:
+                state = ", ".join(f"{name}={value:g}" for name, value in zip(self.inputs, row, strict=True))
+                raise InputError(f"the table has no row for {state}.", hint="Add the row, or a default.")
+        return result
+
+    def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
+        """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""
+        rows = checked_rows(self, rows)
+        return best_indices(self, self.scores(rows), rows, applicable)
+
+
+def table_from_json(document: Any, where: Where) -> Table:
+    """Return the table of a `table/1` document, or raise an InputError with the JSON path."""
+    inputs = _name_list(document, "inputs", where)
+    outputs = _name_list(document, "outputs", where)
+    entries = document.get("rows")
+    if not isinstance(entries, list):
+        raise InputError("'rows' must be a list.", where.at("rows"))
+    default = document.get("default")
+    rows: dict[Key, tuple[float, ...]] = {}
+    for index, entry in enumerate(entries):
+        place = where.at("rows").at(index)
+        if not isinstance(entry, dict) or not isinstance(entry.get("state"), dict):
+            raise InputError("a row must be an object with a 'state' object.", place)
+        key = _key(entry["state"], inputs, place.at("state"))
+        if key in rows:
+            raise InputError("this state has two rows.", place, "Keep one of them.")
+        rows[key] = _row_scores(entry, outputs, place)
+    index_of_default = None if default is None else _label(default, outputs, where.at("default"))
+    return Table(inputs, outputs, rows, index_of_default)
+
+
+def save_table(table: Table, path: str) -> None:
+    """Write the table as `table/1`."""
+    document: dict[str, Any] = {
+        "format": "table/1",
+        "inputs": list(table.inputs),
+        "outputs": list(table.outputs),
+        "rows": [
+            {"state": dict(zip(table.inputs, map(_plain, key), strict=True)), "scores": [_plain(s) for s in scores]}
+            for key, scores in table.rows.items()
+        ],
+    }
+    if table.default is not None:
+        document["default"] = table.outputs[table.default]
+    write_whole(path, json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def _name_list(document: Any, key: str, where: Where) -> tuple[str, ...]:
+    names = document.get(key)
+    if not isinstance(names, list) or not names:
+        raise InputError(f"'{key}' must be a list of names.", where.at(key))
+    return checked_names(names, len(names), key.removesuffix("s"), where.at(key))
+
+
+def _key(state: Mapping[str, Any], inputs: tuple[str, ...], where: Where) -> Key:
+    for name in state:
+        if name not in inputs:
+            raise InputError(f"'{name}' is not an input of the table.", where, did_you_mean(name, inputs))
+    values = []
+    for name in inputs:
+        if name not in state:
+            raise InputError(f"the value of '{name}' is missing.", where)
+        values.append(_number(state[name], where.at(name)))
+    with np.errstate(over="ignore"):
+        key = tuple(np.array(values, dtype=np.float32).tolist())
+    for name, value in zip(inputs, key, strict=True):
+        if not math.isfinite(value):
+            raise InputError("the number is too large.", where.at(name))
+    return key
+
+
+def _row_scores(entry: Mapping[str, Any], outputs: tuple[str, ...], where: Where) -> tuple[float, ...]:
+    if ("scores" in entry) == ("action" in entry):
+        raise InputError("a row holds either 'scores' or an 'action'.", where)
+    if "action" in entry:
+        chosen = _label(entry["action"], outputs, where.at("action"))
+        return tuple(1.0 if index == chosen else 0.0 for index in range(len(outputs)))
+    scores = entry["scores"]
+    if not isinstance(scores, list) or len(scores) != len(outputs):
+        raise InputError(f"'scores' must be a list of {len(outputs)} numbers, one per output.", where.at("scores"))
+    return tuple(_number(score, where.at("scores").at(index)) for index, score in enumerate(scores))
+
+
+def _label(label: Any, outputs: tuple[str, ...], where: Where) -> int:
+    if label not in outputs:
+        raise InputError(f"'{label}' is not an output of the table.", where, did_you_mean(str(label), outputs))
+    return outputs.index(label)
+
+
+def _number(value: Any, where: Where) -> float:
+    if not isinstance(value, int | float):  # bool is an int: false is 0, true is 1
+        raise InputError(f"{json.dumps(value)[:60]} is not a number.", where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError("the number is too large.", where)
+    return number
+
+
+def _plain(value: float) -> Value:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
