@@ -6,6 +6,7 @@ namespace nb = nanobind;
 namespace polvet {
 void bind_kernel(nb::module_&);
 void bind_decide(nb::module_&);
+void bind_starts(nanobind::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_& m);  // policies.cpp
@@ -16,4 +17,5 @@ NB_MODULE(_core, m) {
     polvet::bind_decide(m);
     bind_mdp(m);
     bind_policies(m);
+    polvet::bind_starts(m);
 }

@@ -87,6 +87,8 @@ struct Program {
 
 inline double as_real(int64_t bits) { return std::bit_cast<double>(bits); }
 inline int64_t as_bits(double real) { return std::bit_cast<int64_t>(real); }
+double apply_function(int32_t function, double x);                // the order of kernel/assemble.py's FUNCTIONS
+bool power(int64_t base, int64_t exponent, int64_t& result);      // false where the result is no int64
 
 struct MoveRecord { int32_t joint, label; uint32_t begin, end; double weight; };
 

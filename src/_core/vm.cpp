@@ -50,7 +50,7 @@ bool Machine::pack(const int64_t* values, uint64_t* state) const {
     return true;
 }
 
-static double apply_function(int32_t function, double x) {
+double apply_function(int32_t function, double x) {
     switch (function) {   // the order of kernel/lower.py's FUNCTIONS
         case 0: return std::sin(x);    case 1: return std::cos(x);    case 2: return std::tan(x);
         case 3: return std::asin(x);   case 4: return std::acos(x);   case 5: return std::atan(x);
@@ -65,7 +65,7 @@ static double apply_function(int32_t function, double x) {
     }
 }
 
-static bool power(int64_t base, int64_t exponent, int64_t& result) {
+bool power(int64_t base, int64_t exponent, int64_t& result) {
     if (exponent < 0) return false;
     result = 1;
     if (base == 0 || base == 1 || base == -1) {

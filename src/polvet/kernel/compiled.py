@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.errors import LimitReached, ModelError
 from polvet.kernel.lower import Reward, lower
+from polvet.kernel.starts import Starts
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind, Network
@@ -66,6 +67,15 @@ class Compiled:
         rows = self.machine.unpack(np.ascontiguousarray(words)).tolist()
         return [tuple(_from_bits(bits, kind) for bits, kind in zip(row, self._kinds, strict=True)) for row in rows]
 
+    def initial(self) -> Words:
+        """Return the initial states, packed."""
+        return self.pack_starts(Starts.initial(self.network))
+
+    def pack_starts(self, starts: Starts, limit: int | None = None) -> Words:
+        """Return all states of a finite set (at most `limit`), packed."""
+        blocks = [self.machine.pack(block) for block in starts.blocks(limit)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, self.program.words), dtype=np.uint64)
+
     def explore(
         self,
         initial: Words | None = None,
@@ -81,7 +91,7 @@ class Compiled:
         """
         bounds = limits or Limits()
         if initial is None:
-            initial = self.pack(self.semantics.initial_states())
+            initial = self.initial()
         space = _core.Space(
             self.program, initial, build, parents, list(stop_at),
             inf if bounds.seconds is None else bounds.seconds,

@@ -67,8 +67,8 @@ def lay_out(variables: Sequence[Variable]) -> tuple[tuple[Field, ...], int]:
 def _field(variable: Variable, word: int, shift: int, bits: int) -> Field:
     mask = (1 << bits) - 1
     if variable.kind is Kind.REAL:
-        least = -inf if variable.lower is None else _at_least(variable.lower)
-        most = inf if variable.upper is None else -_at_least(-variable.upper)
+        least = -inf if variable.lower is None else at_least(variable.lower)
+        most = inf if variable.upper is None else -at_least(-variable.upper)
         return Field(word, shift, mask, 0, 0, True, least, most)
     if variable.kind is Kind.BOOL:
         return Field(word, shift, mask, 0, 1, False, 0.0, 0.0)
@@ -81,7 +81,7 @@ def _field(variable: Variable, word: int, shift: int, bits: int) -> Field:
     return Field(word, shift, mask, int(lower), int(upper - lower), False, 0.0, 0.0)
 
 
-def _at_least(bound: int | Fraction) -> float:
+def at_least(bound: int | Fraction) -> float:
     """Return the smallest double that is at least the exact bound."""
     real = float(bound)
     return real if Fraction(real) >= bound else nextafter(real, inf)

@@ -1,0 +1,94 @@
+"""`polvet domains`: list the papers' benchmark worlds, explain one, or write it as JANI with its task."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, Output
+from polvet.domains.catalogue import CATALOGUE, Entry, Parameter, find_entry, generate, parse_parameters
+from polvet.errors import InputError, LimitReached, Where
+from polvet.kernel.starts import Starts
+from polvet.model.task import Task
+
+COUNTING_SECONDS = 5.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("domains")(domains)
+
+
+def domains(
+    name: Annotated[str | None, typer.Argument(help="One of the listed names.")] = None,
+    parameters: Annotated[list[str] | None, typer.Argument(help="Its parameters: key=value, or a flag.")] = None,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """List the built-in benchmarks; with a name explain one; with -o FILE.jani write it, and FILE.toml beside it."""
+    begun = time.perf_counter()
+    if name is None:
+        if output is not None:
+            raise InputError("nothing to write.", Where("-o"), "Name a domain: polvet domains janitor -o j.jani")
+        answer = _list(begun)
+    else:
+        entry = find_entry(name)
+        given = parse_parameters(parameters or [])
+        if output is None and not given:
+            answer = _explain(entry, begun)
+        else:
+            instance = generate(name, **given)
+            task = instance.task()
+            written = instance.write(output) if output is not None else ()
+            answer = _written(task, [str(path) for path in written], begun)
+    return answer.show(as_json=json)
+
+
+def _list(begun: float) -> Answer:
+    lines = [f"  {entry.name} {_usage(entry.parameters)}\n      {entry.summary}" for entry in CATALOGUE.values()]
+    return Answer(
+        f"{len(CATALOGUE)} domains", ExitCode.DONE, time.perf_counter() - begun, lines=lines,
+        more={"domains": [entry.describe() for entry in CATALOGUE.values()]},
+    )  # fmt: skip
+
+
+def _usage(parameters: tuple[Parameter, ...]) -> str:
+    shown = (f"[{one.name}]" if one.kind == "flag" else f"[{one.name}={one.default}]" for one in parameters)
+    return " ".join(shown)
+
+
+def _explain(entry: Entry, begun: float) -> Answer:
+    lines = [f"from the paper on {entry.paper}", "", entry.explain(), ""]
+    for one in entry.parameters:
+        lines.append(f"  {one.name:15} {one.kind:7} default {one.default or 'none'}: {one.meaning}")
+    lines += ["", f"write it with: polvet domains {entry.name} -o FILE.jani"]
+    more = {"domain": {**entry.describe(), "explanation": entry.explain()}}
+    return Answer(entry.name, ExitCode.DONE, time.perf_counter() - begun, lines=lines, more=more)
+
+
+def _written(task: Task, paths: list[str], begun: float) -> Answer:
+    network = task.network
+    figures: dict[str, int | None] = {
+        "variables": len(network.variables), "edges": len(network.edges), "labels": len(network.labels),
+        "start_states": _count(task),
+    }  # fmt: skip
+    lines = [f"{key.replace('_', ' '):14} {value}" for key, value in figures.items()]
+    if figures["start_states"] is None:
+        lines[-1] = "start states   infinitely many, or too many to count quickly"
+    lines += [f"wrote {path}" for path in paths]
+    more = {"name": network.model.name, "model": paths[0], "task": paths[1]} if paths else {"name": network.model.name}
+    verdict = "written" if paths else "generated"
+    return Answer(verdict, ExitCode.DONE, time.perf_counter() - begun, figures=figures, lines=lines, more=more)
+
+
+def _count(task: Task) -> int | None:
+    """Return the number of start states where it is found quickly."""
+    if task.start is None:
+        return Starts.initial(task.network).count
+    try:
+        return Starts(task.network, task.start, seconds=COUNTING_SECONDS).count
+    except LimitReached:
+        return None

@@ -1,0 +1,508 @@
+"""The start states of a task: how many there are, all of them, or some drawn uniformly.
+
+`Starts` splits the condition into parts that share no variable. A part over finitely many values is compiled to a
+decision diagram (`_core.Diagram`): variables are read one by one, equal remainders of the condition are one node, and
+ranges of values are cut off or accepted whole by interval arithmetic. Counts below each node number the states, so
+drawing a state uniformly is drawing a number; nothing is listed. Variables no part reads multiply.
+
+Exact     every part is finite. `count` is the number of states, ranks go from 0 to count - 1.
+Rejection a part reads a real variable with infinitely many values: points of the box between the bounds are drawn until
+          the part holds. Bounds such as `x >= 0.5` and equations such as `x == 1` in the condition narrow the box.
+          A real variable that the condition pins to finitely many values (a list of states) is exact.
+Differs   from Semantics.states_satisfying: a state for which a part of the condition is false is no start, even where
+          evaluating another part would divide by zero.
+Cost      one node per different remainder: at most (partial sums) x (variables) for sums, one per prefix for lists.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import InputError, LimitReached, ModelError, Where
+from polvet.kernel.layout import at_least
+from polvet.kernel.ranked import RankedPart
+from polvet.kernel.residuals import OP, Termwriter
+from polvet.model.arithmetic import Value
+from polvet.model.automata import NOWHERE
+from polvet.model.evaluate import Evaluator, compile_expression
+from polvet.model.expressions import FALSE, Binary, Expression, Name, children, conjuncts, names
+from polvet.model.folding import value_of
+from polvet.model.network import Kind, Network, Variable
+from polvet.model.semantics import State
+from polvet.model.task import Task
+
+MAX_TRIES = 1_000_000
+MAX_MEGABYTES = 2_000
+BLOCK = 1 << 16
+
+
+def count_starts(task: Task) -> int | None:
+    """Return the number of start states; None where there are infinitely many.
+
+    >>> from polvet.model.build import ModelBuilder
+    >>> m = ModelBuilder("m"); x = m.int("x", 0, 99); y = m.int("y", 0, 99); m.edge("stay")
+    >>> count_starts(m.task(start=x + y == 99))
+    100
+    """
+    return Starts.of(task).count
+
+
+def iter_starts(task: Task, limit: int | None = None) -> Iterator[State]:
+    """Yield the start states (at most `limit`), each once; infinitely many are an InputError."""
+    return Starts.of(task).states(limit)
+
+
+def sample_starts(task: Task, n: int, seed: int) -> list[State]:
+    """Return n start states drawn independently and uniformly; `Starts.of(task).method` names how."""
+    return Starts.of(task).sample(n, random.Random(seed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Values between which a variable is drawn in a part that cannot be counted."""
+
+    place: int
+    variable: Variable
+    lower: int | float
+    upper: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawnPart:
+    """A part of the condition with infinitely many solutions: points of a box, kept where the tests hold."""
+
+    boxes: tuple[_Box, ...]
+    tests: tuple[Evaluator, ...]
+
+    def draw(self, state: list[Value], rng: random.Random) -> None:
+        if any(box.lower > box.upper for box in self.boxes):
+            raise InputError("no state satisfies the start condition.", hint="Weaken it.")
+        for _ in range(MAX_TRIES):
+            for box in self.boxes:
+                if box.variable.kind is Kind.REAL:
+                    state[box.place] = min(max(rng.uniform(box.lower, box.upper) + 0.0, box.lower), box.upper)
+                else:
+                    value = rng.randint(int(box.lower), int(box.upper))
+                    state[box.place] = bool(value) if box.variable.kind is Kind.BOOL else value
+            if all(test(state) for test in self.tests):
+                return
+        shown = ", ".join(box.variable.name for box in self.boxes[:4])
+        raise LimitReached(f"no start state among {MAX_TRIES} points drawn between the bounds of {shown}")
+
+
+class Starts:
+    """The states satisfying a condition over a network's variables (or, with `initial`, its initial states)."""
+
+    def __init__(
+        self,
+        network: Network,
+        condition: Expression,
+        *,
+        initial: bool = False,
+        megabytes: int = MAX_MEGABYTES,
+        seconds: float | None = None,
+        where: Where = NOWHERE,
+    ) -> None:
+        self.network = network
+        self._limits = inf if seconds is None else seconds, megabytes
+        self._where = where
+        parts = list(conjuncts(condition))
+        self._fixed: dict[str, Value] = {}
+        self._pinned: dict[str, list[float]] = {}
+        for variable in network.variables:
+            if initial and variable.initial is not None:
+                self._fixed[variable.name] = _stored(variable, variable.initial)
+        self._position = {variable.name: place for place, variable in enumerate(network.variables)}
+        self._boxes = {v.name: _narrowed(v, parts) for v in network.variables if v.name not in self._fixed}
+        self._unusual = [place for place, v in enumerate(network.variables) if v.kind is not Kind.INT]
+        self._ranked: list[tuple[RankedPart, tuple[int, ...]]] = []
+        self._drawn: list[_DrawnPart] = []
+        self._known_reads: dict[int, list[str]] = {}
+        self.method, self.count = "exact", None if FALSE not in parts else 0
+        if self.count is None:
+            self._split(parts)
+            self.method = "rejection" if self._drawn else "exact"
+            self.count = None if self._drawn else prod((part.total for part, _ in self._ranked), start=1)
+
+    @classmethod
+    def of(cls, task: Task) -> Starts:
+        """Return the start states of a task: those satisfying `start`, or the model's initial states."""
+        if task.start is None:
+            return cls.initial(task.network)
+        return cls(task.network, task.start, where=Where("start"))
+
+    @classmethod
+    def initial(cls, network: Network) -> Starts:
+        """Return the initial states of a network."""
+        where = network.model.where.at("restrict-initial")
+        return cls(network, network.initial_condition, initial=True, where=where)
+
+    # -- splitting the condition
+
+    def _split(self, parts: list[Expression]) -> None:
+        groups = _components([(part, self._reads(part)) for part in parts])
+        used: set[str] = set()
+        for variables, members in groups:
+            used |= set(variables)
+            self._add_part(variables, members)
+        for variable in self.network.variables:
+            if variable.name in self._boxes and variable.name not in used:
+                self._add_part([variable.name], [])
+
+    def _reads(self, part: Expression) -> list[str]:
+        """Return the variables without a fixed value that a part reads, in order of appearance."""
+        if id(part) not in self._known_reads:
+            self._known_reads[id(part)] = [name for name in _names_in_order(part) if name in self._boxes]
+        return self._known_reads[id(part)]
+
+    def _add_part(self, variables: Sequence[str], members: list[Expression]) -> None:
+        by_name = self.network.variables
+        open_ended = []
+        for name in variables:
+            variable, (lower, upper) = by_name[self._position[name]], self._boxes[name]
+            if variable.kind is Kind.REAL and (lower is None or lower != upper):
+                values = _pinned_values(members, name)
+                if values is None:
+                    open_ended.append(name)
+                else:
+                    least, most = -inf if lower is None else lower, inf if upper is None else upper
+                    self._pinned[name] = [value for value in values if least <= value <= most]
+            if lower in (None, -inf) or upper in (None, inf):
+                if name in self._pinned:
+                    continue
+                raise InputError(
+                    f"'{name}' has infinitely many values to start with.", self._where,
+                    "Bound it in the start condition or in the model.",
+                )  # fmt: skip
+        if open_ended:
+            self._draw_part(variables, members)
+            return
+        order = _reading_order(variables, [self._reads(member) for member in members])
+        diagram, leaves = _core.Diagram(), {}
+        for name in order:
+            leaves[name] = self._leaf(diagram, by_name[self._position[name]])
+        for name, value in self._fixed.items():
+            kind = by_name[self._position[name]].kind
+            term = diagram.number(float(value)) if kind is Kind.REAL else diagram.integer(int(value))
+            leaves[name] = term, kind
+        writer = Termwriter(diagram, leaves)
+        try:
+            terms = [writer.write(member)[0] for member in members]
+        except InputError as error:
+            raise InputError(error.what, self._where, error.hint) from None
+        root = diagram.term(OP["AND"], 0, 0, terms, []) if terms else diagram.integer(1)
+        diagram.compile(root, self._limits[0], self._limits[1] * 2**20, None)
+        self._check(diagram, order)
+        part = RankedPart.of(diagram, [self._domain(by_name[self._position[name]]) for name in order])
+        self._ranked.append((part, tuple(self._position[name] for name in order)))
+
+    def _leaf(self, diagram: _core.Diagram, variable: Variable) -> tuple[int, Kind]:
+        values = self._values_of(variable)
+        if values is None:
+            return diagram.variable(*self._domain(variable)), variable.kind
+        index = diagram.variable(0, max(len(values) - 1, 0))
+        numbers = [diagram.number(value) for value in values]
+        return diagram.term(OP["SELECT"], 1, 0, [index, *numbers], [len(values)]), Kind.REAL
+
+    def _values_of(self, variable: Variable) -> list[float] | None:
+        if variable.kind is not Kind.REAL:
+            return None
+        if variable.name in self._pinned:
+            return self._pinned[variable.name] or [0.0]  # no value fits: the condition itself is false
+        return [float(self._boxes[variable.name][0] or 0.0)]
+
+    def _domain(self, variable: Variable) -> tuple[int, int]:
+        values = self._values_of(variable)
+        if values is not None:
+            return 0, max(len(values) - 1, 0)
+        lower, upper = self._boxes[variable.name]
+        assert lower is not None
+        assert upper is not None
+        return int(lower), int(upper)
+
+    def _draw_part(self, variables: Sequence[str], members: list[Expression]) -> None:
+        boxes = []
+        for name in variables:
+            lower, upper = self._boxes[name]
+            assert lower is not None
+            assert upper is not None
+            boxes.append(_Box(self._position[name], self.network.variables[self._position[name]], lower, upper))
+        tests = tuple(compile_expression(member, self._position) for member in members)
+        self._drawn.append(_DrawnPart(tuple(boxes), tests))
+
+    def _check(self, diagram: _core.Diagram, order: Sequence[str]) -> None:
+        match diagram.status:
+            case _core.Status.FAULT:
+                what = diagram.fault.name.lower().replace("_", " ")
+                level = diagram.fault_level
+                place = f" with {order[level]} = {diagram.fault_value}" if level >= 0 else ""
+                raise ModelError(
+                    f"the condition cannot be evaluated in some state{place} ({what}).", self._where,
+                    "Guard the operation.",
+                )  # fmt: skip
+            case _core.Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            case _core.Status.MEMORY:
+                limit = f"counting start states needs more than {self._limits[1]} MB ({diagram.nodes} nodes)"
+                raise LimitReached(limit, "--memory-limit")
+            case _core.Status.TIME:
+                raise LimitReached(f"counting start states took {self._limits[0]:g} s", "--time-limit")
+
+    # -- using it
+
+    def rows(self, ranks: Sequence[int]) -> NDArray[np.int64]:
+        """Return one row of values per rank, in the kernel's form: reals as the bits of a double."""
+        if self.count is None:
+            raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
+        result = np.zeros((len(ranks), len(self.network.variables)), dtype=np.int64)
+        self._write_fixed(result)
+        rest = list(ranks)
+        for part, places in reversed(self._ranked):
+            mine = [rank % part.total for rank in rest] if len(self._ranked) > 1 else rest
+            rest = [rank // part.total for rank in rest] if len(self._ranked) > 1 else rest
+            self._write_part(result, part, places, mine)
+        return result
+
+    def _write_fixed(self, rows: NDArray[np.int64]) -> None:
+        for name, value in self._fixed.items():
+            place = self._position[name]
+            rows[:, place] = _bits(value) if self.network.variables[place].kind is Kind.REAL else int(value)
+
+    def _write_part(
+        self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Sequence[int]
+    ) -> None:
+        values = part.rows(ranks)
+        for column, place in enumerate(places):
+            table = self._values_of(self.network.variables[place])
+            if table is None:
+                rows[:, place] = values[:, column]
+            else:
+                rows[:, place] = np.array([_bits(value) for value in table], dtype=np.int64)[values[:, column]]
+
+    def blocks(self, limit: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield all start states (at most `limit`) as blocks of rows, in the order of their ranks."""
+        if self.count is None:
+            raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
+        end = self.count if limit is None else min(limit, self.count)
+        for begin in range(0, end, BLOCK):
+            yield self.rows(range(begin, min(begin + BLOCK, end)))
+
+    def states(self, limit: int | None = None) -> Iterator[State]:
+        """Yield all start states (at most `limit`), in the order of their ranks."""
+        for block in self.blocks(limit):
+            yield from map(self._state, block.tolist())
+
+    def state(self, rank: int) -> State:
+        """Return the start state of that rank."""
+        if self.count is not None and not 0 <= rank < self.count:
+            raise InputError(f"there are {self.count} start states; none has the rank {rank}.", self._where)
+        return self._state(self.rows([rank])[0].tolist())
+
+    def _state(self, row: list[int]) -> State:
+        state: list[Value] = [*row]
+        for place in self._unusual:
+            state[place] = _value(row[place], self.network.variables[place].kind)
+        return tuple(state)
+
+    def sample(self, n: int, rng: random.Random, *, distinct: bool = False) -> list[State]:
+        """Return n start states, independent and uniform; with `distinct` no two are the same (uniform among those)."""
+        if self.count is not None:
+            ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self._where)
+            return [self._state(row) for row in self.rows(ranks).tolist()]
+        result: list[State] = []
+        seen: set[State] = set()
+        while len(result) < n:
+            state = self._draw(rng)
+            if not distinct or state not in seen:
+                seen.add(state)
+                result.append(state)
+        return result
+
+    def _draw(self, rng: random.Random) -> State:
+        row = np.zeros((1, len(self.network.variables)), dtype=np.int64)
+        self._write_fixed(row)
+        for part, places in self._ranked:
+            if part.total == 0:
+                raise InputError("no state satisfies the start condition.", self._where, "Weaken it.")
+            self._write_part(row, part, places, [rng.randrange(part.total)])
+        state = list(self._state(row[0].tolist()))
+        for drawn in self._drawn:
+            drawn.draw(state, rng)
+        return tuple(state)
+
+
+def draw_ranks(
+    count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE
+) -> list[int]:
+    """Return n numbers below `count`, uniform and independent; with `distinct`, all different.
+
+    >>> sorted(draw_ranks(5, 5, random.Random(0), distinct=True))
+    [0, 1, 2, 3, 4]
+    """
+    if count == 0 and n > 0:
+        raise InputError("no state satisfies the start condition.", where, "Weaken it.")
+    if not distinct:
+        return [rng.randrange(count) for _ in range(n)]
+    if n > count:
+        raise InputError(f"{n} different start states are wanted, and there are {count}.", where, "Ask for fewer.")
+    chosen: dict[int, None] = {}
+    for top in range(count - n, count):  # Floyd's algorithm: every set of n numbers is equally likely
+        rank = rng.randrange(top + 1)
+        chosen[top if rank in chosen else rank] = None
+    ranks = list(chosen)
+    rng.shuffle(ranks)
+    return ranks
+
+
+def _stored(variable: Variable, value: Value) -> Value:
+    return float(value) + 0.0 if variable.kind is Kind.REAL else value
+
+
+def _bits(value: Value) -> int:
+    bits: int = struct.unpack("<q", struct.pack("<d", float(value) + 0.0))[0]
+    return bits
+
+
+def _value(bits: int, kind: Kind) -> bool | int | float:
+    if kind is Kind.REAL:
+        real: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+        return real
+    return bool(bits) if kind is Kind.BOOL else bits
+
+
+def _narrowed(variable: Variable, parts: Sequence[Expression]) -> tuple[int | float | None, int | float | None]:
+    """Return the bounds of a variable, narrowed by those conjuncts that compare it with a number."""
+    if variable.kind is Kind.BOOL:
+        return 0, 1
+    lower: int | Fraction | None = variable.lower
+    upper: int | Fraction | None = variable.upper
+    for part in parts:
+        found = _bound(part, variable)
+        if found is None:
+            continue
+        operator, number = found
+        if operator in ("≥", "=", ">"):
+            least = number + 1 if operator == ">" and variable.kind is Kind.INT else number
+            lower = least if lower is None else max(lower, least)
+        if operator in ("≤", "=", "<"):
+            most = number - 1 if operator == "<" and variable.kind is Kind.INT else number
+            upper = most if upper is None else min(upper, most)
+    if variable.kind is Kind.REAL:
+        return (None if lower is None else at_least(lower)), (None if upper is None else -at_least(-upper))
+    if lower is not None and upper is not None and lower > upper:
+        lower = upper = variable.lower if variable.lower is not None else 0  # the condition itself is false
+    return lower, upper  # type: ignore[return-value]
+
+
+def _bound(part: Expression, variable: Variable) -> tuple[str, int | Fraction] | None:
+    """Return (relation, number) if the part compares just this variable with a number."""
+    mirrored = {"≤": "≥", "≥": "≤", "<": ">", ">": "<", "=": "="}
+    if not isinstance(part, Binary) or part.operator not in mirrored:
+        return None
+    if isinstance(part.left, Name) and part.left.name == variable.name:
+        operator, number = part.operator, value_of(part.right)
+    elif isinstance(part.right, Name) and part.right.name == variable.name:
+        operator, number = mirrored[part.operator], value_of(part.left)
+    else:
+        return None
+    if number is None or isinstance(number, bool | float):
+        return None
+    if variable.kind is Kind.INT and Fraction(number).denominator != 1:
+        return None  # left to the evaluation, which is exact
+    return operator, (int(number) if variable.kind is Kind.INT else number)
+
+
+def _components(parts: Sequence[tuple[Expression, list[str]]]) -> list[tuple[list[str], list[Expression]]]:
+    """Return groups of parts that share no variable, each with its variables in order of appearance."""
+    owner: dict[str, int] = {}
+    groups: dict[int, tuple[dict[str, None], list[Expression]]] = {}
+    for number, (part, mine) in enumerate(parts):
+        touched = sorted({owner[name] for name in mine if name in owner})
+        merged: dict[str, None] = {}
+        members: list[Expression] = []
+        for group in touched:
+            variables, expressions = groups.pop(group)
+            merged.update(variables)
+            members += expressions
+        merged.update(dict.fromkeys(mine))
+        groups[number] = merged, [*members, part]
+        for name in merged:
+            owner[name] = number
+    return [(list(variables), members) for variables, members in groups.values()]
+
+
+def _names_in_order(part: Expression) -> list[str]:
+    found: dict[str, None] = {}
+    seen: set[int] = set()
+    pending = [part]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Name):
+            found[one.name] = None
+        pending += reversed(children(one))
+    return list(found)
+
+
+def _reading_order(variables: Sequence[str], reads: Sequence[list[str]]) -> list[str]:
+    """Return the variables in an order that finishes conjuncts early, so that few remainders differ.
+
+    Begun conjuncts come first, among them the one with the fewest variables left.
+    >>> _reading_order(["a", "b", "c", "d"], [["a", "c"], ["b", "d"], ["c", "d"]])
+    ['a', 'c', 'd', 'b']
+    """
+    order: dict[str, None] = {}
+    left = list(reads)
+    begun = [False] * len(left)
+    while any(left):
+        best = min((k for k, one in enumerate(left) if one), key=lambda k: (not begun[k], len(left[k])))
+        chosen = left[best][0]
+        order[chosen] = None
+        for k, one in enumerate(left):
+            if chosen in one:
+                begun[k] = True
+                left[k] = [name for name in one if name != chosen]
+    order.update(dict.fromkeys(variables))
+    return list(order)
+
+
+def _pinned_values(members: Sequence[Expression], name: str) -> list[float] | None:
+    """Return the finitely many values that the condition allows a real variable, if it names them."""
+    for member in members:
+        if name in names(member):
+            found = _values_in(member, name)
+            if found is not None:
+                return sorted(found)
+    return None
+
+
+def _values_in(part: Expression, name: str) -> set[float] | None:
+    pending, found = [part], set()
+    while pending:
+        one = pending.pop()
+        match one:
+            case Binary("∨", left, right):
+                pending += (left, right)
+            case Binary("∧"):
+                choices = [values for c in conjuncts(one) if (values := _values_in(c, name)) is not None]
+                if not choices:
+                    return None
+                found |= min(choices, key=len)
+            case Binary("=", Name(other), right) if other == name and value_of(right) is not None:
+                found.add(float(value_of(right) or 0) + 0.0)
+            case Binary("=", left, Name(other)) if other == name and value_of(left) is not None:
+                found.add(float(value_of(left) or 0) + 0.0)
+            case _:
+                return None
+    return found
