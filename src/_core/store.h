@@ -3,6 +3,7 @@
 // States stand in one flat array; the index is open addressing over 64-bit entries (upper half of the hash, number + 1),
 // so a miss is seen without touching the state. W is the number of words of a state, 0 where it is only known at run time.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -57,6 +58,17 @@ public:
         return {uint32_t(count_++), true};
     }
     std::pair<uint32_t, bool> insert(const uint64_t* state) { return insert(state, hash(state)); }
+
+    // Forget all states; memory is kept. Costs what was stored, not what there is room for.
+    void clear() {
+        if (count_ > capacity_ / 16) std::fill(index_.begin(), index_.end(), 0);
+        else                             // entries of a run stand together: from each home to the end of its run
+            for (size_t number = 0; number < count_; ++number)
+                for (size_t place = slot(hash(state(number))); index_[place]; place = place + 1 == capacity_ ? 0 : place + 1)
+                    index_[place] = 0;
+        count_ = 0;
+        states_.clear();
+    }
 
     // The number of the state, or -1.
     int64_t find(const uint64_t* state) const {

@@ -49,6 +49,9 @@ CHECKERS: dict[str, str] = {
     "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
     "goal-missed": "polvet.evidence.goal:check_goal_missed",
     "its-run": "polvet.evidence.its_run:check_its_run",
+    "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
+    "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
+    "run": "polvet.evidence.run:check_run",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
 

@@ -1,0 +1,289 @@
+// Solvers over both kinds of games, and the batch that shares questions out to threads.
+#include "decide.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "decide_ipi.h"
+#include "decide_lazy.h"
+#include "decide_search.h"
+#include "decide_tarjan.h"
+#include "decide_values.h"
+
+namespace polvet {
+
+namespace {
+
+template <class Game>
+std::unique_ptr<Algorithm<Game>> make_algorithm(Game& game, const SolverOptions& options) {
+    const std::string& name = options.algorithm;
+    if (name == "lazy") return std::make_unique<Lazy<Game>>(game);
+    if (name == "ipi") return std::make_unique<ImprovedPolicyIteration<Game>>(game);
+    if (name == "npi") return std::make_unique<NaivePolicyIteration<Game>>(game);
+    if (name == "tarjan") return std::make_unique<TarjanSafe<Game>>(game, options.radius);
+    if (name == "propagate") return std::make_unique<Propagate<Game>>(game);
+    if (name == "vi") return std::make_unique<ValueIteration<Game>>(game, false);
+    if (name == "tvi") return std::make_unique<ValueIteration<Game>>(game, true);
+    if (name == "lao") return std::make_unique<HeuristicSearch<Game>>(game);
+    if (name == "lrtdp") return std::make_unique<LabelledTrials<Game>>(game, options.seed);
+    throw std::invalid_argument("unknown algorithm '" + name + "'");
+}
+
+template <class Game>
+class GameSolver : public Solver {
+public:
+    template <class... Arguments>
+    GameSolver(const SolverOptions& options, Arguments&&... arguments)
+        : game_(std::forward<Arguments>(arguments)...), share_(options.share), options_(options) {
+        game_.order = options.order;
+        game_.seed = options.seed;
+        game_.preferred = options.preferred;
+        restart();
+    }
+
+    Answer decide(const uint64_t* state, Watch& watch) override {
+        if (!share_) { game_.forget(); algorithm_->forget(); }
+        game_.watch = &watch;
+        Answer answer;
+        const uint64_t looks = game_.looks, passes = algorithm_->passes;
+        const auto begun = std::chrono::steady_clock::now();
+        for (bool retried = false;; retried = true) {
+            const bool remembers = game_.size() > 0;
+            try {
+                const uint32_t s = game_.add(state);
+                const bool unsafe = algorithm_->is_unsafe(s);
+                answer.known = unsafe ? UNSAFE : algorithm_->cut() ? UNDECIDED : SAFE;
+                answer.passes = algorithm_->passes - passes;
+            } catch (const Stop& stop) {
+                // SOUND: a search stopped half-way has promises open; nothing of it is used again.
+                restart();
+                if (stop.status == Status::MEMORY && remembers && share_ && !retried) continue;   // once more, with all memory
+                answer.status = stop.status;
+            }
+            break;
+        }
+        answer.looks = game_.looks - looks;
+        answer.nanoseconds = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun).count());
+        return answer;
+    }
+
+    SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) override {
+        Lazy<Game>& lazy = prover();
+        game_.watch = &watch;
+        std::vector<uint32_t> pending;
+        std::vector<uint8_t> seen;
+        SafePolicy result;
+        const auto push = [&](uint32_t s) {
+            seen.resize(game_.size(), 0);
+            if (!seen[s]) { seen[s] = 1; pending.push_back(s); }
+        };
+        for (size_t k = 0; k < count; ++k) {
+            const uint32_t s = proved(states + k * game_.words(), SAFE);
+            push(s);
+        }
+        for (size_t head = 0; head < pending.size(); ++head) {
+            const uint32_t s = pending[head], action = lazy.action(s);
+            result.states.insert(result.states.end(), game_.state(s), game_.state(s) + game_.words());
+            result.labels.push_back(action == NONE ? ENDED : game_.label(s, action));
+            if (action == NONE) continue;
+            const Range outcomes = game_.outcomes(s, action);
+            for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) push(game_.target(i));
+        }
+        return result;
+    }
+
+    UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) override {
+        Lazy<Game>& lazy = prover();
+        game_.watch = &watch;
+        std::vector<uint32_t> needed;
+        std::vector<uint32_t> place;            // in the result, 1 + index; 0: not needed so far
+        const auto push = [&](uint32_t s) {
+            place.resize(game_.size(), 0);
+            if (!place[s]) { place[s] = 1; needed.push_back(s); }
+        };
+        // Of each action the outcome that was killed first: it was dead when s was killed.
+        const auto witness_of = [&](uint32_t s, uint32_t k) {
+            const Range outcomes = game_.outcomes(s, k);
+            uint32_t best = NONE;
+            for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
+                if (const uint32_t t = game_.target(i); game_.known(t) == UNSAFE && (best == NONE || lazy.rank(t) < lazy.rank(best))) best = t;
+            return best;
+        };
+        for (size_t k = 0; k < count; ++k) push(proved(states + k * game_.words(), UNSAFE));
+        for (size_t head = 0; head < needed.size(); ++head)
+            if (lazy.rank(needed[head]) > 0)
+                for (uint32_t k = 0; k < game_.actions(needed[head]); ++k) push(witness_of(needed[head], k));
+        std::stable_sort(needed.begin(), needed.end(), [&](uint32_t x, uint32_t y) { return lazy.rank(x) < lazy.rank(y); });
+        UnsafeRank result;
+        for (uint32_t s : needed) {
+            place[s] = uint32_t(result.rank.size());
+            result.states.insert(result.states.end(), game_.state(s), game_.state(s) + game_.words());
+            uint32_t level = 0;
+            if (lazy.rank(s) > 0)
+                for (uint32_t k = 0; k < game_.actions(s); ++k) {
+                    const uint32_t witness = place[witness_of(s, k)];
+                    result.label.push_back(game_.label(s, k));
+                    result.witness.push_back(witness);
+                    level = std::max(level, result.rank[witness] + 1);
+                }
+            result.pair_start.push_back(uint32_t(result.label.size()));
+            result.rank.push_back(level);
+        }
+        return result;
+    }
+
+    std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) override {
+        prover();
+        game_.watch = &watch;
+        std::vector<ActionSafety> result;
+        const uint32_t s = game_.add(state);
+        if (game_.known(s) != UNDECIDED && !game_.expanded(s)) return result;    // a goal or fail state: runs end here
+        for (uint32_t k = 0; k < game_.actions(s); ++k) {
+            game_.look();
+            bool safe = true;
+            const Range outcomes = game_.outcomes(s, k);
+            for (uint32_t i = outcomes.begin; i < outcomes.end && safe; ++i) {
+                const uint32_t t = game_.target(i);
+                safe = game_.known(t) == SAFE || !ask(t);
+            }
+            result.push_back({game_.label(s, k), safe ? SAFE : UNSAFE});
+        }
+        std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) { return x.label < y.label; });
+        return result;
+    }
+
+    uint64_t peak() const override { return std::max<uint64_t>(game_.peak, game_.bytes() + algorithm_->bytes()); }
+    uint64_t known_states() const override { return game_.size(); }
+
+private:
+    void restart() {
+        game_.release();
+        algorithm_.reset();
+        algorithm_ = make_algorithm(game_, options_);
+        game_.extra_bytes = [this] { return algorithm_->bytes(); };
+    }
+
+    Lazy<Game>& prover() {
+        auto* lazy = dynamic_cast<Lazy<Game>*>(algorithm_.get());
+        if (!lazy || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
+        return *lazy;
+    }
+
+    bool ask(uint32_t s) {
+        try {
+            return algorithm_->is_unsafe(s);
+        } catch (const Stop&) {
+            restart();
+            throw;
+        }
+    }
+
+    uint32_t proved(const uint64_t* state, Known wanted) {
+        const uint32_t s = game_.add(state);
+        if ((ask(s) ? UNSAFE : SAFE) != wanted)
+            throw std::invalid_argument(wanted == SAFE ? "a state to be proved safe is unsafe" : "a state to be proved unsafe is safe");
+        return s;
+    }
+
+    Game game_;
+    std::unique_ptr<Algorithm<Game>> algorithm_;
+    bool share_;
+    SolverOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Solver> make_solver(std::shared_ptr<const Program> program, int32_t fail, int32_t goal, const SolverOptions& options) {
+    switch (program->words) {
+        case 1: return std::make_unique<GameSolver<ModelGame<1>>>(options, program, fail, goal);
+        case 2: return std::make_unique<GameSolver<ModelGame<2>>>(options, program, fail, goal);
+        default: return std::make_unique<GameSolver<ModelGame<0>>>(options, program, fail, goal);
+    }
+}
+
+std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> table, const SolverOptions& options) {
+    return std::make_unique<GameSolver<TableGame>>(options, table);
+}
+
+namespace {
+
+Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
+    Batch batch;
+    batch.answers.resize(count);
+    size_t done = 0;
+    Watch watch{[&](uint64_t bytes, uint64_t known) {
+        if (known > limits.states) return Status::STATES;
+        if (bytes > limits.bytes) return Status::MEMORY;
+        return limits.poll(0, done, 0);
+    }};
+    for (; done < count; ++done) {
+        if (done % 256 == 255 && batch.status == Status::DONE) batch.status = limits.poll(0, done, 0);
+        if (batch.status != Status::DONE) { batch.answers[done].status = batch.status; continue; }
+        batch.answers[done] = solver.decide(states + done * words, watch);
+        const Status status = batch.answers[done].status;
+        if (status == Status::TIME || status == Status::INTERRUPTED) batch.status = status;
+    }
+    return batch;
+}
+
+}  // namespace
+
+Batch decide_all(std::vector<std::unique_ptr<Solver>>& solvers, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
+    if (solvers.size() == 1 || count == 1) return decide_here(*solvers[0], states, count, words, limits);
+    Batch batch;
+    batch.answers.resize(count);
+    const size_t threads = std::min(solvers.size(), count), portion = std::clamp<size_t>(count / (threads * 8), 1, 256);
+    std::atomic<size_t> next{0}, done{0};
+    std::atomic<Status> stop{Status::DONE};
+    std::mutex mutex;
+    std::condition_variable finished;
+    size_t running = threads;
+    std::exception_ptr failure;
+    const uint64_t share = limits.bytes / threads;
+    const auto work = [&](Solver& solver) {
+        Watch watch{[&](uint64_t bytes, uint64_t known) {
+            if (known > limits.states) return Status::STATES;
+            if (bytes > share) return Status::MEMORY;
+            return stop.load(std::memory_order_relaxed);
+        }};
+        try {
+            for (size_t begin; (begin = next.fetch_add(portion)) < count;) {
+                const size_t end = std::min(begin + portion, count);
+                for (size_t k = begin; k < end; ++k) {
+                    const Status now = stop.load(std::memory_order_relaxed);
+                    if (now != Status::DONE) batch.answers[k].status = now;
+                    else batch.answers[k] = solver.decide(states + k * words, watch);
+                }
+                done += end - begin;
+            }
+        } catch (...) {
+            std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+            stop = Status::FAULT;
+        }
+        std::lock_guard lock(mutex);
+        --running;
+        finished.notify_one();
+    };
+    std::vector<std::thread> pool;
+    for (size_t k = 0; k < threads; ++k) pool.emplace_back(work, std::ref(*solvers[k]));
+    {
+        std::unique_lock lock(mutex);
+        while (running > 0) {
+            finished.wait_for(lock, std::chrono::milliseconds(20));
+            if (running == 0 || stop != Status::DONE) continue;
+            lock.unlock();
+            const Status status = limits.poll(0, done, 0);
+            if (status != Status::DONE) stop = status;
+            lock.lock();
+        }
+    }
+    for (std::thread& thread : pool) thread.join();
+    if (failure) std::rethrow_exception(failure);
+    batch.status = stop;
+    return batch;
+}
+
+}  // namespace polvet

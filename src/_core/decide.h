@@ -1,0 +1,54 @@
+// Deciding many states: solvers that answer one question after the other, and a batch over all cores.
+#pragma once
+#include <exception>
+#include <optional>
+
+#include "decide_game.h"
+
+namespace polvet {
+
+struct Answer {
+    Known known = UNDECIDED;
+    Status status = Status::DONE;           // why it is undecided; DONE with UNDECIDED: the radius was too small
+    uint64_t looks = 0, nanoseconds = 0, passes = 0;
+};
+
+struct SafePolicy { std::vector<uint64_t> states; std::vector<int32_t> labels; };   // closed; ENDED where runs end
+struct UnsafeRank {                         // witnesses have smaller indices
+    std::vector<uint64_t> states;
+    std::vector<uint32_t> rank, pair_start{0}, witness;
+    std::vector<int32_t> label;
+};
+struct ActionSafety { int32_t label; Known known; };
+
+struct SolverOptions {
+    std::string algorithm = "lazy";
+    Order order = Order::APP;
+    uint64_t seed = 0;
+    bool share = true;
+    uint32_t radius = NONE;
+    std::function<int32_t(const uint64_t*)> preferred;
+};
+
+// One worker's game and algorithm behind a plain face. With sharing it remembers what it proved.
+class Solver {
+public:
+    virtual ~Solver() = default;
+    virtual Answer decide(const uint64_t* state, Watch& watch) = 0;
+    // Evidence and safe actions need the algorithm `lazy` with sharing. Limits are thrown as Stop.
+    virtual SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) = 0;
+    virtual UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) = 0;
+    virtual std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) = 0;
+    virtual uint64_t peak() const = 0;
+    virtual uint64_t known_states() const = 0;
+};
+
+std::unique_ptr<Solver> make_solver(std::shared_ptr<const Program> program, int32_t fail, int32_t goal, const SolverOptions& options);
+std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> table, const SolverOptions& options);
+
+// Answers to `count` states, by as many threads as there are solvers; called without the GIL.
+// A model that breaks a rule throws BrokenModel. `status` tells what stopped the batch as a whole.
+struct Batch { std::vector<Answer> answers; Status status = Status::DONE; };
+Batch decide_all(std::vector<std::unique_ptr<Solver>>& solvers, const uint64_t* states, size_t count, uint32_t words, Limits& limits);
+
+}  // namespace polvet

@@ -1,0 +1,140 @@
+// lazy: a local fixpoint on the fly with watched actions.
+//
+// Every state holds one current action and watches the outcomes of that action only. When an outcome turns unsafe, its
+// watchers move on to their next action without a known unsafe outcome; a state out of actions is unsafe and wakes its
+// own watchers. The search is depth first and stops when the question is answered or nothing is left to visit: then all
+// visited states hold an action whose outcomes are visited and hold one too, which is a closed safe policy.
+//
+// Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
+// Cost     O(b m): a state's action pointer only moves forward, so no (state, action) pair is looked at twice
+// Evidence `action(s)` of safe states, `rank(s)` (the order of killing) of unsafe ones; both stay valid for ever
+#pragma once
+#include "decide_game.h"
+
+namespace polvet {
+
+template <class Game>
+class Lazy : public Algorithm<Game> {
+public:
+    using Algorithm<Game>::Algorithm;
+
+    bool is_unsafe(uint32_t start) override {
+        Game& game = this->game_;
+        fit();
+        if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
+        ++query_;
+        ++this->passes;
+        stack_.clear(); trail_.clear();
+        start_ = start;
+        stack_.push_back(start);
+        while (!stack_.empty()) {
+            const uint32_t s = stack_.back();
+            stack_.pop_back();
+            if (game.known(s) != UNDECIDED || nodes_[s].visited == query_ || !is_needed(s)) continue;
+            nodes_[s].visited = query_;
+            trail_.push_back(s);
+            if (nodes_[s].action == NONE) {
+                if (game.actions(s) == 0) { game.learn(s, SAFE); continue; }   // the run ends here, outside `fail`
+                if (!advance(s)) kill(s);
+            } else {
+                push_outcomes(s);
+            }
+            if (game.known(start) == UNSAFE) return true;
+        }
+        // SOUND: nothing is left to visit, so every visited state that was not killed holds an action all of whose
+        // outcomes are visited or known to be safe: the visited states are closed.
+        for (uint32_t s : trail_)
+            if (game.known(s) == UNDECIDED) game.learn(s, SAFE);
+        return false;
+    }
+
+    void forget() override { nodes_.clear(); links_.clear(); query_ = 0; killed_ = 0; free_ = NONE; }
+    size_t bytes() const override {
+        return nodes_.capacity() * sizeof(Node) + links_.capacity() * sizeof(Link) + (stack_.capacity() + trail_.capacity() + dying_.capacity()) * 4;
+    }
+
+    uint32_t action(uint32_t s) const { return nodes_[s].action; }   // of a safe state; NONE where the run ends
+    uint32_t rank(uint32_t s) const { return s < nodes_.size() ? nodes_[s].rank : 0; }   // of an unsafe state; fail states have 0
+
+private:
+    struct Node { uint32_t action = NONE, visited = 0, watchers = NONE, rank = 0; };
+    struct Link { uint32_t watcher, action, next; };
+
+    void fit() { if (nodes_.size() < this->game_.size()) nodes_.resize(this->game_.size()); }
+
+    // Whether some state that was not killed still holds the action that led to s.
+    bool is_needed(uint32_t s) const {
+        if (s == start_) return true;
+        for (uint32_t l = nodes_[s].watchers; l != NONE; l = links_[l].next)
+            if (nodes_[links_[l].watcher].action == links_[l].action && this->game_.known(links_[l].watcher) != UNSAFE) return true;
+        return false;
+    }
+
+    // Move s to its next action without a known unsafe outcome and watch that action's outcomes.
+    bool advance(uint32_t s) {
+        Game& game = this->game_;
+        const uint32_t count = game.actions(s);
+        for (uint32_t k = nodes_[s].action + 1; k < count; ++k) {      // NONE + 1 == 0
+            game.look();
+            const Range outcomes = game.outcomes(s, k);
+            fit();
+            nodes_[s].action = k;
+            bool good = true;
+            for (uint32_t i = outcomes.begin; i < outcomes.end && good; ++i) good = game.known(game.target(i)) != UNSAFE;
+            if (!good) continue;
+            for (uint32_t i = outcomes.end; i-- > outcomes.begin;) {
+                const uint32_t t = game.target(i);
+                if (t == s || game.known(t) == SAFE) continue;
+                watch(s, k, t);
+                if (nodes_[s].visited == query_ && nodes_[t].visited != query_) stack_.push_back(t);
+            }
+            game.succeeded(s, k);
+            return true;
+        }
+        return false;
+    }
+
+    void push_outcomes(uint32_t s) {
+        Game& game = this->game_;
+        const Range outcomes = game.outcomes(s, nodes_[s].action);
+        for (uint32_t i = outcomes.end; i-- > outcomes.begin;)
+            if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && nodes_[t].visited != query_) stack_.push_back(t);
+    }
+
+    void kill(uint32_t victim) {
+        Game& game = this->game_;
+        dying_.assign(1, victim);
+        while (!dying_.empty()) {
+            const uint32_t s = dying_.back();
+            dying_.pop_back();
+            if (game.known(s) == UNSAFE) continue;
+            // SOUND: each of its actions had a known unsafe outcome when the pointer moved past it, hence of lower rank.
+            game.learn(s, UNSAFE);
+            nodes_[s].rank = ++killed_;
+            for (uint32_t l = nodes_[s].watchers; l != NONE;) {
+                const Link link = links_[l];
+                links_[l].next = free_;
+                free_ = l;
+                l = link.next;
+                const uint32_t w = link.watcher;
+                if (nodes_[w].action == link.action && game.known(w) == UNDECIDED && !advance(w)) dying_.push_back(w);
+            }
+            nodes_[s].watchers = NONE;
+        }
+    }
+
+    void watch(uint32_t s, uint32_t k, uint32_t t) {
+        uint32_t l = free_;
+        if (l == NONE) { l = uint32_t(links_.size()); links_.emplace_back(); }
+        else free_ = links_[l].next;
+        links_[l] = {s, k, nodes_[t].watchers};
+        nodes_[t].watchers = l;
+    }
+
+    std::vector<Node> nodes_;
+    std::vector<Link> links_;
+    std::vector<uint32_t> stack_, trail_, dying_;
+    uint32_t query_ = 0, killed_ = 0, free_ = NONE, start_ = 0;
+};
+
+}  // namespace polvet

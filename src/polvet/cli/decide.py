@@ -1,0 +1,274 @@
+"""`polvet decide TASK`: is this state safe, are these states safe, and why."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit, Workers
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    MaxStates,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+)  # fmt: skip
+from polvet.errors import InputError, LimitReached, Where
+
+if TYPE_CHECKING:
+    from polvet.kernel.compiled import Limits
+    from polvet.load import TaskOptions
+    from polvet.model.semantics import State
+    from polvet.model.task import Task
+    from polvet.safety.decide import Decided
+
+SHOWN = 20
+INLINE_STATES = 1_000
+MOST_STARTS = 1_000_000
+CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("decide")(decide)
+
+
+def decide(
+    task: TaskFile,
+    state: Annotated[str | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
+    states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
+    all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", help="lazy, ipi, npi, tarjan, propagate, propagate-bdd, vi, tvi, lao, lrtdp.")
+    ] = "lazy",
+    order: Annotated[str, typer.Option("--order", help="Which action first: app, policy, random or last.")] = "app",
+    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None,
+    share: Annotated[
+        bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
+    ] = None,
+    radius: Annotated[
+        int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)
+    ] = None,
+    bound: Annotated[
+        str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
+    ] = None,
+    certificates: Annotated[
+        Path | None,
+        typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
+    ] = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Workers = "all",
+    seed: Seed = 0,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Decide whether states are safe. Example: polvet decide line.jani --state "x=3,y=2" -o certificate.json."""
+    from polvet.load import load_task
+
+    begun = time.monotonic()
+    options = task_options(constants, start, fail, goal)
+    loaded = load_task(task, options)
+    limits = limits_of(time_limit, memory_limit, max_states)
+    disable = disables_out_of_bounds(out_of_bounds)
+    asked = _asked_states(loaded, state, states, all_starts, limits, disable)
+    if bound is not None:
+        from polvet.cli.decide_bound import decide_within
+
+        return decide_within(loaded, asked, bound, limits, disable, begun, json)
+    if algorithm == "propagate-bdd":
+        decided, figures = _by_diagrams(loaded, asked, limits, disable)
+    else:
+        decided, figures = _by_search(
+            loaded, asked, options, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
+            threads=_threads(workers, len(asked)), disable=disable, policy=policy,
+            file=output if state is None else None,
+        )  # fmt: skip
+    written, lines = _write_evidence(
+        loaded, asked, decided, options, limits, disable, output if state is not None else None, certificates,
+        inline=state is not None,
+    )  # fmt: skip
+    return _answer(
+        loaded, asked, decided, figures, written, lines, begun, seed, output if state is None else None, json
+    )
+
+
+def _by_search(
+    task: Task, asked: list[State], options: TaskOptions, limits: Limits, *, algorithm: str, order: str, share: bool | None,
+    seed: int, radius: int | None, threads: int, disable: bool, policy: Path | None, file: Path | None,
+) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
+    from dataclasses import replace
+
+    from polvet.evidence.states import options_to_json
+    from polvet.safety.batch import decide_many
+    from polvet.safety.decide import Decider
+
+    decider = Decider(
+        task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
+        preference=None if policy is None else _preference(task, policy, disable), disable_out_of_bounds=disable,
+    )  # fmt: skip
+    with counting("deciding") as progress:
+        decided = time.monotonic()
+        batch = decide_many(
+            decider, asked, file=file, limits=replace(limits, on_progress=progress),
+            options=options_to_json(options, disable_out_of_bounds=disable),
+        )  # fmt: skip
+        seconds = time.monotonic() - decided
+    return batch.decided, {
+        "algorithm": algorithm, "order": order, "shared": decider.share, "threads": threads, "resumed": batch.resumed,
+        "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes, "known_states": decider.known_states,
+    }  # fmt: skip
+
+
+def _by_diagrams(task: Task, asked: list[State], limits: Limits, disable: bool) -> tuple[list[Decided], dict[str, Any]]:
+    from polvet.safety.propagate_bdd import decide_by_diagrams
+
+    begun = time.monotonic()
+    decided, nodes = decide_by_diagrams(task, asked, limits=limits, disable_out_of_bounds=disable)
+    return decided, {
+        "algorithm": "propagate-bdd", "decide_seconds": round(time.monotonic() - begun, 6), "diagram_nodes": nodes,
+    }  # fmt: skip
+
+
+def _asked_states(
+    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits, disable: bool
+) -> list[State]:
+    """Return the states the user asks about: one, those of a file, or all start states."""
+    from polvet.evidence.state_files import iter_states, parse_state
+    from polvet.model.semantics import Semantics
+
+    if sum((state is not None, file is not None, all_starts)) > 1:
+        raise InputError(
+            "several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts."
+        )
+    if state is not None:
+        return [parse_state(task, state, Where("--state"))]
+    if file is not None:
+        found = list(iter_states(task, file))
+    else:
+        semantics = Semantics(task.network, disable_out_of_bounds=disable)
+        starts = semantics.initial_states() if task.start is None else semantics.states_satisfying(task.start)
+        found = _list_within(starts, limits)
+    if not found:
+        raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
+    return found
+
+
+def _list_within(states: Iterator[State], limits: Limits) -> list[State]:
+    """Return all the states, or raise LimitReached: a start condition may describe more than can be listed."""
+    deadline = inf if limits.seconds is None else time.monotonic() + limits.seconds
+    found: list[State] = []
+    for state in states:
+        found.append(state)
+        if len(found) > MOST_STARTS:
+            raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
+        if time.monotonic() > deadline:
+            raise LimitReached(f"time limit of {limits.seconds:g} s reached while listing start states", "--time-limit")
+    return found
+
+
+def _preference(task: Task, file: Path, disable: bool) -> Any:
+    from polvet.evidence.run import load_chooser
+    from polvet.model.semantics import Semantics
+
+    choose = load_chooser(task, file)
+    semantics = Semantics(task.network, disable_out_of_bounds=disable)
+    return lambda state: choose(state, semantics.applicable(state))
+
+
+def _threads(workers: str, questions: int) -> int:
+    if workers == "all":
+        return max(1, min(os.cpu_count() or 1, questions // 256))
+    if not workers.isdigit() or int(workers) < 1:
+        raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, or 'all'.")
+    return int(workers)
+
+
+def _write_evidence(
+    task: Task, asked: list[State], decided: list[Decided], options: TaskOptions, limits: Limits, disable: bool,
+    output: Path | None, folder: Path | None, *, inline: bool,
+) -> tuple[Any, list[str]]:  # fmt: skip
+    """Return the certificate (its path, or itself where it is small) and lines for people; write what was asked for."""
+    from polvet.files import write_whole
+    from polvet.safety import Decider, Verdict, prove
+
+    if output is None and folder is None and not inline:
+        return None, []
+    prover = Decider(task, algorithm="lazy", share=True, disable_out_of_bounds=disable)
+    paths: dict[str, str] = {}
+    for verdict, name in ((Verdict.SAFE, "safe.json"), (Verdict.UNSAFE, "unsafe.json")):
+        chosen = [state for state, answer in zip(asked, decided, strict=True) if answer.verdict is verdict]
+        if not chosen:
+            continue
+        certificate = prove(prover, chosen, verdict, options=options, limits=limits)
+        where = output if output is not None else None if folder is None else folder / name
+        if where is None:
+            return (certificate if len(certificate["states"]) <= INLINE_STATES else None), []
+        write_whole(where, json_module.dumps(certificate, ensure_ascii=False) + "\n")
+        paths[verdict.value] = str(where)
+    lines = [f"evidence     {path} ({verdict})" for verdict, path in paths.items()]
+    if output is not None:
+        return next(iter(paths.values()), None), lines
+    return paths, lines
+
+
+def _answer(
+    task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
+    begun: float, seed: int, file: Path | None, json: bool,
+) -> int:  # fmt: skip
+    from polvet.evidence.states import state_to_json
+    from polvet.model.semantics import Semantics
+
+    counts = Counter(answer.verdict.value for answer in decided)
+    verdict = next(name for name in ("unsafe", "unknown", "safe") if counts[name])
+    reason = next((str(answer.limit) for answer in decided if answer.limit is not None), None)
+    safe = {"safe": True, "unsafe": False, "unknown": None}
+    rows = [
+        {
+            "state": state_to_json(task, state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
+            "passes": answer.passes, "seconds": round(answer.seconds, 9),
+            **({"reason": str(answer.limit)} if answer.limit is not None else {}),
+        }
+        for state, answer in zip(asked, decided, strict=True)
+    ] if json else []  # fmt: skip
+    totals = {"safe": counts["safe"], "unsafe": counts["unsafe"], "unknown": counts["unknown"]}
+    expanded = sum(answer.expanded for answer in decided)
+    shown = [
+        f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"
+    ]
+    show = Semantics(task.network).show
+    shown += [
+        f"  {answer.verdict.value:8} {show(state)}" for state, answer in zip(asked[:SHOWN], decided, strict=False)
+    ]
+    if len(asked) > SHOWN:
+        shown.append(f"  ... and {len(asked) - SHOWN:,} more")
+    shown.append(
+        f"cost         {figures['decide_seconds']:.3f} s, {expanded:,} looks at actions ({figures['algorithm']})"
+    )
+    if file is not None:
+        lines = [f"written      {file} ({figures['resumed']:,} states were there already)", *lines]
+    return Answer(
+        verdict, CODES[verdict], time.monotonic() - begun, {"states": rows, **totals, "expanded": expanded, **figures},
+        [*shown, *lines], reason, seed, certificate,
+    ).show(as_json=json)  # fmt: skip

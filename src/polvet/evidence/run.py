@@ -1,0 +1,98 @@
+"""Checking `run`: a run that ends in `fail`, replayed step by step; with a policy, every step is the policy's choice.
+
+The certificate gives `states` [s0, ..., sn], `actions` [a1, ..., an] (null: a silent operator moved) and `end` "fail".
+s0 is a start state, no state before the last ends runs, each step is an outcome of an operator with that label, and
+the last state is in `fail`. If the certificate names a `policy_sha256`, the policy must be given: its label is applicable
+and the step is one of that label's operators or of a silent one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError
+from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
+from polvet.evidence.states import Arena, Malformed, find_arena
+from polvet.files import sha256
+from polvet.model.semantics import State
+from polvet.model.task import Task, state_to_names
+
+Chooser = Callable[[State, tuple[str, ...]], str | None]
+
+
+def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
+    """Return whether the certificate shows a run that ends in `fail`."""
+    arena = find_arena(certificate, subjects)
+    if isinstance(arena, Rejected):
+        return arena
+    chooser = None
+    if certificate.get("policy_sha256") is not None:
+        if subjects.policy is None:
+            raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
+        if sha256(subjects.policy) != certificate["policy_sha256"]:
+            return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
+        chooser = load_chooser(arena.task, subjects.policy)
+    try:
+        length = _replay(arena, certificate, chooser)
+    except Malformed as error:
+        return Rejected(str(error))
+    who = f"{subjects.policy} in {arena.about}" if chooser else arena.about
+    return Accepted(f"a run of {who} reaches fail after {length} steps")
+
+
+def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | None) -> int:
+    items, actions = certificate.get("states"), certificate.get("actions")
+    if not isinstance(items, list) or not isinstance(actions, list) or len(items) != len(actions) + 1:
+        raise Malformed("'states' must be a list with one state more than 'actions'")
+    if certificate.get("end") != "fail":
+        raise Malformed("the run's 'end' is not 'fail'")
+    states = [arena.read(item, f"states[{k}]") for k, item in enumerate(items)]
+    if not _is_start(arena, states[0]):
+        raise Malformed(f"{arena.show(states[0])} is no start state")
+    for k, action in enumerate(actions):
+        state = states[k]
+        if arena.is_fail(state) or arena.is_goal(state):
+            raise Malformed(f"runs end in states[{k}] ({arena.show(state)})")
+        moves = arena.moves(state)
+        if not any(o.state == states[k + 1] for move in moves if move.label == action for o in move.outcomes):
+            named = "a silent operator" if action is None else f"'{action}'"
+            raise Malformed(f"{named} does not lead from {arena.show(state)} to {arena.show(states[k + 1])}")
+        if chooser is not None:
+            applicable = tuple(dict.fromkeys(move.label for move in moves if move.label is not None))
+            chosen = chooser(state, applicable)
+            if applicable and chosen not in applicable:
+                raise Malformed(f"the policy is stuck in states[{k}] ({arena.show(state)})")
+            if action is not None and action != chosen:
+                raise Malformed(f"the policy chooses '{chosen}', not '{action}', in states[{k}] ({arena.show(state)})")
+    if not arena.is_fail(states[-1]):
+        raise Malformed(f"the last state {arena.show(states[-1])} is not in fail")
+    return len(actions)
+
+
+def _is_start(arena: Arena, state: State) -> bool:
+    if arena.task.start is not None:
+        return bool(arena.semantics.compile(arena.task.start)(state))
+    variables = arena.task.network.variables
+    fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
+    return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))
+
+
+def load_chooser(task: Task, file: Path) -> Chooser:
+    """Return the policy in the file as a function from a state and its applicable labels to the label it chooses."""
+    from polvet.policy.load import load_policy
+    from polvet.policy.protocol import choose_label, has_positional_names, renamed
+
+    network, reading = task.network, task.reading
+    policy = load_policy(file, reading.inputs, reading.outputs)
+    if has_positional_names(policy.inputs):
+        policy = renamed(policy, inputs=[variable.name for variable in network.variables if not variable.is_location])
+    if has_positional_names(policy.outputs):
+        policy = renamed(policy, outputs=network.labels)
+
+    def choose(state: State, applicable: tuple[str, ...]) -> str | None:
+        named = state_to_names(network, state)
+        return choose_label(policy, named, applicable if reading.mode == "filtered" else None)
+
+    return choose

@@ -1,0 +1,120 @@
+"""States and tasks inside certificates: reading them back strictly, writing them, and the conditions that end runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.errors import InputError, ModelError, Where
+from polvet.evidence.check import Rejected, Subjects
+from polvet.load import TaskOptions, load_task, parse_constants
+from polvet.model.evaluate import Evaluator
+from polvet.model.semantics import Move, Semantics, State
+from polvet.model.task import Task, state_from_names, state_to_names
+
+BIGGEST_JSON_INTEGER = 2**53
+
+
+class Malformed(Exception):
+    """Part of a certificate does not have the shape its kind asks for; becomes a rejection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """A task as a checker sees it: the slow interpreter, and where runs end."""
+
+    task: Task
+    semantics: Semantics
+    is_fail: Evaluator
+    is_goal: Evaluator  # only asked outside `fail`, which beats it
+    about: str  # how to name the task in a claim
+
+    def moves(self, state: State) -> list[Move]:
+        """Return the enabled operators; a model that breaks a rule there makes the certificate malformed."""
+        try:
+            return self.semantics.moves(state)
+        except ModelError as error:
+            raise Malformed(str(error)) from None
+
+    def outcomes(self, state: State) -> dict[str | None, frozenset[State]]:
+        """Return the outcomes of each action of the state: silent operators' are added to every label's.
+
+        Where only silent operators are enabled there is one pseudo-action, None; where none is, there is no action.
+        """
+        moves = self.moves(state)
+        silent = frozenset(outcome.state for move in moves if move.label is None for outcome in move.outcomes)
+        labels = dict.fromkeys(move.label for move in moves if move.label is not None)
+        if not labels:
+            return {None: silent} if silent else {}
+        return {
+            label: silent | {outcome.state for move in moves if move.label == label for outcome in move.outcomes}
+            for label in labels
+        }
+
+    def read(self, item: Any, what: str) -> State:
+        """Return the state that names every variable, or raise Malformed."""
+        if not isinstance(item, dict):
+            raise Malformed(f"{what} is no state")
+        try:
+            return state_from_names(self.task.network, item, Where(what))
+        except InputError as error:
+            raise Malformed(str(error)) from None
+
+    def show(self, state: State) -> str:
+        """Return the state as people write it."""
+        return self.semantics.show(state)
+
+
+def state_to_json(task: Task, state: State) -> dict[str, Any]:
+    """Return the state as `{"x": 3, "crashed": false}`; integers above 2^53 as text."""
+    named = state_to_names(task.network, state)
+    return {name: _number_to_json(value) for name, value in named.items()}
+
+
+def _number_to_json(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > BIGGEST_JSON_INTEGER:
+        return str(value)
+    return value
+
+
+def options_to_json(options: TaskOptions, *, disable_out_of_bounds: bool = False) -> dict[str, Any]:
+    """Return what was added to the task file on the command line, as certificates hold it; empty where nothing was."""
+    found: dict[str, Any] = {}
+    if options.constants:
+        found["constants"] = ",".join(
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in options.constants.items()
+        )
+    found |= {role: text for role in ("start", "fail", "goal") if (text := getattr(options, role)) is not None}
+    if disable_out_of_bounds:
+        found["out_of_bounds"] = "disable"
+    return found
+
+
+def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Rejected:
+    """Return the task the certificate speaks about, read from the given file with the options the certificate names.
+
+    The options are part of the claim: they are told when it is accepted.
+    """
+    if subjects.task is None:
+        raise InputError("the certificate speaks about a task.", hint="Give the file with --task.")
+    options = certificate.get("options", {})
+    if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
+        return Rejected("'options' is not an object of texts")
+    unknown = set(options) - {"constants", "start", "fail", "goal", "out_of_bounds"}
+    if unknown:
+        return Rejected(f"the option '{min(unknown)}' is unknown")
+    task = load_task(
+        subjects.task,
+        TaskOptions(
+            parse_constants(options.get("constants", "")),
+            options.get("start"), options.get("fail"), options.get("goal"),
+        ),
+    )  # fmt: skip
+    if certificate.get("task_sha256") != task.sha256:
+        return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
+    semantics = Semantics(task.network, disable_out_of_bounds=options.get("out_of_bounds") == "disable")
+    given = ", ".join(f"{name} {value}" for name, value in options.items())
+    fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
+    return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))

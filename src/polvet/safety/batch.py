@@ -1,0 +1,131 @@
+"""Deciding many states in portions, each written down when it is done, so that an interrupted batch goes on where it was.
+
+The file holds JSON lines: a head {"format": "decisions/1", "task_sha256", "options"} and one line per decided state
+{"state", "safe", "expanded", "seconds"}. Lines are only appended; a line cut off by a crash is dropped on the next start.
+Undecided states are not written: they are tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.evidence.states import state_to_json
+from polvet.files import parse_json, read_text
+from polvet.kernel.compiled import Limits
+from polvet.model.semantics import State
+from polvet.model.task import state_from_names
+from polvet.safety.decide import Decided, Decider, Verdict
+
+FIRST_PORTION, LARGEST_PORTION = 1_000, 20_000
+WANTED_SECONDS = 1.0
+FORMAT = "decisions/1"
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One verdict per state that was asked about, in order; `resumed` of them were read from the file."""
+
+    decided: list[Decided]
+    resumed: int
+
+
+def decide_many(
+    decider: Decider,
+    states: Sequence[State],
+    *,
+    file: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
+) -> Batch:
+    """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
+    bounds = limits or Limits()
+    begun = time.monotonic()
+    head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": dict(options or {})}
+    known = _resume(decider, file, head) if file is not None else {}
+    distinct = list(dict.fromkeys(states))
+    resumed = sum(state in known for state in distinct)
+    left = [state for state in distinct if state not in known]
+    portion, position = FIRST_PORTION, 0
+    while position < len(left):
+        part = left[position : position + portion]
+        spent = time.monotonic() - begun
+        rest = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
+        done = position + resumed
+        answers = decider.decide(
+            part, limits=replace(bounds, seconds=rest, on_progress=_later(bounds.on_progress, done, len(distinct)))
+        )
+        for state, answer in zip(part, answers, strict=True):
+            known[state] = answer
+        if file is not None:
+            _append(decider, file, part, answers)
+        position += len(part)
+        if time.monotonic() - begun - spent < WANTED_SECONDS / 2:
+            portion = min(2 * portion, LARGEST_PORTION)
+        elif time.monotonic() - begun - spent > 2 * WANTED_SECONDS:
+            portion = max(portion // 2, 1)
+    return Batch([known[state] for state in states], resumed)
+
+
+def _later(progress: OnProgress | None, done: int, total: int) -> OnProgress | None:
+    return None if progress is None else lambda now, _: progress(done + now, total)
+
+
+def _resume(decider: Decider, file: Path, head: Mapping[str, Any]) -> dict[State, Decided]:
+    """Return what the file holds already, after dropping a line that was cut off; start the file if there is none."""
+    if not file.exists() or file.stat().st_size == 0:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write(file, json.dumps(head) + "\n")
+        return {}
+    text = read_text(file)
+    whole = text[: text.rfind("\n") + 1]
+    if len(whole) < len(text):
+        os.truncate(file, len(whole.encode()))
+    lines = whole.splitlines()
+    where = Where(str(file))
+    if not lines or parse_json(lines[0], where) != head:
+        raise InputError(
+            "was not written by the same question.", where, "Choose another file with -o, or remove this one."
+        )
+    known: dict[State, Decided] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        row = parse_json(line, Where(str(file), line=number))
+        state = state_from_names(decider.task.network, row["state"], Where(str(file), line=number))
+        verdict = Verdict.SAFE if row["safe"] else Verdict.UNSAFE
+        known[state] = Decided(verdict, row["expanded"], row.get("passes", 0), row["seconds"])
+    return known
+
+
+def _append(decider: Decider, file: Path, states: Sequence[State], answers: Sequence[Decided]) -> None:
+    lines = [
+        json.dumps(
+            {
+                "state": state_to_json(decider.task, state), "safe": answer.verdict is Verdict.SAFE,
+                "expanded": answer.expanded, "passes": answer.passes, "seconds": round(answer.seconds, 9),
+            },
+            ensure_ascii=False,
+        )
+        for state, answer in zip(states, answers, strict=True)
+        if answer.verdict is not Verdict.UNKNOWN
+    ]  # fmt: skip
+    if lines:
+        _write(file, "\n".join(lines) + "\n")
+
+
+def _write(file: Path, text: str) -> None:
+    """Append and make sure that it reaches the disk."""
+    try:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror}).", Where(str(file)), "Choose another path.") from None

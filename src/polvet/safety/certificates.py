@@ -1,0 +1,52 @@
+"""Evidence for verdicts: `safe-policy` for safe states, `unsafe-rank` for unsafe ones; `evidence/` checks both.
+
+Source   Schmalz and Jain 2026, section 2 (a safe policy is closed and avoids `fail`; the unsafe region is an attractor)
+Differs  evidence is always made by `lazy`, whatever decided the state: a verdict that `lazy` does not share is a bug
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polvet.evidence.states import options_to_json, state_to_json
+from polvet.kernel.compiled import Limits
+from polvet.load import TaskOptions
+from polvet.model.semantics import State
+from polvet.safety.decide import Decider, Verdict
+
+
+def prove(
+    prover: Decider,
+    states: Sequence[State],
+    verdict: Verdict,
+    *,
+    options: TaskOptions | None = None,
+    limits: Limits | None = None,
+) -> dict[str, Any]:
+    """Return the certificate that all the states are safe, or that all are unsafe; the prover is `lazy` with sharing."""
+    task = prover.task
+    head: dict[str, Any] = {"format": "certificate/1", "task_sha256": task.sha256}
+    disabled = prover.compiled.disable_out_of_bounds
+    if given := options_to_json(options or TaskOptions(), disable_out_of_bounds=disabled):
+        head["options"] = given
+    distinct = list(dict.fromkeys(states))
+    if verdict is Verdict.SAFE:
+        policy = prover.safe_policy(distinct, limits=limits)
+        rows: list[dict[str, Any]] = [
+            {"state": state_to_json(task, state), "action": action} for state, action in policy.items()
+        ]
+        places = {state: k for k, state in enumerate(policy)}
+        kind = "safe-policy"
+    else:
+        ranked = prover.unsafe_rank(distinct, limits=limits)
+        rows = [
+            {
+                "state": state_to_json(task, one.state), "rank": one.rank,
+                "actions": [{"action": action, "outcome": place} for action, place in one.outcomes],
+            }
+            for one in ranked
+        ]  # fmt: skip
+        places = {one.state: k for k, one in enumerate(ranked)}
+        kind = "unsafe-rank"
+    return {"kind": kind, **head, "start": [places[state] for state in distinct], "states": rows}

@@ -1,0 +1,231 @@
+"""Deciding the safety of states, by any of the algorithms, one by one or many at once.
+
+Source   Schmalz and Jain, Algorithms for Deciding the Safety of States in Fully Observable Non-deterministic Problems,
+         2026. One file per algorithm in `src/_core/`: `decide_tarjan.h` Algorithm 1, `decide_values.h` Algorithm 2,
+         value iteration and topological value iteration, `decide_ipi.h` Algorithms 3 and 4, `decide_search.h` LAO* and
+         LRTDP, `decide_lazy.h` our own; Algorithm 5 is `safety/propagate_bdd.py`. All play on `decide_game.h`
+Cost     see there; with sharing every state of the model is decided at most once per thread
+Limits   models with infinitely many reachable states are searched on the fly and end at a limit where that never closes
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from pathlib import Path
+
+from polvet import _core
+from polvet.errors import InputError, LimitReached, Where, did_you_mean
+from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.model.semantics import State
+from polvet.model.task import Task
+
+ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "propagate-bdd", "vi", "tvi", "lao", "lrtdp")
+ORDERS = ("app", "policy", "random", "last")
+NO_RADIUS = 2**32 - 1
+SILENT, ENDED = -1, -2
+FAIL, GOAL = 0, 1  # the places of the conditions in the compiled task
+
+Preference = Callable[[State], str | None]
+"""A policy as an action order: the label it would choose."""
+
+
+class Verdict(Enum):
+    """What is known about a state."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    UNKNOWN = "unknown"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict has three values: write `result.verdict is Verdict.SAFE`")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The verdict on one state and what it cost; `limit` is what was reached where the verdict is unknown."""
+
+    verdict: Verdict
+    expanded: int  # looks at the outcomes of a (state, action) pair, repeated ones counted
+    passes: int
+    seconds: float
+    limit: LimitReached | None = None
+
+
+def compile_task(task: Task, *, disable_out_of_bounds: bool = False) -> Compiled:
+    """Return the task's network as the kernel runs it, with `fail` and `goal` as its conditions."""
+    return Compiled(task.network, conditions=[task.fail, task.goal], disable_out_of_bounds=disable_out_of_bounds)
+
+
+class Decider:
+    """Answers questions about one task. With `share` it remembers what it proved; each thread remembers for itself."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        algorithm: str = "lazy",
+        order: str = "app",
+        share: bool | None = None,
+        threads: int = 1,
+        seed: int = 0,
+        radius: int | None = None,
+        preference: Preference | None = None,
+        compiled: Compiled | None = None,
+        disable_out_of_bounds: bool = False,
+    ) -> None:
+        _one_of(algorithm, ALGORITHMS, "--algorithm")
+        _one_of(order, ORDERS, "--order")
+        if radius is not None and algorithm != "tarjan":
+            raise InputError("only TarjanSafe takes a radius.", Where("--radius"), "Add --algorithm tarjan.")
+        if order == "policy" and preference is None:
+            raise InputError("the order 'policy' needs a policy.", Where("--order"), "Add --policy FILE.")
+        self.task = task
+        self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
+        self.radius = radius
+        self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
+        self._core = _core.Decider(
+            self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
+            NO_RADIUS if radius is None else radius, None if preference is None else _numbered(preference, self.compiled),
+        )  # fmt: skip
+
+    def decide(self, states: Iterable[State], *, limits: Limits | None = None) -> list[Decided]:
+        """Return the verdict on each state."""
+        return self.decide_packed(self.compiled.pack(states), limits=limits)
+
+    def decide_packed(self, states: Words, *, limits: Limits | None = None) -> list[Decided]:
+        """Return the verdict on each packed state."""
+        bounds = limits or Limits()
+        known, status, looks, passes, nanoseconds = self._core.decide(
+            states, inf if bounds.seconds is None else bounds.seconds, _room(bounds),
+            2**32 if bounds.states is None else bounds.states, bounds.on_progress,
+        )  # fmt: skip
+        self._raise_what_stopped()
+        verdicts = (Verdict.UNKNOWN, Verdict.UNSAFE, Verdict.SAFE)
+        return [
+            Decided(
+                verdicts[k], expanded, rounds, spent * 1e-9,
+                None if verdicts[k] is not Verdict.UNKNOWN else self._limit(why, bounds),
+            )
+            for k, why, expanded, rounds, spent in zip(
+                known.tolist(), status.tolist(), looks.tolist(), passes.tolist(), nanoseconds.tolist(), strict=True
+            )
+        ]  # fmt: skip
+
+    def safe_actions(self, state: State, *, limits: Limits | None = None) -> tuple[str | None, ...]:
+        """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""
+        return tuple(label for label, safe in self.judge_actions(state, limits=limits) if safe)
+
+    def judge_actions(self, state: State, *, limits: Limits | None = None) -> list[tuple[str | None, bool]]:
+        """Return each applicable label of the state with whether all its outcomes are safe; none where runs end.
+
+        Needs the algorithm `lazy` with sharing; a limit raises LimitReached.
+        """
+        bounds = limits or Limits()
+        seconds = inf if bounds.seconds is None else bounds.seconds
+        found = self._core.safe_actions(self.compiled.pack([state])[0], seconds, _room(bounds))
+        self._raise_what_stopped(bounds)
+        labels = self.task.network.labels
+        return [(None if label == SILENT else labels[label], safe) for label, safe in found]
+
+    def safe_policy(self, states: Sequence[State], *, limits: Limits | None = None) -> dict[State, str | None]:
+        """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
+        bounds = limits or Limits()
+        seconds = inf if bounds.seconds is None else bounds.seconds
+        words, chosen = self._core.safe_policy(self.compiled.pack(states), seconds, _room(bounds))
+        self._raise_what_stopped(bounds)
+        labels = self.task.network.labels
+        return {
+            state: labels[label] if label >= 0 else None
+            for state, label in zip(self.compiled.unpack(words), chosen.tolist(), strict=True)
+        }
+
+    def unsafe_rank(self, states: Sequence[State], *, limits: Limits | None = None) -> list[Ranked]:
+        """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
+        bounds = limits or Limits()
+        seconds = inf if bounds.seconds is None else bounds.seconds
+        words, rank, start, label, witness = self._core.unsafe_rank(self.compiled.pack(states), seconds, _room(bounds))
+        self._raise_what_stopped(bounds)
+        labels = self.task.network.labels
+        result = []
+        for k, state in enumerate(self.compiled.unpack(words)):
+            pairs = range(int(start[k]), int(start[k + 1]))
+            outcomes = tuple((labels[label[p]] if label[p] >= 0 else None, int(witness[p])) for p in pairs)
+            result.append(Ranked(state, int(rank[k]), outcomes))
+        return result
+
+    @property
+    def peak_bytes(self) -> int:
+        """Return the most memory the searches have held."""
+        return self._core.peak_bytes
+
+    @property
+    def known_states(self) -> int:
+        """Return how many states are remembered, over all threads."""
+        return self._core.known_states
+
+    def _raise_what_stopped(self, bounds: Limits | None = None) -> None:
+        match self._core.status:
+            case _core.Status.FAULT:
+                self.compiled.explain_fault(self.compiled.unpack(self._core.faulty)[0], self._core.fault)
+            case _core.Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            case status if bounds is not None and status != _core.Status.DONE:
+                raise self._limit(status.value, bounds)
+
+    def _limit(self, status: int, bounds: Limits) -> LimitReached:
+        match _core.Status(status):
+            case _core.Status.TIME:
+                return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+            case _core.Status.MEMORY:
+                return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
+            case _core.Status.STATES:
+                return LimitReached(f"limit of {bounds.states or 2**32 - 2} states reached", "--max-states")
+            case _:
+                return LimitReached(f"safety radius of {self.radius} steps reached", "--radius")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An unsafe state: for each of its actions the place of an outcome with a smaller rank; rank 0 is `fail`."""
+
+    state: State
+    rank: int
+    outcomes: tuple[tuple[str | None, int], ...]
+
+
+def _numbered(preference: Preference, compiled: Compiled) -> Callable[[Words], int]:
+    """Return the preference as the kernel asks for it: from a packed state to the number of a label."""
+    number = {label: i for i, label in enumerate(compiled.network.labels)}
+
+    def preferred(words: Words) -> int:
+        label = preference(compiled.unpack(words.reshape(1, -1))[0])
+        return SILENT if label is None else number[label]
+
+    return preferred
+
+
+def _room(bounds: Limits) -> int:
+    """Return how many bytes searches may hold so that the whole process stays within the limit.
+
+    Growing tables are copied, so that half of what is free is theirs.
+    """
+    if bounds.megabytes is None:
+        return 2**63
+    return max(2**20, (bounds.megabytes * 2**20 - _resident_bytes()) // 2)
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _one_of(given: str, known: Sequence[str], option: str) -> None:
+    if given not in known:
+        hint = did_you_mean(given, known) or f"Known are {', '.join(known)}."
+        raise InputError(f"'{given}' is unknown.", Where(option), hint)

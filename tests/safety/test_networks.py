@@ -1,0 +1,156 @@
+"""All algorithms on compiled networks agree with the interpreter's attractor; evidence of every verdict is accepted."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polvet.errors import InputError, LimitReached, Where
+from polvet.evidence.check import Accepted, Rejected, Subjects, check
+from polvet.kernel.compiled import Limits
+from polvet.load import TaskOptions, load_task
+from polvet.model.semantics import Semantics
+from polvet.safety import ALGORITHMS, ORDERS, Decider, Verdict, prove
+from tests.safety.networks import all_states, random_task, unsafe_states
+
+SEARCHES = tuple(name for name in ALGORITHMS if name != "propagate-bdd")
+
+
+def judge(certificate: dict[str, Any], path: Path) -> Accepted | Rejected:
+    """Return the checker's answer to what a file with the certificate would hold."""
+    return check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    for _ in range(15):
+        task, _, _ = random_task(rng, tmp_path)
+        states = all_states(task)
+        unsafe = unsafe_states(task, states)
+        for algorithm in SEARCHES:
+            for share in (False, True):
+                order = rng.choice([order for order in ORDERS if order != "policy"])
+                decider = Decider(task, algorithm=algorithm, share=share, order=order, threads=rng.choice([1, 2]))
+                found = {s for s, a in zip(states, decider.decide(states), strict=True) if a.verdict is Verdict.UNSAFE}
+                assert found == unsafe, (algorithm, share, order)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_evidence_of_every_verdict_is_accepted(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(100 + seed)
+    for _ in range(6):
+        task, path, options = random_task(rng, tmp_path)
+        prover = Decider(task)
+        states = all_states(task)
+        unsafe = unsafe_states(task, states)
+        for state in states:
+            verdict = Verdict.UNSAFE if state in unsafe else Verdict.SAFE
+            answer = judge(prove(prover, [state], verdict, options=options), path)
+            assert isinstance(answer, Accepted), (state, answer)
+        for verdict, group in ((Verdict.UNSAFE, unsafe), (Verdict.SAFE, set(states) - unsafe)):
+            if group:
+                together = prove(prover, sorted(group), verdict, options=options)
+                assert isinstance(judge(together, path), Accepted)
+
+
+def test_the_wrong_verdict_cannot_be_proved(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    task, _, _ = random_task(rng, tmp_path)
+    states = all_states(task)
+    unsafe = unsafe_states(task, states)
+    assert 0 < len(unsafe) < len(states)
+    for state in states:
+        wrong = Verdict.SAFE if state in unsafe else Verdict.UNSAFE
+        with pytest.raises(ValueError, match="to be proved"):
+            prove(Decider(task), [state], wrong)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_safe_actions_have_only_safe_outcomes(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(200 + seed)
+    for _ in range(10):
+        task, _, _ = random_task(rng, tmp_path)
+        states = all_states(task)
+        unsafe = unsafe_states(task, states)
+        semantics = Semantics(task.network)
+        fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
+        decider = Decider(task)
+        for state in rng.sample(states, len(states)):
+            ended = fail(state) or goal(state) or not semantics.moves(state)
+            labels: tuple[str | None, ...] = () if ended else semantics.applicable(state) or (None,)
+            expected = [(label, not semantics.outcomes(state, label) & unsafe) for label in labels]
+            assert decider.judge_actions(state) == expected
+            assert decider.safe_actions(state) == tuple(label for label, safe in expected if safe)
+
+
+def test_a_policy_as_order_is_asked_first(tmp_path: Path) -> None:
+    task, _, _ = random_task(random.Random(3), tmp_path)
+    states = all_states(task)
+    unsafe = unsafe_states(task, states)
+    last = task.network.labels[-1]
+    found = Decider(task, order="policy", preference=lambda state: last).decide(states)
+    assert {s for s, a in zip(states, found, strict=True) if a.verdict is Verdict.UNSAFE} == unsafe
+    with pytest.raises(InputError, match="needs a policy"):
+        Decider(task, order="policy")
+
+
+COUNTER = """
+mdp
+module counter
+  n : int init 0;
+  [up] true -> (n' = n + 1);
+  [stop] n >= 5 -> true;
+endmodule
+"""
+
+
+def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where_it_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "counter.prism"
+    path.write_text(COUNTER, encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="n == 1000000000"))
+    endless = Decider(task, algorithm="lazy").decide([(0,)], limits=Limits(states=5_000))[0]
+    assert endless.verdict is Verdict.UNKNOWN
+    assert "5000 states" in str(endless.limit)
+    closing = Decider(task, algorithm="lazy", order="policy", preference=lambda s: "stop" if s[0] >= 5 else "up")
+    assert closing.decide([(0,)])[0].verdict is Verdict.SAFE
+    for algorithm in SEARCHES:
+        found = Decider(task, algorithm=algorithm).decide([(0,)], limits=Limits(states=3_000))[0]
+        assert found.verdict is Verdict.UNKNOWN, algorithm
+
+
+def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "counter.prism"
+    path.write_text(COUNTER, encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="n == 3000"))
+    decider = Decider(task)
+    short = decider.decide([(0,)], limits=Limits(states=100))[0]
+    assert short.verdict is Verdict.UNKNOWN
+    # Having been stopped it starts anew: from 0 one may still stop at 5.
+    assert decider.decide([(2_999,)])[0].verdict is Verdict.SAFE
+    assert decider.decide([(3_000,)])[0].verdict is Verdict.UNSAFE
+    with pytest.raises(LimitReached, match="time limit"):
+        Decider(load_task(path, TaskOptions(fail="n == 1000000000"))).safe_policy([(0,)], limits=Limits(seconds=0.05))
+
+
+def test_a_model_that_leaves_its_bounds_is_reported_with_the_state(tmp_path: Path) -> None:
+    path = tmp_path / "bounds.prism"
+    path.write_text("mdp\nmodule m\n x : [0..3] init 0;\n [go] true -> (x' = x + 1);\nendmodule\n", encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="false"))
+    with pytest.raises(InputError, match="x=3"):
+        Decider(task).decide([(0,)])
+    with pytest.raises(InputError, match="x=3"):
+        Decider(task, threads=2).decide([(k,) for k in range(4)] * 200)
+    assert Decider(task, disable_out_of_bounds=True).decide([(0,)])[0].verdict is Verdict.SAFE
+
+
+def test_fail_beats_goal(tmp_path: Path) -> None:
+    path = tmp_path / "both.prism"
+    path.write_text("mdp\nmodule m\n x : [0..1] init 0;\n [go] x=0 -> (x' = 1);\nendmodule\n", encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="x == 1", goal="x == 1"))
+    for algorithm in SEARCHES:
+        assert Decider(task, algorithm=algorithm).decide([(0,)])[0].verdict is Verdict.UNSAFE
