@@ -70,7 +70,7 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
             m.edge(
                 "drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1}
             )
-    line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, _icy_places(ice, p) if icy else None)
+    line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, icy_places(ice, p) if icy else None)
     for i in range(p):
         for label, change in (("acc_truck_0", 1), ("dec_truck_0", -1), ("move_truck_0", 0)):
             line.add_driving(label, change, i)
@@ -148,7 +148,7 @@ class _Line:
         self.m.edge(label, guard=every(*tests), to=outcomes)
 
 
-def _icy_places(text: str, places: int) -> frozenset[int]:
+def icy_places(text: str, places: int) -> frozenset[int]:
     """Return the places listed in `4,5`; nothing listed: the two in the middle."""
     if not text:
         return frozenset({places // 2 - 1, places // 2})
