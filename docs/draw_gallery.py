@@ -25,7 +25,7 @@ SHOWN: dict[str, dict[str, Any]] = {
 def a_state(name: str, steps: int = 9) -> dict[str, Any]:
     """Return a state some random steps from a start state, before the run fails or ends."""
     task = generate(name, **SHOWN.get(name, {})).task()
-    semantics, rng = Semantics(task.network), random.Random(7)
+    semantics, rng = Semantics(task.network), random.Random(name)
     ended = [semantics.compile(task.fail), semantics.compile(task.goal)]
     (state,) = Starts.of(task).sample(1, rng)
     for _ in range(steps):

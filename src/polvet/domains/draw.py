@@ -170,7 +170,7 @@ def _line(state: Values, given: Values) -> Canvas:
 def _beluga(state: Values, given: Values) -> Canvas:
     jigs, racks = given["jigs"], given["racks"]
     size = 30.0
-    canvas = Canvas((jigs + 5) * size, (racks + 2) * size + 20)
+    canvas = Canvas((jigs + 5) * size, (racks + 2) * size + 36)
 
     def row(y: float, label: str, numbers: list[int], fill: str) -> None:
         canvas.text(size * 1.5, y + size / 2, label)
@@ -189,7 +189,7 @@ def _beluga(state: Values, given: Values) -> Canvas:
         row(8 + size * (r + 1), f"rack {r}", chain, GOODS)
     moving = [j for j in where if where[j] in (jigs + racks, jigs + racks + 1)]
     row(12 + size * (racks + 1), "on wheels", moving, HERO)
-    canvas.text(canvas.width / 2, canvas.height - 6, f"next: {state['next_jig']}, pushes: {state['num_swaps']}")
+    canvas.text(canvas.width / 2, canvas.height - 10, f"next: {state['next_jig']}, pushes: {state['num_swaps']}")
     return canvas
 
 

@@ -6,7 +6,8 @@ ranges of values are cut off or accepted whole by interval arithmetic. Counts be
 drawing a state uniformly is drawing a number; nothing is listed. Variables no part reads multiply.
 
 Exact     every part is finite. `count` is the number of states, ranks go from 0 to count - 1.
-Rejection a part reads a real variable with infinitely many values: points of the box between the bounds are drawn until
+Rejection a part reads a real variable with infinitely many values, or (only on demand) has too many different
+          remainders: points of the box between the bounds are drawn until
           the part holds. Bounds such as `x >= 0.5` and equations such as `x == 1` in the condition narrow the box.
           A real variable that the condition pins to finitely many values (a list of states) is exact.
 Differs   from Semantics.states_satisfying: a state for which a part of the condition is false is no start, even where
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.errors import InputError, LimitReached, ModelError, Where
 from polvet.kernel.layout import at_least
-from polvet.kernel.ranked import RankedPart
+from polvet.kernel.ranked import SMALL, RankedPart, Ranks
 from polvet.kernel.residuals import OP, Termwriter
 from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
@@ -43,10 +44,11 @@ from polvet.model.task import Task
 MAX_TRIES = 1_000_000
 MAX_MEGABYTES = 2_000
 BLOCK = 1 << 16
+START = Where("start")
 
 
 def count_starts(task: Task) -> int | None:
-    """Return the number of start states; None where there are infinitely many.
+    """Return the number of start states; None where there are infinitely many. Too hard to count: LimitReached.
 
     >>> from polvet.model.build import ModelBuilder
     >>> m = ModelBuilder("m"); x = m.int("x", 0, 99); y = m.int("y", 0, 99); m.edge("stay")
@@ -62,8 +64,18 @@ def iter_starts(task: Task, limit: int | None = None) -> Iterator[State]:
 
 
 def sample_starts(task: Task, n: int, seed: int) -> list[State]:
-    """Return n start states drawn independently and uniformly; `Starts.of(task).method` names how."""
-    return Starts.of(task).sample(n, random.Random(seed))
+    """Return n start states drawn independently and uniformly; `drawable_starts(task).method` names how."""
+    return drawable_starts(task).sample(n, random.Random(seed))
+
+
+def drawable_starts(task: Task, *, megabytes: int = 500) -> Starts:
+    """Return the start states to draw from: exactly, or by rejection where counting would need too much memory."""
+    if task.start is None:
+        return Starts.initial(task.network)
+    try:
+        return Starts(task.network, task.start, megabytes=megabytes, where=START)
+    except LimitReached:
+        return Starts(task.network, task.start, megabytes=megabytes, draw_beyond_limits=True, where=START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +122,11 @@ class Starts:
         initial: bool = False,
         megabytes: int = MAX_MEGABYTES,
         seconds: float | None = None,
+        draw_beyond_limits: bool = False,
         where: Where = NOWHERE,
     ) -> None:
         self.network = network
+        self._draw_beyond_limits = draw_beyond_limits
         self._limits = inf if seconds is None else seconds, megabytes
         self._where = where
         parts = list(conjuncts(condition))
@@ -138,7 +152,7 @@ class Starts:
         """Return the start states of a task: those satisfying `start`, or the model's initial states."""
         if task.start is None:
             return cls.initial(task.network)
-        return cls(task.network, task.start, where=Where("start"))
+        return cls(task.network, task.start, where=START)
 
     @classmethod
     def initial(cls, network: Network) -> Starts:
@@ -201,6 +215,10 @@ class Starts:
             raise InputError(error.what, self._where, error.hint) from None
         root = diagram.term(OP["AND"], 0, 0, terms, []) if terms else diagram.integer(1)
         diagram.compile(root, self._limits[0], self._limits[1] * 2**20, None)
+        stopped = diagram.status in (_core.Status.MEMORY, _core.Status.TIME)
+        if stopped and self._draw_beyond_limits and not any(name in self._pinned for name in variables):
+            self._draw_part(variables, members)
+            return
         self._check(diagram, order)
         part = RankedPart.of(diagram, [self._domain(by_name[self._position[name]]) for name in order])
         self._ranked.append((part, tuple(self._position[name] for name in order)))
@@ -265,11 +283,14 @@ class Starts:
             raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
         result = np.zeros((len(ranks), len(self.network.variables)), dtype=np.int64)
         self._write_fixed(result)
-        rest = list(ranks)
+        rest: Ranks = np.asarray(ranks, dtype=np.int64) if self.count <= SMALL else list(ranks)
         for part, places in reversed(self._ranked):
-            mine = [rank % part.total for rank in rest] if len(self._ranked) > 1 else rest
-            rest = [rank // part.total for rank in rest] if len(self._ranked) > 1 else rest
-            self._write_part(result, part, places, mine)
+            if isinstance(rest, np.ndarray):
+                rest, mine = np.divmod(rest, part.total)
+                self._write_part(result, part, places, mine)
+            else:
+                self._write_part(result, part, places, [rank % part.total for rank in rest])
+                rest = [rank // part.total for rank in rest]
         return result
 
     def _write_fixed(self, rows: NDArray[np.int64]) -> None:
@@ -278,7 +299,7 @@ class Starts:
             rows[:, place] = _bits(value) if self.network.variables[place].kind is Kind.REAL else int(value)
 
     def _write_part(
-        self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Sequence[int]
+        self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Ranks
     ) -> None:
         values = part.rows(ranks)
         for column, place in enumerate(places):
