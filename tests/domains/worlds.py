@@ -53,9 +53,9 @@ def explored(task: Task, **options: Any) -> tuple[Compiled, Any]:
     return compiled, compiled.explore(compiled.pack_starts(Starts.of(task)), **options)
 
 
-def unsafe_states(task: Task) -> tuple[Any, np.ndarray]:
+def unsafe_states(task: Task, *, goal_ends: bool = True) -> tuple[Any, np.ndarray]:
     """Return the explored space and, for each state, whether no policy avoids `fail` from it (backward propagation)."""
-    _, space = explored(task, build=True, stop_at=[0, 1])
+    _, space = explored(task, build=True, stop_at=[0, 1] if goal_ends else [0])
     choice_start, branch_start, target, *_ = space.take_matrix()
     first, last = choice_start[:-1].astype(np.int64), choice_start[1:].astype(np.int64)
     unsafe = space.mask(0).astype(bool)
