@@ -118,8 +118,6 @@ def follow_car(*, tau: Fraction = Fraction(2, 5)) -> Instance:
         ("keep", "velocity", "true"),
         ("brake", "velocity - timestep", "0 <= velocity - timestep"),
     ):
-        m.edge(
-            label, guard=every(driving, allowed), to={"gap": moved, "velocity": speed, "episode": episode + 1}
-        )
+        m.edge(label, guard=every(driving, allowed), to={"gap": moved, "velocity": speed, "episode": episode + 1})
     start = every("30 <= gap", "gap <= 60", "28 <= velocity", "velocity <= 33", episode == 0)
     return Instance.of(m, start=start, fail="gap <= 0", goal=every(episode >= STEPS, "gap > 0"))

@@ -67,9 +67,7 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
             )  # fmt: skip
     for i, here in enumerate(loads):
         if two_way or i == p - 1:
-            m.edge(
-                "drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1}
-            )
+            m.edge("drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1})
     line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, icy_places(ice, p) if icy else None)
     for i in range(p):
         for label, change in (("acc_truck_0", 1), ("dec_truck_0", -1), ("move_truck_0", 0)):

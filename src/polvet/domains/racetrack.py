@@ -57,9 +57,7 @@ def load_map(name: str) -> list[str]:
     return rows
 
 
-def racetrack(
-    *, map: str = "corner", speed: int = 3, slip: Fraction = Fraction(0), anywhere: bool = False
-) -> Instance:
+def racetrack(*, map: str = "corner", speed: int = 3, slip: Fraction = Fraction(0), anywhere: bool = False) -> Instance:
     """Return the race over a map: reach a goal place without ending a move in a wall or off the map.
 
     Each move changes both components of the speed by -1, 0 or 1 (within the greatest speed), then drives that far. With

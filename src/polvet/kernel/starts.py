@@ -298,9 +298,7 @@ class Starts:
             place = self._position[name]
             rows[:, place] = _bits(value) if self.network.variables[place].kind is Kind.REAL else int(value)
 
-    def _write_part(
-        self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Ranks
-    ) -> None:
+    def _write_part(self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Ranks) -> None:
         values = part.rows(ranks)
         for column, place in enumerate(places):
             table = self._values_of(self.network.variables[place])
@@ -361,9 +359,7 @@ class Starts:
         return tuple(state)
 
 
-def draw_ranks(
-    count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE
-) -> list[int]:
+def draw_ranks(count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE) -> list[int]:
     """Return n numbers below `count`, uniform and independent; with `distinct`, all different.
 
     >>> sorted(draw_ranks(5, 5, random.Random(0), distinct=True))

@@ -106,9 +106,7 @@ class Declarations:
         self.variables[name] = VariableDeclaration(name, kind, value, transient, where)
         return Term(Name(name))
 
-    def function(
-        self, name: str, parameters: Mapping[str, TypeName], body: Termlike, type: TypeName = "int"
-    ) -> None:
+    def function(self, name: str, parameters: Mapping[str, TypeName], body: Termlike, type: TypeName = "int") -> None:
         """Declare a function; use it in texts, or with `terms.function(name, ...)`."""
         where = self.where.at("functions").at(len(self.functions))
         if name in self.functions:
@@ -327,9 +325,7 @@ class ModelBuilder(Declarations):
     def cost(self, name: str, reward: Termlike, until: Termlike, optimum: str = "min") -> None:
         """Add the property: the least or greatest expected sum of `reward` over steps until the condition holds."""
         where = self.where.at("properties").at(len(self._extras.properties))
-        value = ExpectedReward(
-            Optimum(optimum), expression_of(reward, where), ("steps",), expression_of(until, where)
-        )
+        value = ExpectedReward(Optimum(optimum), expression_of(reward, where), ("steps",), expression_of(until, where))
         self._add_property(name, value)
 
     def _add_property(self, name: str, value: Probability | ExpectedReward) -> None:
@@ -361,9 +357,7 @@ class ModelBuilder(Declarations):
     def _synchronisations(self, labels: list[str]) -> tuple[Synchronisation, ...]:
         if not self._extras.synchronisations:
             return tuple(
-                Synchronisation(
-                    tuple(label if label in one.labels else None for one in self._automata.values()), label
-                )
+                Synchronisation(tuple(label if label in one.labels else None for one in self._automata.values()), label)
                 for label in labels
                 if any(label in one.labels for one in self._automata.values())
             )
