@@ -21,7 +21,6 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import inf, prod
 
 import numpy as np
@@ -29,14 +28,19 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.errors import InputError, LimitReached, ModelError, Where
-from polvet.kernel.layout import at_least
 from polvet.kernel.ranked import SMALL, RankedPart, Ranks
 from polvet.kernel.residuals import OP, Termwriter
+from polvet.kernel.start_parts import (
+    independent_parts,
+    names_in_order,
+    narrowed_bounds,
+    pinned_values,
+    reading_order,
+)
 from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
 from polvet.model.evaluate import Evaluator, compile_expression
-from polvet.model.expressions import FALSE, Binary, Expression, Name, children, conjuncts, names
-from polvet.model.folding import value_of
+from polvet.model.expressions import FALSE, Expression, conjuncts
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -136,7 +140,7 @@ class Starts:
             if initial and variable.initial is not None:
                 self._fixed[variable.name] = _stored(variable, variable.initial)
         self._position = {variable.name: place for place, variable in enumerate(network.variables)}
-        self._boxes = {v.name: _narrowed(v, parts) for v in network.variables if v.name not in self._fixed}
+        self._boxes = {v.name: narrowed_bounds(v, parts) for v in network.variables if v.name not in self._fixed}
         self._unusual = [place for place, v in enumerate(network.variables) if v.kind is not Kind.INT]
         self._ranked: list[tuple[RankedPart, tuple[int, ...]]] = []
         self._drawn: list[_DrawnPart] = []
@@ -163,7 +167,7 @@ class Starts:
     # -- splitting the condition
 
     def _split(self, parts: list[Expression]) -> None:
-        groups = _components([(part, self._reads(part)) for part in parts])
+        groups = independent_parts([(part, self._reads(part)) for part in parts])
         used: set[str] = set()
         for variables, members in groups:
             used |= set(variables)
@@ -175,7 +179,7 @@ class Starts:
     def _reads(self, part: Expression) -> list[str]:
         """Return the variables without a fixed value that a part reads, in order of appearance."""
         if id(part) not in self._known_reads:
-            self._known_reads[id(part)] = [name for name in _names_in_order(part) if name in self._boxes]
+            self._known_reads[id(part)] = [name for name in names_in_order(part) if name in self._boxes]
         return self._known_reads[id(part)]
 
     def _add_part(self, variables: Sequence[str], members: list[Expression]) -> None:
@@ -184,7 +188,7 @@ class Starts:
         for name in variables:
             variable, (lower, upper) = by_name[self._position[name]], self._boxes[name]
             if variable.kind is Kind.REAL and (lower is None or lower != upper):
-                values = _pinned_values(members, name)
+                values = pinned_values(members, name)
                 if values is None:
                     open_ended.append(name)
                 else:
@@ -200,7 +204,7 @@ class Starts:
         if open_ended:
             self._draw_part(variables, members)
             return
-        order = _reading_order(variables, [self._reads(member) for member in members])
+        order = reading_order(variables, [self._reads(member) for member in members])
         diagram, leaves = _core.Diagram(), {}
         for name in order:
             leaves[name] = self._leaf(diagram, by_name[self._position[name]])
@@ -394,132 +398,3 @@ def _value(bits: int, kind: Kind) -> bool | int | float:
         real: float = struct.unpack("<d", struct.pack("<q", bits))[0]
         return real
     return bool(bits) if kind is Kind.BOOL else bits
-
-
-def _narrowed(variable: Variable, parts: Sequence[Expression]) -> tuple[int | float | None, int | float | None]:
-    """Return the bounds of a variable, narrowed by those conjuncts that compare it with a number."""
-    if variable.kind is Kind.BOOL:
-        return 0, 1
-    lower: int | Fraction | None = variable.lower
-    upper: int | Fraction | None = variable.upper
-    for part in parts:
-        found = _bound(part, variable)
-        if found is None:
-            continue
-        operator, number = found
-        if operator in ("≥", "=", ">"):
-            least = number + 1 if operator == ">" and variable.kind is Kind.INT else number
-            lower = least if lower is None else max(lower, least)
-        if operator in ("≤", "=", "<"):
-            most = number - 1 if operator == "<" and variable.kind is Kind.INT else number
-            upper = most if upper is None else min(upper, most)
-    if variable.kind is Kind.REAL:
-        return (None if lower is None else at_least(lower)), (None if upper is None else -at_least(-upper))
-    if lower is not None and upper is not None and lower > upper:
-        lower = upper = variable.lower if variable.lower is not None else 0  # the condition itself is false
-    return lower, upper  # type: ignore[return-value]
-
-
-def _bound(part: Expression, variable: Variable) -> tuple[str, int | Fraction] | None:
-    """Return (relation, number) if the part compares just this variable with a number."""
-    mirrored = {"≤": "≥", "≥": "≤", "<": ">", ">": "<", "=": "="}
-    if not isinstance(part, Binary) or part.operator not in mirrored:
-        return None
-    if isinstance(part.left, Name) and part.left.name == variable.name:
-        operator, number = part.operator, value_of(part.right)
-    elif isinstance(part.right, Name) and part.right.name == variable.name:
-        operator, number = mirrored[part.operator], value_of(part.left)
-    else:
-        return None
-    if number is None or isinstance(number, bool | float):
-        return None
-    if variable.kind is Kind.INT and Fraction(number).denominator != 1:
-        return None  # left to the evaluation, which is exact
-    return operator, (int(number) if variable.kind is Kind.INT else number)
-
-
-def _components(parts: Sequence[tuple[Expression, list[str]]]) -> list[tuple[list[str], list[Expression]]]:
-    """Return groups of parts that share no variable, each with its variables in order of appearance."""
-    owner: dict[str, int] = {}
-    groups: dict[int, tuple[dict[str, None], list[Expression]]] = {}
-    for number, (part, mine) in enumerate(parts):
-        touched = sorted({owner[name] for name in mine if name in owner})
-        merged: dict[str, None] = {}
-        members: list[Expression] = []
-        for group in touched:
-            variables, expressions = groups.pop(group)
-            merged.update(variables)
-            members += expressions
-        merged.update(dict.fromkeys(mine))
-        groups[number] = merged, [*members, part]
-        for name in merged:
-            owner[name] = number
-    return [(list(variables), members) for variables, members in groups.values()]
-
-
-def _names_in_order(part: Expression) -> list[str]:
-    found: dict[str, None] = {}
-    seen: set[int] = set()
-    pending = [part]
-    while pending:
-        one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, Name):
-            found[one.name] = None
-        pending += reversed(children(one))
-    return list(found)
-
-
-def _reading_order(variables: Sequence[str], reads: Sequence[list[str]]) -> list[str]:
-    """Return the variables in an order that finishes conjuncts early, so that few remainders differ.
-
-    Begun conjuncts come first, among them the one with the fewest variables left.
-    >>> _reading_order(["a", "b", "c", "d"], [["a", "c"], ["b", "d"], ["c", "d"]])
-    ['a', 'c', 'd', 'b']
-    """
-    order: dict[str, None] = {}
-    left = list(reads)
-    begun = [False] * len(left)
-    while any(left):
-        best = min((k for k, one in enumerate(left) if one), key=lambda k: (not begun[k], len(left[k])))
-        chosen = left[best][0]
-        order[chosen] = None
-        for k, one in enumerate(left):
-            if chosen in one:
-                begun[k] = True
-                left[k] = [name for name in one if name != chosen]
-    order.update(dict.fromkeys(variables))
-    return list(order)
-
-
-def _pinned_values(members: Sequence[Expression], name: str) -> list[float] | None:
-    """Return the finitely many values that the condition allows a real variable, if it names them."""
-    for member in members:
-        if name in names(member):
-            found = _values_in(member, name)
-            if found is not None:
-                return sorted(found)
-    return None
-
-
-def _values_in(part: Expression, name: str) -> set[float] | None:
-    pending, found = [part], set()
-    while pending:
-        one = pending.pop()
-        match one:
-            case Binary("∨", left, right):
-                pending += (left, right)
-            case Binary("∧"):
-                choices = [values for c in conjuncts(one) if (values := _values_in(c, name)) is not None]
-                if not choices:
-                    return None
-                found |= min(choices, key=len)
-            case Binary("=", Name(other), right) if other == name and value_of(right) is not None:
-                found.add(float(value_of(right) or 0) + 0.0)
-            case Binary("=", left, Name(other)) if other == name and value_of(left) is not None:
-                found.add(float(value_of(left) or 0) + 0.0)
-            case _:
-                return None
-    return found
