@@ -162,9 +162,9 @@ def _transport(state: Values, given: Values) -> Canvas:
 
 
 def _line(state: Values, given: Values) -> Canvas:
-    from polvet.domains.lines import icy_places
+    from polvet.domains.lines import ice_on_line
 
-    return _road(state, given["p"], ice=icy_places(given["ice"], given["p"]) if given["icy"] else frozenset())
+    return _road(state, given["p"], ice=ice_on_line(p=given["p"], icy=given["icy"], ice=given["ice"]))
 
 
 def _beluga(state: Values, given: Values) -> Canvas:

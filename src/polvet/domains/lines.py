@@ -68,7 +68,7 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
     for i, here in enumerate(loads):
         if two_way or i == p - 1:
             m.edge("drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1})
-    line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, icy_places(ice, p) if icy else None)
+    line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, _icy_places(ice, p) if icy else None)
     for i in range(p):
         for label, change in (("acc_truck_0", 1), ("dec_truck_0", -1), ("move_truck_0", 0)):
             line.add_driving(label, change, i)
@@ -146,7 +146,16 @@ class _Line:
         self.m.edge(label, guard=every(*tests), to=outcomes)
 
 
-def icy_places(text: str, places: int) -> frozenset[int]:
+def ice_on_line(*, p: int, icy: bool, ice: str) -> frozenset[int]:
+    """Return the icy places of a line with these parameters.
+
+    >>> sorted(ice_on_line(p=10, icy=True, ice="")), sorted(ice_on_line(p=10, icy=False, ice=""))
+    ([4, 5], [])
+    """
+    return _icy_places(ice, p) if icy else frozenset()
+
+
+def _icy_places(text: str, places: int) -> frozenset[int]:
     """Return the places listed in `4,5`; nothing listed: the two in the middle."""
     if not text:
         return frozenset({places // 2 - 1, places // 2})
