@@ -57,6 +57,7 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     for (auto [label, careful, begin, end] : nb::cast<std::vector<std::tuple<int32_t, bool, uint32_t, uint32_t>>>(d["joints"]))
         p->joints.push_back({label, careful, begin, end});
     p->menus = nb::cast<std::vector<int32_t>>(d["menus"]);
+    p->menu_refs = nb::cast<std::vector<uint32_t>>(d["menu_refs"]);
     p->unpacked = nb::cast<std::vector<int32_t>>(d["unpacked"]);
     p->lead = nb::cast<int32_t>(d["lead"]);
     p->conditions = nb::cast<std::vector<int32_t>>(d["conditions"]);
