@@ -106,3 +106,9 @@ def test_exact_mode_refuses_doubles_that_do_not_sum_to_one() -> None:
     )
     with pytest.raises(InputError, match="do not sum to 1"):
         solve(mdp, Reach(goal=np.array([False, True]), minimise=True), exact=True)
+
+
+def test_exact_mode_ends_at_the_time_limit_with_the_bounds_it_has() -> None:
+    value = solve(gambler(3000, Fraction(1, 3)), Reach(goal=np.arange(3001) == 1), exact=True, time_limit=0.3)
+    assert value.limit == "time limit"
+    assert value.lower <= value.upper
