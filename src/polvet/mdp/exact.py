@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -203,8 +204,18 @@ def _eliminate(
     for state, equation in equations.items():
         for target in equation:
             users[target].add(state)
-    order = sorted(group, key=lambda s: len(equations[s]) * len(users[s]))
-    for state in order:
+    # Fewest new entries first, as the products are now; stale heap entries are skipped.
+    heap = [(len(equations[s]) * len(users[s]), s) for s in group]
+    heapify(heap)
+    order: list[int] = []
+    while heap:
+        cost, state = heappop(heap)
+        if state not in users:
+            continue
+        if cost < len(equations[state]) * len(users[state]):
+            heappush(heap, (len(equations[state]) * len(users[state]), state))
+            continue
+        order.append(state)
         _check(deadline)
         equation = equations[state]
         stay = equation.pop(state, Fraction(0))
