@@ -98,7 +98,7 @@ def exact_of(mdp: SparseMdp) -> SparseMdp:
 
 TINY = [
     (file, parameters, entry)
-    for file, parameters, group in entries(2_100)
+    for file, parameters, group in entries(1_500)
     for entry in group
     if isinstance(entry["value"], dict) and "num" in entry["value"] and "step-bounded" not in entry["type"]
 ]
