@@ -17,9 +17,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
 from polvet.load import find_property, load_model
-from polvet.errors import Where
 from polvet.mdp.build import build
 from polvet.mdp.check import check_property
 from polvet.model.instantiate import instantiate
@@ -37,7 +37,11 @@ MODELS: list[tuple[str, dict[str, Any], str]] = [
     ("qvbs/mdp/csma/csma.3-4.jani", {}, "all_before_max"),
     ("qvbs/mdp/wlan/wlan.5.jani", {"COL": 0}, "sent"),
     ("qvbs/mdp/ij/ij.20.jani", {}, "stable"),
-    ("qvbs/mdp/resource-gathering/resource-gathering.jani", {"B": 1300, "GOLD_TO_COLLECT": 100, "GEM_TO_COLLECT": 100}, "expsteps"),
+    (
+        "qvbs/mdp/resource-gathering/resource-gathering.jani",
+        {"B": 1300, "GOLD_TO_COLLECT": 100, "GEM_TO_COLLECT": 100},
+        "expsteps",
+    ),
 ]
 
 
@@ -76,7 +80,7 @@ def row(file: str, constants: dict[str, Any], wanted: str, repeat: int) -> dict[
 
     def storm_check() -> Any:
         program, properties = storm_read()
-        formula = next(one for one in properties if one.name == wanted)
+        formula = next(one for one in properties if one.get_name() == wanted)
         built = stormpy.build_model(program, [formula])
         answer = stormpy.model_checking(built, formula, only_initial_states=True)
         return answer.get_value(built.initial_states[0])

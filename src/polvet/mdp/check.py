@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf
 
@@ -24,7 +24,6 @@ from polvet.mdp.instants import step_back
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.mdp.total import total_reward
-from polvet.mdp.unfold import count_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
 from polvet.model.network import Network
@@ -363,12 +362,7 @@ class _Evaluation:
         least = self.plan.constant(bounds.lower, "a reward bound")
         whole = max(0, ceil(least) + int(bounds.lower_exclusive and least.denominator == 1))
         name = self.plan.reward(rewards[0].reward, rewards[0].accumulate)
-        mdp, reached = count_reward(self.built.mdp, name, whole, goal)
-        value = solve(
-            mdp, ask.Reach(reached, None, minimise), relative_gap=self.gap, exact=self.exact, time_limit=self.seconds
-        )
-        starts = np.arange(self.built.mdp.states) * (whole + 1)
-        return replace(value, lowers=value.lowers[starts], uppers=value.uppers[starts], scheduler=None)
+        return self._solve(ask.Reach(goal, None, minimise, reward_at_least=(name, whole)))
 
     def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
         if part.time_instant is not None or part.reward_instants:
