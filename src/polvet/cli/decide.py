@@ -89,7 +89,7 @@ def decide(
     loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
     disable = disables_out_of_bounds(out_of_bounds)
-    asked = _asked_states(loaded, state, states, all_starts, limits, disable)
+    asked = _asked_states(loaded, state, states, all_starts, limits)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
@@ -149,11 +149,11 @@ def _by_diagrams(
 
 
 def _asked_states(
-    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits, disable: bool
+    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits
 ) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
     from polvet.evidence.state_files import iter_states, parse_state
-    from polvet.model.semantics import Semantics
+    from polvet.kernel.starts import iter_starts
 
     if sum((state is not None, file is not None, all_starts)) > 1:
         raise InputError("several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts.")
@@ -162,9 +162,7 @@ def _asked_states(
     if file is not None:
         found = list(iter_states(task, file))
     else:
-        semantics = Semantics(task.network, disable_out_of_bounds=disable)
-        starts = semantics.initial_states() if task.start is None else semantics.states_satisfying(task.start)
-        found = _list_within(starts, limits)
+        found = _list_within(iter_starts(task), limits)
     if not found:
         raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
     return found
