@@ -230,16 +230,17 @@ def _answer(
     task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
     begun: float, seed: int, file: Path | None, json: bool,
 ) -> int:  # fmt: skip
-    from polvet.evidence.states import state_to_json
+    from polvet.evidence.state_files import StateFormat
     from polvet.model.semantics import Semantics
 
+    names = StateFormat(task)
     counts = Counter(answer.verdict.value for answer in decided)
     verdict = next(name for name in ("unsafe", "unknown", "safe") if counts[name])
     reason = next((str(answer.limit) for answer in decided if answer.limit is not None), None)
     safe = {"safe": True, "unsafe": False, "unknown": None}
     rows = [
         {
-            "state": state_to_json(task, state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
+            "state": names.write(state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
             "passes": answer.passes, "seconds": round(answer.seconds, 9),
             **({"reason": str(answer.limit)} if answer.limit is not None else {}),
         }
