@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.errors import InputError, Where
@@ -27,7 +27,8 @@ def decide_within(
 
     bound = _read_bound(text)
     show = Semantics(task.network).show
-    rows, lines = [], []
+    rows: list[dict[str, Any]] = []
+    lines = []
     for state in asked:
         answer = bounded.decide_within(task, state, bound, limits=limits, disable_out_of_bounds=disable)
         safe = {"safe": True, "unsafe": False, "unknown": None}[answer.verdict.value]

@@ -60,7 +60,7 @@ class StateFormat:
             value = values.get(name)
             if locations is not None:
                 value = locations.get(value) if type(value) is str else None
-            elif kind is Kind.REAL and type(value) in (int, float):
+            elif kind is Kind.REAL and isinstance(value, int | float) and not isinstance(value, bool):
                 value = float(value) + 0.0
             elif type(value) is not (bool if kind is Kind.BOOL else int):
                 return None
@@ -81,7 +81,7 @@ class StateFormat:
 
 def _fits_json(variable: Variable) -> bool:
     lower, upper = variable.lower, variable.upper
-    return lower is not None and upper is not None and -BIGGEST_JSON_INTEGER <= lower and upper <= BIGGEST_JSON_INTEGER
+    return lower is not None and upper is not None and lower >= -BIGGEST_JSON_INTEGER and upper <= BIGGEST_JSON_INTEGER
 
 
 def iter_states(task: Task, path: str | Path) -> Iterator[State]:

@@ -1,4 +1,4 @@
-"""Safety up to a bound: does some policy keep the probability of ever reaching `fail` at most B?
+"""Safety up to a bound: whether some policy keeps the probability of ever reaching `fail` at most B.
 
 Source   the generalisation that Jain et al. (ECAI 2025) leave open. With B = 0 it is the question of `decide.py`
 Method   the reachable part is a game: the policy chooses a label, the environment an operator among that label's and the
