@@ -45,7 +45,7 @@ def random_plan(rng: random.Random, size: int, count: int, highest: int) -> Fini
 def planted_plan(rng: random.Random, size: int, count: int) -> FiniteMemoryPolicy:
     """Return a strongly connected plan that terminates by a hidden ranking, although every variable also rises."""
     weights = [rng.randint(1, 3) for _ in range(count)]
-    potential = [rng.randint(0, 6) for _ in range(size)]
+    potential = [rng.randint(0, 2) for _ in range(size)]
     builder = Builder("q0")
     for index in range(count):
         builder.variable(f"x{index}")
@@ -57,7 +57,7 @@ def planted_plan(rng: random.Random, size: int, count: int) -> FiniteMemoryPolic
         chosen = rng.sample(range(count), min(count, 3))
         effects = {index: rng.randint(-3, 3) for index in chosen}
         while sum(weights[i] * d for i, d in effects.items()) + potential[target] - potential[source] >= 0:
-            effects[rng.choice(chosen)] -= 1
+            effects[rng.choice([index for index in chosen if effects[index] > -3])] -= 1
         builder.edge(f"q{source}", f"q{target}", {f"x{index}": amount for index, amount in effects.items()})
     return builder.build()
 

@@ -8,11 +8,31 @@ from functools import cache
 from hypothesis import strategies as st
 
 from polvet.model.automata import (
-    Assignment, Automaton, Composition, Destination, Edge, Function, Instance, Location, Model, ModelType,
-    Synchronisation, VariableDeclaration,
+    Assignment,
+    Automaton,
+    Composition,
+    Destination,
+    Edge,
+    Function,
+    Instance,
+    Location,
+    Model,
+    ModelType,
+    Synchronisation,
+    VariableDeclaration,
 )  # fmt: skip
 from polvet.model.expressions import (
-    ArrayLiteral, Binary, BoolLiteral, Call, Conditional, Element, Expression, IntLiteral, Name, RealLiteral, Unary,
+    ArrayLiteral,
+    Binary,
+    BoolLiteral,
+    Call,
+    Conditional,
+    Element,
+    Expression,
+    IntLiteral,
+    Name,
+    RealLiteral,
+    Unary,
 )  # fmt: skip
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType
 
@@ -96,7 +116,7 @@ def booleans(depth: int, local: str | None = None) -> st.SearchStrategy[Expressi
         st.builds(Binary, st.sampled_from(["∧", "∨", "⇒", "=", "≠"]), less, less),
         st.builds(Unary, st.just("¬"), less),
         st.builds(Conditional, less, less, less),
-        st.builds(lambda k, l: Call("near", (k, l)), whole, whole),
+        st.builds(lambda j, k: Call("near", (j, k)), whole, whole),
     )
 
 

@@ -30,6 +30,7 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     for (size_t k = 0; k < code.shape(0); ++k) {
         const int32_t* row = code.data() + 4 * k;
         p->code.push_back({row[0], row[1], row[2], row[3]});
+        p->writes_scratch = p->writes_scratch || row[0] == STR;
     }
     p->registers = nb::cast<std::vector<int64_t>>(d["registers"]);
     p->words = nb::cast<uint32_t>(d["words"]);
@@ -50,10 +51,8 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     p->tables = nb::cast<std::vector<std::vector<int32_t>>>(d["tables"]);
     for (auto [begin, end] : nb::cast<std::vector<std::pair<uint32_t, uint32_t>>>(d["edges"])) p->edges.push_back({begin, end});
     for (auto [probability, code_, fast, begin, end] :
-         nb::cast<std::vector<std::tuple<double, int32_t, int32_t, uint32_t, uint32_t>>>(d["branches"])) {
+         nb::cast<std::vector<std::tuple<double, int32_t, int32_t, uint32_t, uint32_t>>>(d["branches"]))
         p->branches.push_back({probability, code_, fast, begin, end});
-        if (code_ >= 0) p->constant_probabilities = false;
-    }
     for (auto [index, code_] : nb::cast<std::vector<std::pair<int32_t, int32_t>>>(d["careful"])) p->careful.push_back({index, code_});
     for (auto [label, careful, begin, end] : nb::cast<std::vector<std::tuple<int32_t, bool, uint32_t, uint32_t>>>(d["joints"]))
         p->joints.push_back({label, careful, begin, end});

@@ -5,17 +5,17 @@ namespace nb = nanobind;
 
 namespace polvet {
 void bind_kernel(nb::module_&);
+void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
-void bind_starts(nanobind::module_&);
 }
 void bind_mdp(nb::module_&);
-void bind_policies(nb::module_& m);  // policies.cpp
+void bind_policies(nb::module_&);
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
     polvet::bind_kernel(m);
+    polvet::bind_starts(m);
     polvet::bind_decide(m);
     bind_mdp(m);
     bind_policies(m);
-    polvet::bind_starts(m);
 }

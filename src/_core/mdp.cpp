@@ -128,16 +128,16 @@ u64 steps(const Model& model, In<u8> stop, nb::object reward, bool maximise, u64
     return solve_steps(problem, count, bounds_of(value), poll);
 }
 
-nb::dict reward_bounded(const Model& model, In<u8> stop, In<u32> amount, bool maximise, u64 bound, double gap, Values value, double time_limit) {
+nb::dict reward_bounded(const Model& model, In<u8> stop, In<u8> above, In<u32> amount, bool maximise, u64 bound, bool at_least, double gap, Values value, double time_limit) {
     const View m = model.view();
-    expect(stop.size() == m.states && value.shape(0) == m.states && amount.size() == model.choices(), "stop and value need one entry per state, amount one per choice");
+    expect(stop.size() == m.states && above.size() == m.states && value.shape(0) == m.states && amount.size() == model.choices(), "stop and value need one entry per state, amount one per choice");
     Problem problem{m, stop.data(), nullptr, nullptr, maximise, gap};
     Statistics statistics;
     Poll poll(time_limit);
     u64 levels;
     {
         nb::gil_scoped_release release;
-        levels = solve_reward_bounded(problem, amount.data(), bound, bounds_of(value), statistics, poll);
+        levels = solve_reward_bounded(problem, above.data(), amount.data(), bound, at_least, bounds_of(value), statistics, poll);
     }
     nb::dict d = report(statistics);
     d["levels"] = levels;
@@ -202,7 +202,7 @@ void bind_mdp(nb::module_& m) {
     m.def("mdp_validate", &validate, "model"_a, "tolerance"_a);
     m.def("mdp_solve", &solve, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "gap"_a, "roots"_a, "value"_a, "choice"_a, "time_limit"_a);
     m.def("mdp_steps", &steps, "model"_a, "stop"_a, "reward"_a.none(), "maximise"_a, "count"_a, "value"_a, "time_limit"_a);
-    m.def("mdp_reward_bounded", &reward_bounded, "model"_a, "stop"_a, "amount"_a, "maximise"_a, "bound"_a, "gap"_a, "value"_a, "time_limit"_a);
+    m.def("mdp_reward_bounded", &reward_bounded, "model"_a, "stop"_a, "above"_a, "amount"_a, "maximise"_a, "bound"_a, "at_least"_a, "gap"_a, "value"_a, "time_limit"_a);
     m.def("mdp_qualitative", &qualitative, "model"_a, "safe"_a, "goal"_a, "maximise"_a, "one"_a, "result"_a);
     m.def("mdp_components", &components, "model"_a, "component"_a);
     m.def("mdp_end_components", &maximal_end_components, "model"_a, "allowed"_a, "component"_a);

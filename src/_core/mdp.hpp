@@ -20,6 +20,7 @@ inline constexpr double INFINITE = std::numeric_limits<double>::infinity();
 inline constexpr double UNIT = 0x1p-53;
 inline constexpr double TINY = 1e-300;
 inline constexpr u32 NONE = 0xFFFFFFFFu;
+inline constexpr u32 DIRECT = 160;  // up to this many nodes linear systems are solved by elimination
 
 // An MDP in compressed rows, owned by numpy arrays. The branches of one state are contiguous.
 struct View {
@@ -83,15 +84,10 @@ struct Statistics {
 // passing a stopped state; other states keep what the arrays hold.
 void solve_topologically(const Problem& problem, const u32* roots, u64 root_count, Bounds* value, u32* choice, Statistics& statistics, Poll& poll);
 
-// One part of the graph in local numbers: the inner branches of each choice, and what is earned outside of it.
+// One part of the graph in local numbers: the inner branches of each choice, and what is known of the outer ones.
 struct Local {
     std::vector<u32> choice_start, branch_start, target, owner;
-    std::vector<double> probability;
-    std::vector<Bounds> rest;      // sum over the outside branches, plus the reward; not yet widened
-    std::vector<double> outside;   // probability mass of the outside branches
-    std::vector<u32> terms;        // number of products in a row
-    std::vector<u8> flags;         // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES
-    std::vector<u64> origin;       // the choice in the whole model
+    std::vector<u8> flags;  // LEAVES, NOT_ZERO, NOT_ONE, DIVERGES, REWARDED
 
     u32 nodes() const { return static_cast<u32>(choice_start.size() - 1); }
     u32 choices() const { return static_cast<u32>(owner.size()); }
@@ -115,7 +111,7 @@ u32 end_components(const Local& part, const Predecessors& back, std::vector<u8>&
 // A contracting system x = opt_choice (constant + sum p x) on one strongly connected part; see mdp_iterate.cpp.
 struct System {
     std::vector<u32> choice_start, branch_start, target, origin;
-    std::vector<double> probability, middle, terms;
+    std::vector<double> probability, middle, terms, leave;  // leave: probability mass of each row that goes outside
     std::vector<Bounds> constant;
     u32 nodes() const { return static_cast<u32>(choice_start.size() - 1); }
     void clear();
@@ -124,7 +120,7 @@ struct System {
 // Sound bounds and the choice (position in System) attaining the optimising one; false where the limit came first (bounds then trivial).
 bool iterate(const System& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<u32>& best, Statistics& statistics, Poll& poll);
 
-// The solution of (I - P) x = b for one fixed choice per node, by BiCGStab with ILU(0); a proposal only, verified by the caller.
+// The solution of (I - P) x = right for one fixed choice per node; a proposal only, verified by the caller. See mdp_linear.cpp.
 bool propose_solution(const System& system, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance, std::vector<double>& x, Poll& poll);
 
 }  // namespace polvet::mdp

@@ -79,11 +79,13 @@ u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll) {
     return done;
 }
 
-u64 solve_reward_bounded(const Problem& problem, const u32* amount, u64 bound, Bounds* value, Statistics& statistics, Poll& poll) {
+// Level j is the reward that is left to spend ("at most") or still to be earned ("at least"). At most: level j looks at level j - amount, and a
+// choice that costs more is worth 0. At least: level j looks at level max(0, j - amount); on level 0 the goal counts, above it does not.
+u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amount, u64 bound, bool at_least, Bounds* value, Statistics& statistics, Poll& poll) {
     const View& m = problem.model;
     const u64 choices = m.choice_start[m.states];
-    u32 largest = 0;
-    for (u64 c = 0; c < choices; ++c) largest = std::max(largest, static_cast<u32>(std::min<u64>(amount[c], bound + 1)));
+    u64 largest = 0;
+    for (u64 c = 0; c < choices; ++c) largest = std::max<u64>(largest, amount[c]);
     const u64 ring = std::min<u64>(largest, bound) + 1;
     // The model of one level: choices without reward keep their branches, the others are cut off and get their worth from lower levels.
     std::vector<u64> branch_start(choices + 1, 0);
@@ -99,32 +101,54 @@ u64 solve_reward_bounded(const Problem& problem, const u32* amount, u64 bound, B
     }
     target.push_back(0);
     probability.push_back(0);
+    std::vector<Bounds> cut(choices, Bounds{-1, -1});
     Problem level = problem;
     level.model = {m.states, m.choice_start, branch_start.data(), target.data(), probability.data()};
-    std::vector<Bounds> cut(choices, Bounds{-1, -1});
     level.cut = cut.data();
+    level.stop = stop;
     level.reward = nullptr;
     level.gap = problem.gap / static_cast<double>(bound + 1);
     std::vector<u32> roots(m.states), choice(m.states), order;
     for (u32 s = 0; s < m.states; ++s) roots[s] = s;
     std::vector<std::vector<Bounds>> history(ring);
-    bool acyclic = false;
-    for (u64 j = 0; j <= bound; ++j) {
+    const auto search = [&](const Problem& here, std::vector<Bounds>& x) {
+        Statistics figures;
+        x.assign(m.states, Bounds{0, 1});
+        solve_topologically(here, roots.data(), roots.size(), x.data(), choice.data(), figures, poll);
+        statistics.sweeps += figures.sweeps;
+        statistics.components += figures.components;
+        statistics.unsolved += figures.unsolved;
+        statistics.largest = std::max(statistics.largest, figures.largest);
+        return figures.components == 0 && !figures.loops;
+    };
+    u64 j = 0;
+    if (at_least) {
+        Problem plain = problem;
+        plain.gap = level.gap;
+        search(plain, history[0]);
+        j = 1;
+    }
+    bool acyclic = false, first = true;
+    for (; j <= bound && !poll.over(); ++j) {
         std::vector<Bounds>& x = history[j % ring];
         for (u32 s = 0; s < m.states; ++s) {
-            if (problem.stop[s] != 0) continue;
+            if (stop[s] != 0) continue;
             for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c) {
                 if (amount[c] == 0) continue;
-                cut[c] = amount[c] > j ? Bounds{0, 0} : worth(m, c, 0.0, history[(j - amount[c]) % ring].data());
-                if (cut[c].hi > 1) cut[c].hi = 1;
+                if (amount[c] > j && !at_least) {
+                    cut[c] = {0, 0};
+                } else {
+                    const u64 below = amount[c] > j ? 0 : j - amount[c];
+                    cut[c] = worth(m, c, 0.0, history[below % ring].data());
+                    if (cut[c].hi > 1) cut[c].hi = 1;
+                }
             }
             poll.expired(4);
         }
-        if (poll.over()) {
-            statistics.limit = true;
-            return j;
-        }
         if (acyclic) {
+            x.resize(m.states);
+            for (u32 s = 0; s < m.states; ++s)
+                if (stop[s] != 0) x[s] = stop[s] == 1 ? Bounds{1, 1} : Bounds{0, 0};
             for (u32 s : order) {
                 Bounds best{0, 0};
                 for (u64 c = m.choice_start[s]; c < m.choice_start[s + 1]; ++c)
@@ -133,25 +157,15 @@ u64 solve_reward_bounded(const Problem& problem, const u32* amount, u64 bound, B
                 x[s] = best;
             }
         } else {
-            x.assign(m.states, Bounds{0, 1});
-            if (j == 0) level.order = &order;
-            Statistics here;
-            solve_topologically(level, roots.data(), roots.size(), x.data(), choice.data(), here, poll);
+            if (first) level.order = &order;
+            acyclic = search(level, x) && first;
             level.order = nullptr;
-            statistics.sweeps += here.sweeps;
-            statistics.components += here.components;
-            statistics.unsolved += here.unsolved;
-            statistics.largest = std::max(statistics.largest, here.largest);
-            if (poll.over()) {
-                statistics.limit = true;
-                return j;
-            }
-            if (j == 0 && order.size() > 0 && here.components == 0 && !here.loops) {
-                acyclic = true;
-                for (auto& h : history)
-                    if (h.empty()) h = x;  // stopped states hold their value for good
-            }
+            first = false;
         }
+    }
+    if (poll.over()) {
+        statistics.limit = true;
+        return j;
     }
     std::memcpy(value, history[bound % ring].data(), sizeof(Bounds) * m.states);
     return bound + 1;

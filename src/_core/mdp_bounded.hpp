@@ -7,9 +7,10 @@ namespace polvet::mdp {
 // `value` holds the values for 0 steps on entry and those for the number of steps returned on exit.
 u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll);
 
-// Probability to reach the goal with an accumulated `amount` of at most `bound`; returns how many of the bound + 1 levels were solved.
-// `value` is written only when all of them were.
-u64 solve_reward_bounded(const Problem& problem, const u32* amount, u64 bound, Bounds* value, Statistics& statistics, Poll& poll);
+// Probability to reach the goal with an accumulated `amount` of at most (or at least) `bound`; returns how many of the bound + 1 levels were
+// solved. `value` is written only when all of them were. `stop` is where runs end on the levels where problem.stop does not say it: for "at
+// least", before enough is earned, goals are passed through; for "at most" it is problem.stop itself.
+u64 solve_reward_bounded(const Problem& problem, const u8* stop, const u32* amount, u64 bound, bool at_least, Bounds* value, Statistics& statistics, Poll& poll);
 
 // For every state the choices with a branch into it.
 struct BackwardIndex {

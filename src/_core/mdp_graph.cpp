@@ -14,12 +14,7 @@ void Local::clear() {
     branch_start.assign(1, 0);
     target.clear();
     owner.clear();
-    probability.clear();
-    rest.clear();
-    outside.clear();
-    terms.clear();
     flags.clear();
-    origin.clear();
 }
 
 void Predecessors::build(const Local& part) {

@@ -24,6 +24,7 @@ void System::clear() {
     probability.clear();
     middle.clear();
     terms.clear();
+    leave.clear();
     constant.clear();
 }
 
@@ -47,20 +48,19 @@ class Component {
             if (c.hi > 0 && c.lo > 0) exits = std::max(exits, (c.hi - c.lo) / c.lo);
         const double wanted = exits + gap_;
         double tolerance = gap_ / 128;
-        bool slow = false;
         x_.assign(n_, 0.0);
         for (int attempt = 0; attempt < 4; ++attempt) {
-            slow |= propose(tolerance, best);
+            propose(tolerance, best);
             if (poll_.over()) break;
-            guess(exits, slow, value, best);
-            if (prove(value, best, wanted, attempt == 3 ? 400 : slow ? 12 : 40)) return true;
+            guess(exits, value, best);
+            if (prove(value, best, wanted, attempt == 3 ? 400 : 12)) return true;
             if (poll_.over()) break;
             tolerance /= 16;
         }
         value.assign(n_, {0, ceiling_});
-        if (poll_.over() || ceiling_ == INFINITE) return give_up();
-        if (interval(value, best, wanted)) return true;
-        return give_up();
+        if (poll_.over()) return give_up();
+        if (ceiling_ == INFINITE && !widen(value, best)) return give_up();
+        return interval(value, best, wanted) || give_up();
     }
 
   private:
@@ -96,11 +96,12 @@ class Component {
         return change;
     }
 
-    // Sets the proposal x; returns whether sweeps converged slowly (then `policy` is the one the proposal belongs to).
-    // Sweeps go back and forth in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where even that would take longer than
-    // policy iteration, that takes over.
-    bool propose(double tolerance, std::vector<u32>& policy) {
-        const double patience = s_.origin.size() > n_ ? 80 : 12;  // cycles of eight pairs that cost as much as policy iteration does
+    // Sets the proposal x and the policy it belongs to. Sweeps come in pairs; every eighth pair the dominant mode is extrapolated (Aitken). Where
+    // even that would take longer than policy iteration, that takes over.
+    void propose(double tolerance, std::vector<u32>& policy) {
+        // How many cycles of eight pairs cost about as much as policy iteration does.
+        double patience = s_.origin.size() > n_ ? 80 : 12;
+        if (n_ <= DIRECT) patience = std::min(patience, 2 + patience / 12 * n_ * n_ * n_ / (192.0 * static_cast<double>(s_.target.size() + n_)));
         double before = INFINITE, cycle = INFINITE;
         std::vector<double> first, second;
         int calm = 0;
@@ -108,14 +109,14 @@ class Component {
             const int phase = k % 8;
             if (phase == 6) first = x_;
             if (phase == 7) second = x_;
-            const double change = std::max(sweep(false), sweep(true));
-            if (poll_.over() || change == 0) return false;
+            const double change = std::max(sweep(true), sweep(true));
+            if (poll_.over()) return;
             const double rate = before < INFINITE ? std::min(change / before, 0.9999999) : 0.5;
             before = change;
             calm = change * std::max(rate / (1 - rate), 0.1) < tolerance ? calm + 1 : 0;
-            if (calm >= 2) {
+            if (calm >= 2 || change == 0) {
                 greedy(policy, 0);
-                return k > 40;
+                return;
             }
             if (phase == 7 && k > 8 && calm == 0) {
                 // x_ holds pair 7, second pair 6, first pair 5
@@ -132,8 +133,7 @@ class Component {
                 }
                 const double progress = std::log(cycle / change), left = std::log(change / tolerance) / std::max(progress, 1e-9);
                 if ((k > 24 && left > patience) || k > 16 * patience) {
-                    if (improve(policy)) return true;
-                    if (poll_.over()) return false;
+                    if (improve(policy) || poll_.over()) return;
                 }
                 cycle = change;
                 before = INFINITE;
@@ -170,7 +170,7 @@ class Component {
             for (double y : x)
                 if (!(y >= 0) || y > 1e300) return false;
             x_ = x;
-            for (int i = 0; i < 10; ++i) sweep(i % 2 == 0);  // several states improve before the next solution is needed
+            for (int i = 0; i < 10; ++i) sweep(true);  // several states improve before the next solution is needed
             const u32 moved = greedy(policy, precision < 1e-8 ? 1e-11 : precision);
             x = x_;
             if (moved == 0) {
@@ -178,27 +178,52 @@ class Component {
                 precision = 1e-13;
             }
         }
-        for (int i = 0; i < 2; ++i) sweep(i % 2 == 0);
+        for (int i = 0; i < 2; ++i) sweep(true);
         return true;
     }
 
-    void guess(double exits, bool slow, std::vector<Bounds>& value, const std::vector<u32>& policy) {
+    // A vector y with y >= P y + x / 2 for the policy and, where sweeps suffice, for every choice that is nearly as good.
+    bool drift(const std::vector<u32>& policy, std::vector<double>& y) {
+        std::vector<u32> start(1, 0), near;
+        for (u32 v = 0; v < n_; ++v) {
+            near.push_back(policy[v]);
+            for (u32 c = s_.choice_start[v]; c < s_.choice_start[v + 1]; ++c)
+                if (c != policy[v] && std::abs(row(c, x_) - x_[v]) <= 1e-4 * x_[v]) near.push_back(c);
+            start.push_back(static_cast<u32>(near.size()));
+        }
+        y.assign(n_, 0.0);
+        for (int k = 0; k < 64; ++k) {
+            double change = 0;
+            for (u32 v = 0; v < n_; ++v) {
+                double most = 0;
+                for (u32 i = start[v]; i < start[v + 1]; ++i) {
+                    double sum = 0;
+                    for (u32 b = s_.branch_start[near[i]]; b < s_.branch_start[near[i] + 1]; ++b) sum += s_.probability[b] * y[s_.target[b]];
+                    most = std::max(most, sum);
+                }
+                const double now = x_[v] + most;
+                if (now - y[v] > change * x_[v]) change = (now - y[v]) / x_[v];
+                y[v] = now;
+            }
+            poll_.expired(s_.target.size() / 2 + n_);
+            if (k > 0 && change <= 0.4) return true;
+        }
+        return propose_solution(s_, policy, x_, 1e-3, y, poll_);
+    }
+
+    void guess(double exits, std::vector<Bounds>& value, const std::vector<u32>& policy) {
         const double spread = exits / 2 * (1 + 1e-6);
-        if (slow) {
-            std::vector<double> y = x_;
-            std::vector<double> right(n_);
-            double largest = 0;
-            for (u32 v = 0; v < n_; ++v) right[v] = x_[v];
-            bool good = propose_solution(s_, policy, right, 1e-3, y, poll_);
-            for (u32 v = 0; v < n_ && good; ++v) {
-                good = y[v] >= x_[v] * 0.5 && y[v] < 1e300;
-                if (x_[v] > 0) largest = std::max(largest, y[v] / x_[v]);
-            }
-            if (good && largest > 0) {
-                const double scale = gap_ / 3 / largest;
-                for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
-                return;
-            }
+        std::vector<double> y;
+        double largest = 0;
+        bool good = drift(policy, y);
+        for (u32 v = 0; v < n_ && good; ++v) {
+            good = y[v] >= x_[v] * 0.5 && y[v] < 1e300;
+            if (x_[v] > 0) largest = std::max(largest, y[v] / x_[v]);
+        }
+        if (good && largest > 0) {
+            const double scale = gap_ / 3 / largest;
+            for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - spread) - scale * y[v], x_[v] * (1 + spread) + scale * y[v]};
+            return;
         }
         const double e = spread + gap_ / 3;
         for (u32 v = 0; v < n_; ++v) value[v] = {x_[v] * (1 - e), x_[v] * (1 + e)};
@@ -206,7 +231,7 @@ class Component {
 
     // Sweeps both guesses until each is proved and they are close. Bounds that are proved only get better.
     bool prove(std::vector<Bounds>& value, std::vector<u32>& best, double wanted, int sweeps) {
-        bool low = false, high = false, forward = false;
+        bool low = false, high = false, forward = true;
         for (Bounds& b : value) b = {std::max(0.0, b.lo), std::min(b.hi, ceiling_)};
         for (int k = 0; k < sweeps; ++k, forward = !forward) {
             bool rises = true, falls = true;
@@ -272,18 +297,35 @@ class Component {
         return width;
     }
 
+    // Rewards have no upper bound to start from: try ever larger multiples of the proposal until one is proved.
+    bool widen(std::vector<Bounds>& value, std::vector<u32>& best) {
+        for (double factor = 1 + 64 * gap_; factor < 1e9; factor = 1 + 8 * (factor - 1)) {
+            for (u32 v = 0; v < n_; ++v) value[v] = {0, x_[v] * factor};
+            bool high = false;
+            for (int k = 0; k < 100 && !high; ++k) {
+                bool rises = true, falls = true;
+                pair_sweep(true, value, best, true, false, rises, falls);
+                high = falls;
+                if (poll_.over()) break;
+            }
+            if (high) return true;
+        }
+        value.assign(n_, {0, INFINITE});
+        return false;
+    }
+
+    // Interval iteration: sound from the first sweep on, but as slow as the component; given up where it would take too long.
     bool interval(std::vector<Bounds>& value, std::vector<u32>& best, double wanted) {
-        bool forward = false;
         double before = INFINITE;
-        int stuck = 0;
-        for (;; forward = !forward) {
+        for (u64 k = 1;; ++k) {
             bool rises = true, falls = true;
-            const double width = pair_sweep(forward, value, best, true, true, rises, falls);
+            const double width = pair_sweep(k % 2 == 1, value, best, true, true, rises, falls);
             if (width <= wanted) return true;
             if (poll_.over()) return false;
-            stuck = width < before ? 0 : stuck + 1;
-            if (stuck > 20000) return false;  // rounding eats the rest: the bounds are sound, the gap is not reached
-            before = width;
+            if (k % 4096 == 0) {
+                if (before < INFINITE && std::log(width / wanted) > 1000 * std::log(before / width)) return false;
+                before = width;
+            }
         }
     }
 
@@ -300,111 +342,6 @@ class Component {
 bool iterate(const System& system, bool maximise, double gap, double ceiling, std::vector<Bounds>& value, std::vector<u32>& best, Statistics& statistics, Poll& poll) {
     return maximise ? Component<true>(system, gap, ceiling, statistics, poll).solve(value, best)
                     : Component<false>(system, gap, ceiling, statistics, poll).solve(value, best);
-}
-
-// Preconditioned BiCGStab (van der Vorst 1992) on I - P for one policy; the preconditioner is an incomplete LU factorisation without fill-in,
-// which exists for such M-matrices. Rows are stored without the unit diagonal, columns ascending.
-bool propose_solution(const System& s, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance, std::vector<double>& x, Poll& poll) {
-    const u32 n = s.nodes();
-    std::vector<u32> start(n + 1, 0), column;
-    std::vector<double> entry;
-    std::vector<std::pair<u32, double>> row;
-    for (u32 v = 0; v < n; ++v) {
-        row.clear();
-        for (u32 b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b) row.emplace_back(s.target[b], -s.probability[b]);
-        std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-        for (const auto& [t, q] : row) {
-            if (column.size() > start[v] && column.back() == t) {
-                entry.back() += q;
-            } else {
-                column.push_back(t);
-                entry.push_back(q);
-            }
-        }
-        start[v + 1] = static_cast<u32>(column.size());
-    }
-    // ILU(0), rows top down: `factor` holds L (strictly lower, unit diagonal) and U (strictly upper), `pivot` the diagonal of U.
-    std::vector<double> factor = entry, pivot(n, 1.0), work(n, 0.0);
-    std::vector<u32> where(n, NONE);
-    for (u32 v = 0; v < n; ++v) {
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
-        for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
-            const u32 k = column[b];
-            const double l = factor[b] / pivot[k];
-            factor[b] = l;
-            for (u32 d = start[k]; d < start[k + 1]; ++d) {
-                if (column[d] <= k) continue;
-                if (column[d] == v)
-                    pivot[v] -= l * factor[d];
-                else if (where[column[d]] != NONE)
-                    factor[where[column[d]]] -= l * factor[d];
-            }
-        }
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
-        if (!(std::abs(pivot[v]) > 1e-14)) pivot[v] = 1e-14;
-    }
-    const auto precondition = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
-            double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor[b] * out[column[b]];
-            out[v] = sum;
-        }
-        for (u32 v = n; v-- > 0;) {
-            double sum = out[v];
-            for (u32 b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor[b] * out[column[b]];
-            out[v] = sum / pivot[v];
-        }
-    };
-    const auto multiply = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
-            double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1]; ++b) sum += entry[b] * in[column[b]];
-            out[v] = sum;
-        }
-    };
-    const auto dot = [n](const std::vector<double>& a, const std::vector<double>& b) {
-        double sum = 0;
-        for (u32 v = 0; v < n; ++v) sum += a[v] * b[v];
-        return sum;
-    };
-    std::vector<double> r(n), p(n, 0.0), q(n, 0.0), y(n), z(n), t(n);
-    multiply(x, r);
-    for (u32 v = 0; v < n; ++v) r[v] = right[v] - r[v];
-    const std::vector<double> shadow = r;
-    const double goal = tolerance * std::sqrt(dot(right, right));
-    double rho = 1, alpha = 1, omega = 1, smallest = INFINITE;
-    int since = 0;
-    for (int k = 0; k < 5000; ++k) {
-        const double norm = std::sqrt(dot(r, r));
-        if (norm <= goal) return true;
-        if (!(norm < INFINITE)) return false;
-        if (norm < 0.9 * smallest) {
-            smallest = norm;
-            since = 0;
-        } else if (++since > 300) {
-            return smallest <= goal * 1e3;
-        }
-        const double previous = rho;
-        rho = dot(shadow, r);
-        if (rho == 0) return false;
-        const double beta = k == 0 ? 0 : rho / previous * (alpha / omega);
-        for (u32 v = 0; v < n; ++v) p[v] = r[v] + beta * (p[v] - omega * q[v]);
-        precondition(p, y);
-        multiply(y, q);
-        alpha = rho / dot(shadow, q);
-        for (u32 v = 0; v < n; ++v) r[v] -= alpha * q[v];
-        precondition(r, z);
-        multiply(z, t);
-        const double tt = dot(t, t);
-        omega = tt > 0 ? dot(t, r) / tt : 0;
-        for (u32 v = 0; v < n; ++v) {
-            x[v] += alpha * y[v] + omega * z[v];
-            r[v] -= omega * t[v];
-        }
-        if (omega == 0) return std::sqrt(dot(r, r)) <= goal;
-        if (poll.expired(4 * column.size() + 8 * n)) return false;
-    }
-    return false;
 }
 
 }  // namespace polvet::mdp

@@ -61,29 +61,33 @@ class Solver {
     void enter(u32 s) {
         if (poll_.expired()) statistics_.limit = true;
         index_[s] = ++clock_;
-        stack_.push_back(s);
         frames_.push_back({s, clock_, 0, false, m_.first_branch(s), m_.last_branch(s)});
     }
 
     void leave() {
         const Frame f = frames_.back();
         frames_.pop_back();
-        if (f.low != index_[f.state]) {
+        const u32 entered = index_[f.state];
+        if (f.low != entered) {
+            stack_.push_back(f.state);
             Frame& parent = frames_.back();
             parent.low = std::min(parent.low, f.low);
             parent.level = std::max(parent.level, f.level);
             return;
         }
         u32 level = f.level;
-        if (stack_.back() == f.state) {
+        if (stack_.empty() || index_[stack_.back()] < entered) {
             settle(f.state, f.loop);
             statistics_.loops |= f.loop;
             if (p_.order != nullptr) p_.order->push_back(f.state);
             index_[f.state] = DONE | level;
-            stack_.pop_back();
         } else {
-            const auto first = std::find(stack_.rbegin(), stack_.rend(), f.state).base() - 1;
-            const std::vector<u32> members(first, stack_.end());
+            // The stack holds the states that were left and wait for their component, so members come in the order in which the search left
+            // them: every branch but those that close a cycle leads to an earlier member.
+            auto first = stack_.end();
+            while (first != stack_.begin() && index_[*(first - 1)] > entered) --first;
+            std::vector<u32> members(first, stack_.end());
+            members.push_back(f.state);
             stack_.erase(first, stack_.end());
             ++level;
             component(members, level);
@@ -200,50 +204,40 @@ class Solver {
 
     void build_part(const std::vector<u32>& members) {
         part_.clear();
-        for (u32 i = 0; i < members.size(); ++i) index_[members[i]] = LOCAL | i;
+        u64 choices = 0, branches = 0;
         for (u32 i = 0; i < members.size(); ++i) {
+            index_[members[i]] = LOCAL | i;
+            choices += m_.choice_start[members[i] + 1] - m_.choice_start[members[i]];
+            branches += m_.last_branch(members[i]) - m_.first_branch(members[i]);
+        }
+        part_.choice_start.resize(members.size() + 1);
+        part_.branch_start.resize(choices + 1);
+        part_.owner.resize(choices);
+        part_.flags.resize(choices);
+        part_.target.resize(branches);
+        u32 choice = 0, inner = 0;
+        for (u32 i = 0; i < members.size(); ++i) {
+            part_.choice_start[i] = choice;
             for (u64 c = m_.choice_start[members[i]]; c < m_.choice_start[members[i] + 1]; ++c) {
-                Bounds rest{0, 0};
-                double outside = 0;
                 u8 flags = 0;
-                u32 terms = 2;
-                if (is_cut(c)) {
-                    rest = p_.cut[c];
-                    outside = 1;
-                    flags = LEAVES | (rest.hi > 0 ? NOT_ZERO : 0) | (rest.lo < 1 ? NOT_ONE : 0);
-                } else {
-                    const u64 last = m_.branch_start[c + 1];
-                    for (u64 b = m_.branch_start[c]; b < last; ++b) {
-                        const u32 t = m_.target[b];
-                        const double q = m_.probability[b];
-                        if (index_[t] & LOCAL) {
-                            part_.target.push_back(index_[t] & ~LOCAL);
-                            part_.probability.push_back(q);
-                        } else {
-                            const Bounds v = value_[t];
-                            outside += q;
-                            rest.lo += q * v.lo;
-                            rest.hi += q * v.hi;
-                            flags |= LEAVES | (v.hi > 0 ? NOT_ZERO : 0) | (v.lo < 1 ? NOT_ONE : 0) | (v.lo == INFINITE ? DIVERGES : 0);
-                        }
-                    }
-                    terms = static_cast<u32>(last - m_.branch_start[c]) + 2;
-                    if (p_.reward != nullptr && p_.reward[c] != 0.0) {
-                        rest.lo += p_.reward[c];
-                        rest.hi += p_.reward[c];
-                        flags |= REWARDED;
+                if (is_cut(c)) flags = LEAVES | (p_.cut[c].hi > 0 ? NOT_ZERO : 0) | (p_.cut[c].lo < 1 ? NOT_ONE : 0);
+                if (p_.reward != nullptr && p_.reward[c] != 0.0) flags |= REWARDED;
+                for (u64 b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b) {
+                    const u32 t = m_.target[b], place = index_[t];
+                    if (place & LOCAL) {
+                        part_.target[inner++] = place & ~LOCAL;
+                    } else {
+                        const Bounds v = value_[t];
+                        flags |= LEAVES | (v.hi > 0 ? NOT_ZERO : 0) | (v.lo < 1 ? NOT_ONE : 0) | (v.lo == INFINITE ? DIVERGES : 0);
                     }
                 }
-                part_.owner.push_back(i);
-                part_.origin.push_back(c);
-                part_.rest.push_back(rest);
-                part_.outside.push_back(outside);
-                part_.flags.push_back(flags);
-                part_.terms.push_back(terms);
-                part_.branch_start.push_back(static_cast<u32>(part_.target.size()));
+                part_.owner[choice] = i;
+                part_.flags[choice++] = flags;
+                part_.branch_start[choice] = inner;
             }
-            part_.choice_start.push_back(part_.choices());
         }
+        part_.choice_start[members.size()] = choice;
+        part_.target.resize(inner);
     }
 
     void put(const std::vector<u32>& members, u32 i, Bounds v, u32 local_choice) {
@@ -252,19 +246,22 @@ class Solver {
     }
 
     // The states that reach a good exit (an allowed choice that leaves) almost surely, with the choice to take; `allowed` shrinks to what stays.
+    // Rounds of: drop what cannot stay (linear, cascading), then drop what cannot reach an exit any more.
     u32 almost_sure(std::vector<u8>& allowed, std::vector<u32>& via) {
         const u32 n = part_.nodes();
         std::vector<u32> queue;
-        u32 before = n;
+        std::vector<u8> inside;
         for (;;) {
+            const u32 stay = greatest_closed_set(part_, back_, allowed, inside);
             via.assign(n, NONE);
+            if (stay == 0) return 0;
             queue.clear();
             for (u32 c = 0; c < part_.choices(); ++c)
                 if (allowed[c] && (part_.flags[c] & LEAVES) && via[part_.owner[c]] == NONE) {
                     via[part_.owner[c]] = c;
                     queue.push_back(part_.owner[c]);
                 }
-            for (std::size_t i = 0; i < queue.size(); ++i)
+            for (std::size_t i = 0; i < queue.size() && queue.size() < stay; ++i)
                 for (u32 j = back_.start[queue[i]]; j < back_.start[queue[i] + 1]; ++j) {
                     const u32 c = back_.choice[j], v = part_.owner[c];
                     if (allowed[c] && via[v] == NONE) {
@@ -272,14 +269,10 @@ class Solver {
                         queue.push_back(v);
                     }
                 }
-            if (queue.size() == before) return before;
-            before = static_cast<u32>(queue.size());
-            for (u32 v = 0; v < n; ++v) {
-                if (via[v] != NONE) continue;
-                for (u32 c = part_.choice_start[v]; c < part_.choice_start[v + 1]; ++c) allowed[c] = 0;
-                for (u32 j = back_.start[v]; j < back_.start[v + 1]; ++j) allowed[back_.choice[j]] = 0;
-            }
-            if (before == 0) return 0;
+            if (queue.size() == stay) return stay;
+            for (u32 v = 0; v < n; ++v)
+                if (inside[v] && via[v] == NONE)
+                    for (u32 c = part_.choice_start[v]; c < part_.choice_start[v + 1]; ++c) allowed[c] = 0;
         }
     }
 
@@ -425,6 +418,58 @@ class Solver {
         numeric(members, level, fixed, keep, collapsed);
     }
 
+    // Adds choice c of node i to the system, divided by the probability to leave the node.
+    void add_row(u64 c, u32 local, u32 i, const std::vector<u32>& node, const std::vector<double>& fixed) {
+        Bounds constant{0, 0};
+        double mass = 0, leave = 0;
+        bool self = false;
+        const std::size_t before = system_.target.size();
+        if (is_cut(c)) {
+            constant = p_.cut[c];
+            mass = leave = 1;
+        }
+        for (u64 b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b) {
+            const u32 t = m_.target[b], place = index_[t];
+            const double q = m_.probability[b];
+            if (!(place & LOCAL)) {
+                leave += q;
+                constant.lo += q * value_[t].lo;
+                constant.hi += q * value_[t].hi;
+            } else if (const u32 w = node[place & ~LOCAL]; w == i) {
+                self = true;
+                continue;
+            } else if (w == NONE) {
+                leave += q;
+                constant.lo += q * fixed[place & ~LOCAL];
+                constant.hi += q * fixed[place & ~LOCAL];
+            } else {
+                system_.target.push_back(w);
+                system_.probability.push_back(q);
+            }
+            mass += q;
+        }
+        if (mass == 0) return;  // stays in the node for ever: never optimal here, see `component`
+        if (p_.reward != nullptr) {
+            constant.lo += p_.reward[c];
+            constant.hi += p_.reward[c];
+        }
+        double terms = static_cast<double>(m_.branch_start[c + 1] - m_.branch_start[c]) + 2;
+        if (self) {
+            // SOUND: the exact row sums to 1, so `mass` is 1 - p(self) to (terms) units.
+            constant.lo /= mass;
+            constant.hi /= mass;
+            leave /= mass;
+            for (std::size_t b = before; b < system_.target.size(); ++b) system_.probability[b] /= mass;
+            terms = 2 * terms + 2;
+        }
+        system_.constant.push_back(constant);
+        system_.middle.push_back(0.5 * (constant.lo + constant.hi));
+        system_.terms.push_back(terms);
+        system_.leave.push_back(leave);
+        system_.origin.push_back(local);
+        system_.branch_start.push_back(static_cast<u32>(system_.target.size()));
+    }
+
     // Solves what graph analysis left open: states of one end component become one node, fixed states become constants.
     void numeric(const std::vector<u32>& members, u32 level, const std::vector<double>& fixed, const std::vector<u8>& keep, const std::vector<u32>& collapsed) {
         const u32 n = part_.nodes();
@@ -452,43 +497,11 @@ class Solver {
         }
         system_.clear();
         for (u32 i = 0; i < nodes; ++i) {
-            for (u32 j = start[i]; j < start[i + 1]; ++j)
-                for (u32 c = part_.choice_start[list[j]]; c < part_.choice_start[list[j] + 1]; ++c) {
-                    if (!keep[c] || (!collapsed.empty() && collapsed[c])) continue;
-                    Bounds constant = part_.rest[c];
-                    double mass = part_.outside[c];
-                    bool self = false;
-                    const std::size_t before = system_.target.size();
-                    for (u32 b = part_.branch_start[c]; b < part_.branch_start[c + 1]; ++b) {
-                        const u32 t = part_.target[b];
-                        const double q = part_.probability[b];
-                        if (node[t] == i) {
-                            self = true;
-                            continue;
-                        }
-                        mass += q;
-                        if (node[t] == NONE) {
-                            constant.lo += q * fixed[t];
-                            constant.hi += q * fixed[t];
-                        } else {
-                            system_.target.push_back(node[t]);
-                            system_.probability.push_back(q);
-                        }
-                    }
-                    if (mass == 0) continue;  // stays in the node for ever: never optimal here, see `component`
-                    double terms = part_.terms[c];
-                    if (self) {
-                        constant.lo /= mass;
-                        constant.hi /= mass;
-                        for (std::size_t b = before; b < system_.target.size(); ++b) system_.probability[b] /= mass;
-                        terms = 2 * terms + 2;
-                    }
-                    system_.constant.push_back(constant);
-                    system_.middle.push_back(0.5 * (constant.lo + constant.hi));
-                    system_.terms.push_back(terms);
-                    system_.origin.push_back(c);
-                    system_.branch_start.push_back(static_cast<u32>(system_.target.size()));
-                }
+            for (u32 j = start[i]; j < start[i + 1]; ++j) {
+                const u64 first = m_.choice_start[members[list[j]]];
+                for (u32 c = part_.choice_start[list[j]]; c < part_.choice_start[list[j] + 1]; ++c)
+                    if (keep[c] && (collapsed.empty() || !collapsed[c])) add_row(first + c - part_.choice_start[list[j]], c, i, node, fixed);
+            }
             system_.choice_start.push_back(static_cast<u32>(system_.origin.size()));
         }
         std::vector<Bounds> value;

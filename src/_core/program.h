@@ -82,7 +82,7 @@ struct Program {
     std::vector<int32_t> state_rewards, step_rewards;  // entry points, -1 for none
     std::vector<uint8_t> step_reads_state;   // whether a step reward reads variables after the step
     bool disable_out_of_bounds = false, uniform = false;   // uniform: a Markov chain, enabled operators are equally likely
-    bool constant_probabilities = true;
+    bool writes_scratch = false;             // some fast path assigns a transient variable
 };
 
 inline double as_real(int64_t bits) { return std::bit_cast<double>(bits); }
@@ -125,6 +125,7 @@ private:
     bool fast_branches(const uint64_t* state, const Edge& edge, Expansion& out);
     bool joined_branches(const uint64_t* state, const int32_t* edges, size_t count, bool careful, Expansion& out);
     bool branch_probability(const Branch& branch, double& probability);
+    void forget_scratch();                   // transient variables go back to their initial values
     void rewards_of(const uint64_t* source, const uint64_t* target, Expansion& out);
 
     std::vector<int64_t> registers_;

@@ -240,7 +240,11 @@ void Machine::rewards_of(const uint64_t* source, const uint64_t* target, Expansi
         out.rewards.push_back(run(p.step_rewards[k]) ? as_real(result_) : 0);
         if (p.step_reads_state[k]) load(source);
     }
-    for (uint32_t s = p.variables; s < p.slots; ++s) registers_[s] = p.registers[s];
+    forget_scratch();
+}
+
+void Machine::forget_scratch() {
+    for (uint32_t s = program->variables; s < program->slots; ++s) registers_[s] = program->registers[s];
 }
 
 bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& out) {
@@ -260,6 +264,7 @@ bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& 
         out.words.insert(out.words.end(), target_.begin(), target_.end());
         out.probability.push_back(probability);
         if (want_rewards) rewards_of(state, target_.data(), out);
+        else if (p.writes_scratch) forget_scratch();
         if (fault != Fault::NONE) return false;
     }
     if (computed && !(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
@@ -293,6 +298,7 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
             for (uint32_t w = 0; w < p.words; ++w) target_[w] = state[w];
             for (size_t k = 0; k < count; ++k)
                 if (!run(p.branches[choices[k][at[k]].first].fast)) return false;
+            if (!want_rewards && p.writes_scratch) forget_scratch();
         } else {
             int64_t* r = registers_.data();
             for (uint32_t s = 0; s < p.slots; ++s) next_[s] = r[s];
@@ -315,8 +321,7 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
                 for (uint32_t s = 0; s < p.slots; ++s) r[s] = next_[s];
             }
             if (good && !pack(next_.data(), target_.data())) { fault = Fault::OUT_OF_BOUNDS; good = false; }
-            if (!want_rewards || !good)
-                for (uint32_t s = p.variables; s < p.slots; ++s) r[s] = p.registers[s];
+            if (!want_rewards || !good) forget_scratch();
             for (uint32_t s = 0; s < p.variables; ++s) r[s] = everything[s];
             if (!good) return false;
         }
@@ -341,7 +346,7 @@ bool Machine::move(const uint64_t* state, int32_t joint, const int32_t* edges, s
         out.words.resize(begin * program->words);
         out.probability.resize(begin);
         if (want_rewards) out.rewards.resize(begin * program->step_rewards.size());
-        for (uint32_t s = program->variables; s < program->slots; ++s) registers_[s] = program->registers[s];
+        forget_scratch();
         return true;
     }
     out.moves.push_back({joint, j.label, uint32_t(begin), uint32_t(out.probability.size()), 1.0});

@@ -18,7 +18,7 @@ from polvet.model.semantics import Semantics, State
 from tests.strategies import booleans, models
 
 MOST_STATES = 60
-RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def network_of(model) -> Network | None:

@@ -38,7 +38,7 @@ def test_texts_and_terms_build_the_same_expressions() -> None:
         (some(x == 1, False, y == 2), "x == 1 || y == 2"),
         (function("floor", x / 2), "floor(x / 2)"),
         (least(x, greatest(y, 1)), "min(x, max(y, 1))"),
-        (2 ** x + (3 / y) + (5 % x) + (True & (x == 1) | False).implies(False), None),
+        (2**x + (3 / y) + (5 % x) + (True & (x == 1) | False).implies(False), None),
     ):
         if text is not None:
             assert term.expression == parse_expression(text)

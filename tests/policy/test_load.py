@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from polvet.errors import InputError, Where
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.load import detect, load_policy
+from polvet.policy.networks import network_of
+from polvet.policy.save import save_policy
+from polvet.policy.tables import Table
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -61,6 +64,39 @@ def test_random_bytes_never_raise_anything_but_an_input_error(tmp_path_factory, 
         load_policy(path)
 
 
+@pytest.mark.parametrize("name", ["n.onnx", "n.nnet", "t.json"])
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(name, tmp_path):
+    if name.endswith("onnx"):
+        pytest.importorskip("onnx")
+    rng = np.random.default_rng(17)
+    if name.endswith("json"):
+        policy = Table(("x", "y"), ("a", "b"), {(0.0, 1.0): (1.0, 0.5), (2.0, 3.0): (0.0, 1.0)}, 1)
+    else:
+        policy = network_of(
+            [(rng.normal(size=(4, 2)), rng.normal(size=4)), (rng.normal(size=(2, 4)), rng.normal(size=2))]
+        )
+    save_policy(policy, tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(data)
+        place, length = int(rng.integers(len(data))), int(rng.integers(1, 12))
+        match int(rng.integers(3)):
+            case 0:
+                damaged[place] = int(rng.integers(256))
+            case 1:
+                del damaged[place : place + length]
+            case 2:
+                damaged[place:place] = damaged[int(rng.integers(len(data))) :][:length]
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            found = load_policy(tmp_path / name)
+            found.choose(np.zeros((2, len(found.inputs)), dtype=np.float32))
+        except InputError:
+            refused += 1
+    assert refused > 100
+
+
 def test_content_decides_and_not_the_name():
     where = Where("x")
     assert detect(b"tree\nversion=v4\n", where) == "lightgbm"
@@ -83,6 +119,16 @@ def test_decimals_become_the_nearest_float32(value, steps):
     found = Fraction(nearest_float32(digits))
     exact = Fraction(digits)
     assert abs(found - exact) <= min(abs(Fraction(float(single)) - exact), abs(Fraction(float(above)) - exact))
+
+
+def test_decimals_at_the_end_of_the_range_become_the_greatest_float32_or_infinite():
+    greatest = float(np.finfo(np.float32).max)
+    assert nearest_float32(repr(greatest)) == greatest
+    assert nearest_float32(str(2**128 - 2**103 - 1)) == greatest  # just below half-way to 2^128
+    assert nearest_float32(str(2**128 - 2**103)) == float("inf")
+    assert nearest_float32(str(-(2**128 - 2**103 - 1))) == -greatest
+    assert nearest_float32("1e300") == float("inf")
+    assert nearest_float32("1e999") == float("inf")
 
 
 def decimal_of(value):

@@ -124,6 +124,9 @@ CONSTANTS = {"w1": W1, "b1": B1, "w2": W2, "b2": B2}
         ([node("Gemm", ["x", "nowhere"], "y")], "'nowhere', which is not known"),
         ([node("Reshape", ["x", "b1"], "y")], "changes the shape"),
         ([node("Identity", ["x"], "y")], "no layer"),
+        ([node("MatMul", ["x"], "y")], "1 operands; two are read"),
+        ([helper.make_node("Relu", ["x"], [])], "0 outputs"),
+        ([helper.make_node("Constant", [], ["y"])], "unsupported attributes"),
     ],
 )
 def test_other_graphs_are_refused_with_the_node_named(nodes, words):

@@ -61,12 +61,15 @@ def decide(
     share: Annotated[
         bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
     ] = None,
-    radius: Annotated[int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)] = None,
+    radius: Annotated[
+        int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)
+    ] = None,
     bound: Annotated[
         str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
     ] = None,
     certificates: Annotated[
-        Path | None, typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states.")
+        Path | None,
+        typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
     ] = None,
     constants: Constants = "",
     start: Start = None,
@@ -106,7 +109,9 @@ def decide(
         loaded, asked, decided, options, limits, disable, output if state is not None else None, certificates,
         inline=state is not None,
     )  # fmt: skip
-    return _answer(loaded, asked, decided, figures, written, lines, begun, seed, output if state is None else None, json)
+    return _answer(
+        loaded, asked, decided, figures, written, lines, begun, seed, output if state is None else None, json
+    )
 
 
 def _by_search(
@@ -136,9 +141,7 @@ def _by_search(
     }  # fmt: skip
 
 
-def _by_diagrams(
-    task: Task, asked: list[State], limits: Limits, disable: bool
-) -> tuple[list[Decided], dict[str, Any]]:
+def _by_diagrams(task: Task, asked: list[State], limits: Limits, disable: bool) -> tuple[list[Decided], dict[str, Any]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     begun = time.monotonic()
@@ -156,7 +159,9 @@ def _asked_states(
     from polvet.kernel.starts import iter_starts
 
     if sum((state is not None, file is not None, all_starts)) > 1:
-        raise InputError("several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts.")
+        raise InputError(
+            "several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts."
+        )
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
     if file is not None:
@@ -248,16 +253,21 @@ def _answer(
     ] if json else []  # fmt: skip
     totals = {"safe": counts["safe"], "unsafe": counts["unsafe"], "unknown": counts["unknown"]}
     expanded = sum(answer.expanded for answer in decided)
-    shown = [f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"]
+    shown = [
+        f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"
+    ]
     show = Semantics(task.network).show
-    shown += [f"  {answer.verdict.value:8} {show(state)}" for state, answer in zip(asked[:SHOWN], decided, strict=False)]
+    shown += [
+        f"  {answer.verdict.value:8} {show(state)}" for state, answer in zip(asked[:SHOWN], decided, strict=False)
+    ]
     if len(asked) > SHOWN:
         shown.append(f"  ... and {len(asked) - SHOWN:,} more")
-    shown.append(f"cost         {figures['decide_seconds']:.3f} s, {expanded:,} looks at actions ({figures['algorithm']})")
+    shown.append(
+        f"cost         {figures['decide_seconds']:.3f} s, {expanded:,} looks at actions ({figures['algorithm']})"
+    )
     if file is not None:
         lines = [f"written      {file} ({figures['resumed']:,} states were there already)", *lines]
     return Answer(
         verdict, CODES[verdict], time.monotonic() - begun, {"states": rows, **totals, "expanded": expanded, **figures},
         [*shown, *lines], reason, seed, certificate,
     ).show(as_json=json)  # fmt: skip
-

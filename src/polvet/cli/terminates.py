@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,16 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Output, Seed, TimeLimit
-from polvet.files import sha256, write_whole
-from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp
+from polvet.errors import InputError, Where
+from polvet.files import read_text, sha256, write_whole
+from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp
+from polvet.policy.finite_memory.goal import parse_goal
+from polvet.policy.finite_memory.its import parse_its
+from polvet.policy.finite_memory.load import is_its
 from polvet.termination.decide import terminates as decide
-from polvet.termination.verdicts import TerminationResult, Verdict
+from polvet.termination.goal import Missed, Undecided, check_goal
+from polvet.termination.its import its_terminates
+from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown, Verdict
 
 CODES = {
     Verdict.TERMINATING: ExitCode.DONE,
@@ -33,6 +40,9 @@ def terminates(
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     method: Annotated[str, typer.Option("--method", help="auto, complete, sieve, progress-sieve, gensieve.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
+    goal: Annotated[
+        str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
+    ] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     json: Json = False,
@@ -41,9 +51,47 @@ def terminates(
 ) -> int:
     """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate."""
     start = time.perf_counter()
+    if goal is not None and policy is not None:
+        hint = "The problem's own goal already stops the policy; ask without --goal."
+        raise InputError("--goal is for finite-memory policies of their own, not for .qnp problems.", hint=hint)
+    text = read_text(fmp)
     plan = load_fmp(fmp, policy=policy)
-    result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
-    return _answer(plan, result, fmp, policy, output, seed, time.perf_counter() - start).show(as_json=json)
+    if is_its(text):
+        result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
+    else:
+        result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
+    verdict, code, certificate, reason = _with_goal(plan, result, goal)
+    answer = _answer(
+        plan, result, fmp, policy, output, seed, time.perf_counter() - start,
+        verdict=verdict, code=code, certificate=certificate, reason=reason,
+    )  # fmt: skip
+    return answer.show(as_json=json)
+
+
+def _with_goal(
+    plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None
+) -> tuple[str, ExitCode, Mapping[str, Any] | None, str | None]:
+    """Return verdict, exit code, certificate and reason; with a goal a terminating policy must also end in it."""
+    certificate = None if isinstance(result, Unknown) else result.certificate
+    reason = result.reason if isinstance(result, Unknown) else None
+    goal = None if text is None else parse_goal(text, plan)
+    if goal is None or isinstance(result, Nonterminating):
+        return result.verdict.value, CODES[result.verdict], certificate, reason
+    found = check_goal(plan, goal)
+    if isinstance(found, Missed):
+        missed = {**found.certificate, "fmp": dump_fmp(plan)}
+        return "goal-missed", ExitCode.FOUND, missed, "an execution stops outside the goal"
+    if isinstance(found, Undecided):
+        reason = f"{result.verdict.value}; whether it stops in '{found.state}' with {found.valuation} was not decided"
+        return "unknown", ExitCode.UNKNOWN, None, reason
+    if isinstance(result, Unknown) or certificate is None:
+        return "unknown", ExitCode.UNKNOWN, None, f"it can only stop in the goal, but: {reason}"
+    return (
+        "goal-reaching",
+        ExitCode.DONE,
+        {**certificate, "kind": "goal-reaching", "goal": goal.text, "reach": found.tracked},
+        None,
+    )
 
 
 def _answer(
@@ -54,13 +102,17 @@ def _answer(
     output: Path | None,
     seed: int,
     seconds: float,
+    *,
+    verdict: str,
+    code: ExitCode,
+    certificate: Mapping[str, Any] | None,
+    reason: str | None,
 ) -> Answer:
-    certificate = getattr(result, "certificate", None)
     shown: Any = None
     if certificate is not None:
         shown = {
             "kind": certificate["kind"],
-            "claim": result.verdict.value,
+            "claim": verdict,
             "task_sha256": sha256(task),
             "policy_sha256": sha256(policy) if policy is not None else None,
             **certificate,
@@ -75,12 +127,12 @@ def _answer(
     if output is not None and certificate is not None:
         lines.append(f"  certificate ({certificate['kind']}): {output}")
     return Answer(
-        result.verdict.value,
-        CODES[result.verdict],
+        verdict,
+        code,
         seconds,
         figures=figures,
         lines=lines,
-        reason=getattr(result, "reason", None),
+        reason=reason,
         seed=seed,
         certificate=shown,
         more={"method": result.method, **({"trace": trace} if trace else {})},

@@ -130,4 +130,5 @@ def beluga(*, jigs: int = 4, racks: int = 2) -> Instance:
         *(one < jigs for one in place), *different, *nowhere, *(one == 3 * jigs for one in room), trailer_free == 1,
         truck_free == 1, aboard == jigs, wanted == 0, *first_orders, swaps == 0,
     )  # fmt: skip
-    return Instance.of(m, start=start, fail=swaps >= limit, goal=every(*(one == factory for one in place)))
+    delivered = every(*(one == factory for one in place), swaps < limit)
+    return Instance.of(m, start=start, fail=swaps >= limit, goal=delivered)

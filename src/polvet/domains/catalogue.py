@@ -177,8 +177,8 @@ def find_entry(name: str) -> Entry:
 def generate(name: str, /, **given: str | int | float | Fraction | bool) -> Instance:
     """Return the instance of a world; parameters that are not given have their default.
 
-    >>> len(generate("janitor", width=3, height=3).model.actions)
-    2
+    >>> generate("janitor", width=3, height=3).model.actions
+    ('right', 'up', 'wait')
     """
     entry = find_entry(name)
     where = Where(f"domains {name}")

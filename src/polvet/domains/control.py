@@ -26,7 +26,7 @@ def bouncing_ball(*, tau: Fraction = Fraction(1, 100)) -> Instance:
 
     Differs nothing but tau from the authors' instance, which has tau = 0.3 and no bound on an episode before 4000.
     """
-    m = ModelBuilder("bouncing_ball", type="lts")
+    m = ModelBuilder("bouncing_ball")
     m.note("description", "Keep a ball bouncing by hitting it in time.")
     m.constant("timestep", tau, type="real")
     m.constant("gravity", Fraction("-9.8067"), type="real")
@@ -66,7 +66,7 @@ def inverted_pendulum(*, tau: Fraction = Fraction(1, 10)) -> Instance:
     Differs from the authors' instance after a failure: a fallen pole does not move on, since it would leave the bounds
             of their variables (angle 7.85, speed 10). For other tau the bounds are wide enough for one step.
     """
-    m = ModelBuilder("inverted_pendulum", type="lts")
+    m = ModelBuilder("inverted_pendulum")
     m.note("description", "Keep a pole upright.")
     m.constant("timestep", tau, type="real")
     for name, value in (("mass", "1.0"), ("length", "1.0"), ("gravity", "9.8607")):
@@ -104,7 +104,7 @@ def follow_car(*, tau: Fraction = Fraction(2, 5)) -> Instance:
     Differs the authors' model is not public and the paper gives no numbers: speeds and start as in Bacci and Parker's
             cruise control, three labels, and the goal to drive 1000 steps. A car that hit the other does not drive on.
     """
-    m = ModelBuilder("follow_car", type="lts")
+    m = ModelBuilder("follow_car")
     m.note("description", "Follow a car that drives at constant speed without hitting it.")
     m.constant("timestep", tau, type="real")
     m.constant("lead_velocity", 28, type="real")
@@ -118,8 +118,6 @@ def follow_car(*, tau: Fraction = Fraction(2, 5)) -> Instance:
         ("keep", "velocity", "true"),
         ("brake", "velocity - timestep", "0 <= velocity - timestep"),
     ):
-        m.edge(
-            label, guard=every(driving, allowed), to={"gap": moved, "velocity": speed, "episode": episode + 1}
-        )
+        m.edge(label, guard=every(driving, allowed), to={"gap": moved, "velocity": speed, "episode": episode + 1})
     start = every("30 <= gap", "gap <= 60", "28 <= velocity", "velocity <= 33", episode == 0)
     return Instance.of(m, start=start, fail="gap <= 0", goal=every(episode >= STEPS, "gap > 0"))

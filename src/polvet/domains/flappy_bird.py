@@ -23,7 +23,7 @@ def layout(width: int, height: int, walls: int, seed: int) -> list[tuple[int, in
     around the end of the world; a gap has at least two rows, so that the bird can flap in it.
 
     >>> layout(12, 6, 2, seed=1)
-    [(4, 4, 5), (8, 2, 3)]
+    [(4, 1, 2), (8, 4, 5)]
     """
     if walls > (width - 1) // 2:
         raise InputError(
@@ -51,7 +51,7 @@ def flappy_bird(*, width: int = 50, height: int = 20, walls: int = 5, seed: int 
 
     `up` and `down` move the bird by one row, and the wind may or may not carry it one column to the right (probability
     1/2 each). Beyond the right side it comes in again on the left. There is no goal: a safe policy flies for ever.
-    Start: anywhere in the first column.
+    Start: in the first column, in a row from which the first gap is still within reach.
 
     Differs the paper gives neither walls nor sizes: walls stand evenly, gaps (a quarter of the height, at least two
             rows) are drawn from `seed` so that every start is safe. At the top the bird cannot go up, at the bottom it
@@ -64,7 +64,9 @@ def flappy_bird(*, width: int = 50, height: int = 20, walls: int = 5, seed: int 
     for label, step, exists in (("up", 1, y < height - 1), ("down", -1, y > 0)):
         m.edge(label, guard=exists, to=[(HALF, {y: y + step}), (HALF, {y: y + step, x: onward})])
     blocked: list[Term] = []
-    for column, low, high in layout(width, height, walls, seed):
+    places = layout(width, height, walls, seed)
+    for column, low, high in places:
         beside = [y < low] * (low > 0) + [y > high] * (high < height - 1)
         blocked.append(every(x == column, some(*beside)))
-    return Instance.of(m, start=x == 0, fail=some(*blocked))
+    near = [every(y >= low - column, y <= high + column) for column, low, high in places[:1]]
+    return Instance.of(m, start=every(x == 0, *near), fail=some(*blocked))

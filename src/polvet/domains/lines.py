@@ -48,7 +48,7 @@ def two_way_line(*, n: int = 15, p: int = 10, icy: bool = False, park: bool = Fa
 
 def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> Instance:
     name = f"{'two' if two_way else 'one'}_way_line_{n}_{p}{'_icy' if icy else ''}{'_park' if park else ''}"
-    m = ModelBuilder(name, type="mdp" if icy else "lts")
+    m = ModelBuilder(name)
     m.note("description", "A truck collects packages along a line; it must not drive off the line.")
     loads = [m.int(f"location_load_{i}", 0, n, initial=n if i == 0 else 0) for i in range(p)]
     truck = m.int("truck_0", 0, p - 1, initial=0)
@@ -67,9 +67,7 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
             )  # fmt: skip
     for i, here in enumerate(loads):
         if two_way or i == p - 1:
-            m.edge(
-                "drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1}
-            )
+            m.edge("drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1})
     line = _Line(m, loads, truck, load, speed, crashed, parked, p, two_way, _icy_places(ice, p) if icy else None)
     for i in range(p):
         for label, change in (("acc_truck_0", 1), ("dec_truck_0", -1), ("move_truck_0", 0)):

@@ -57,9 +57,7 @@ def load_map(name: str) -> list[str]:
     return rows
 
 
-def racetrack(
-    *, map: str = "corner", speed: int = 3, slip: Fraction = Fraction(0), anywhere: bool = False
-) -> Instance:
+def racetrack(*, map: str = "corner", speed: int = 3, slip: Fraction = Fraction(0), anywhere: bool = False) -> Instance:
     """Return the race over a map: reach a goal place without ending a move in a wall or off the map.
 
     Each move changes both components of the speed by -1, 0 or 1 (within the greatest speed), then drives that far. With
@@ -72,7 +70,7 @@ def racetrack(
     """
     rows = load_map(map)
     width, height = len(rows[0]), len(rows)
-    m = ModelBuilder(f"racetrack_{Path(map).stem}", type="mdp" if slip else "lts")
+    m = ModelBuilder(f"racetrack_{Path(map).stem}")
     m.note("description", "Drive a car with inertia over a map without hitting a wall.")
     first = next((x, y) for y, row in enumerate(rows) for x, sign in enumerate(row) if sign == START)
     x, y = m.int("car0_x", 0, width - 1, initial=first[0]), m.int("car0_y", 0, height - 1, initial=first[1])

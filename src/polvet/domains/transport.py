@@ -23,7 +23,7 @@ def transport(*, locations: int = 10, packages: int = 15, empty_backward: bool =
     Differs the authors' instance lets a truck drive backward only with no load at all; the paper speaks of the bridge
             alone. `empty_backward` chooses theirs.
     """
-    m = ModelBuilder(f"transport_{locations}_{packages}", type="lts")
+    m = ModelBuilder(f"transport_{locations}_{packages}")
     m.note("description", "Deliver packages over a bridge that bears one at a time.")
     loads = [m.int(f"location_load_{i}", 0, packages, initial=packages if i == 0 else 0) for i in range(locations)]
     truck = m.int("truck_0", 0, locations - 1, initial=0)
@@ -40,4 +40,4 @@ def transport(*, locations: int = 10, packages: int = 15, empty_backward: bool =
         back = 0 if empty_backward else bears
         m.edge("drive_backward", guard=truck == i + 1, to={truck: i, spare: back - load})
     start = every(spare == 0, total(*loads, load) == packages, truck <= locations - 2, loads[-1] == 0)
-    return Instance.of(m, start=start, fail=spare <= -1, goal=every(loads[-1] == packages))
+    return Instance.of(m, start=start, fail=spare <= -1, goal=every(loads[-1] == packages, spare >= 0))

@@ -46,6 +46,9 @@ Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
 CHECKERS: dict[str, str] = {
     "lex-rank": "polvet.evidence.lex_rank:check_lex_rank",
     "lasso": "polvet.evidence.lasso:check_lasso",
+    "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
+    "goal-missed": "polvet.evidence.goal:check_goal_missed",
+    "its-run": "polvet.evidence.its_run:check_its_run",
     "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
     "run": "polvet.evidence.run:check_run",

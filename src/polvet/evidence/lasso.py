@@ -62,6 +62,23 @@ def parse_lasso(
     fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]
 ) -> tuple[Valuation, tuple[Step, ...], tuple[Segment, ...]]:
     """Return the initial valuation, the prefix and the cycle of a lasso certificate."""
+    valuation = parse_valuation(fmp, certificate)
+    prefix = parse_steps(fmp, certificate.get("prefix", []), "prefix")
+    segments = []
+    for index, item in enumerate(sequence(certificate.get("cycle"), "cycle")):
+        entry = mapping(item, f"cycle[{index}]")
+        repeat = integer(entry.get("repeat", 1), f"cycle[{index}].repeat")
+        steps = parse_steps(fmp, entry.get("edges"), f"cycle[{index}].edges")
+        if repeat < 1 or not steps:
+            raise Malformed(f"cycle[{index}] is empty")
+        segments.append(Segment(steps, repeat))
+    if not segments:
+        raise Malformed("the cycle is empty")
+    return valuation, prefix, tuple(segments)
+
+
+def parse_valuation(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Valuation:
+    """Return the `initial_valuation` of a certificate: every variable, within its bounds."""
     given = mapping(certificate.get("initial_valuation"), "initial_valuation")
     for name in given:
         if all(variable.name != name for variable in fmp.variables):
@@ -74,22 +91,12 @@ def parse_lasso(
         if not variable.admits(value):
             raise Malformed(f"initial_valuation: {variable.name} = {value} is out of bounds")
         valuation[variable.name] = value
+    return valuation
+
+
+def parse_steps(fmp: FiniteMemoryPolicy, items: Any, place: str) -> tuple[Step, ...]:
+    """Return the steps of a list of edges."""
     by_id = {edge.id: edge for edge in fmp.edges}
-    prefix = _steps(fmp, by_id, certificate.get("prefix", []), "prefix")
-    segments = []
-    for index, item in enumerate(sequence(certificate.get("cycle"), "cycle")):
-        entry = mapping(item, f"cycle[{index}]")
-        repeat = integer(entry.get("repeat", 1), f"cycle[{index}].repeat")
-        steps = _steps(fmp, by_id, entry.get("edges"), f"cycle[{index}].edges")
-        if repeat < 1 or not steps:
-            raise Malformed(f"cycle[{index}] is empty")
-        segments.append(Segment(steps, repeat))
-    if not segments:
-        raise Malformed("the cycle is empty")
-    return valuation, prefix, tuple(segments)
-
-
-def _steps(fmp: FiniteMemoryPolicy, by_id: Mapping[Any, Edge], items: Any, place: str) -> tuple[Step, ...]:
     return tuple(_step(fmp, by_id, item, f"{place}[{i}]") for i, item in enumerate(sequence(items, place)))
 
 

@@ -33,7 +33,7 @@ def check_lex_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
 def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
     """Return the first thing that is wrong with a ranking, or None if it proves termination."""
     try:
-        graph = normalise(fmp, _tracked(fmp, certificate.get("tracked", {})))
+        graph = normalise(fmp, parse_tracked(fmp, certificate.get("tracked", {})))
         number = {name: index for index, name in enumerate(graph.names)}
         agenda = [(sequence(certificate.get("components"), "components"), list(graph.edges), "components")]
         while agenda:
@@ -94,7 +94,8 @@ def _component(entry: Any, graph: Multigraph, number: Mapping[str, int], place: 
     )
 
 
-def _tracked(fmp: FiniteMemoryPolicy, item: Any) -> dict[str, Window]:
+def parse_tracked(fmp: FiniteMemoryPolicy, item: Any) -> dict[str, Window]:
+    """Return the windows of tracked variables that a certificate names."""
     names = {variable.name for variable in fmp.variables}
     tracked: dict[str, Window] = {}
     for name, ends in mapping(item, "tracked").items():

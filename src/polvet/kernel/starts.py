@@ -340,9 +340,7 @@ class Starts:
         return tuple(state)
 
 
-def draw_ranks(
-    count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE
-) -> list[int]:
+def draw_ranks(count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE) -> list[int]:
     """Return n numbers below `count`, uniform and independent; with `distinct`, all different.
 
     >>> sorted(draw_ranks(5, 5, random.Random(0), distinct=True))

@@ -1,4 +1,4 @@
-"""Sparse Markov decision processes and sound answers about them; not how they are built from a model (`kernel`), nor what is done with them."""
+"""Sparse Markov decision processes and sound answers about them; not how they are built from a model."""
 
 from polvet.mdp.exact import solve_exactly, unfold_reward
 from polvet.mdp.graph import (

@@ -1,10 +1,13 @@
-"""Exact rational values: the scheduler found in floating point is evaluated in fractions, and improved until no choice is better.
+"""Exact rational values: a scheduler found in floating point, evaluated in fractions and improved to the optimum.
 
-Source   Howard, Dynamic Programming and Markov Processes, 1960 (policy iteration); Bertsekas & Tsitsiklis, An Analysis of Stochastic Shortest
+Source   Howard, Dynamic Programming and Markov Processes, 1960 (policy iteration); Bertsekas & Tsitsiklis, An
+         Analysis of Stochastic Shortest
          Path Problems, MOR 16, 1991, for rewards.
-Differs  the first scheduler comes from `solve`; only strictly better choices are taken, so schedulers keep reaching the goal; evaluation eliminates
+Differs  the first scheduler comes from `solve`; only strictly better choices are taken, so schedulers keep reaching
+         the goal; evaluation eliminates
          states within one component of the induced chain at a time, bottom up.
-Cost     elimination is cubic in the size of a component in the worst case, on numbers that grow; meant for thousands of states.
+Cost     elimination is cubic in the size of a component in the worst case, on numbers that grow; meant for thousands
+         of states.
 Limits   bounds on reward are unfolded first (states times bound).
 """
 
@@ -18,10 +21,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from polvet.errors import InputError
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
-from polvet.mdp.solve import GOAL, GOES_ON, Value, integer_reward, solve, stops_of
+from polvet.mdp.solve import GOAL, GOES_ON, TIME, Value, integer_reward, solve, stops_of
 from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
 
 Row = list[tuple[int, Fraction]]
@@ -50,8 +52,8 @@ def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, d
             return _with_exact(value, _iterate_exactly(mdp, query, None, steps), None)
         case CumulativeReward():
             return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps), None)
-        case Reach(reward_bound=(name, bound)):
-            unfolded, goal = unfold_reward(mdp, query, name, bound)
+        case Reach(reward_bound=(str(), int())) | Reach(reward_at_least=(str(), int())):
+            unfolded, goal = unfold_reward(mdp, query)
             inner = solve(unfolded, Reach(goal=goal, minimise=query.minimise), exact=True)
             return value if inner.exact is None else _with_exact(value, inner.exact, None)
         case Reach() | Reward():
@@ -65,6 +67,7 @@ def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Val
     upper = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
     return replace(
         value,
+        limit=None,
         exact=exact,
         lower=lower,
         upper=upper,
@@ -97,11 +100,13 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
     while True:
         worth = _evaluate(mdp, chains, scheduler, known, deadline)
         if worth is None:
-            return replace(value, limit="time limit")
+            return replace(value, limit=TIME)
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
             break
-    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a pre-fixed point, so no scheduler is above.
-    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps of a best scheduler, which reaches the goal.
+    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a
+    # pre-fixed point, so no scheduler is above.
+    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps
+    # of a best scheduler, which reaches the goal.
     starts = [int(s) for s in mdp.initial]
     finite = [worth[s] for s in starts if not infinite[s]]
     if not finite or (not query.minimise and len(finite) < len(starts)):
@@ -168,7 +173,7 @@ def _evaluate(
 def _eliminate(
     group: Sequence[int], rows: Sequence[Row], chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction]
 ) -> None:
-    """Solve x = gain + P x on one component by eliminating its states one after the other; what lies outside is known."""
+    """Solve x = gain + P x on one component by eliminating one state after the other; the outside is known."""
     inside = set(group)
     equations: dict[int, dict[int, Fraction]] = {}
     constants: dict[int, Fraction] = {}
@@ -252,10 +257,19 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
     return pick(now[int(s)] for s in mdp.initial)
 
 
-def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[SparseMdp, Mask]:
-    """Return the MDP whose states are (state, reward left) and the mask of its goal states: a reward bound becomes plain reachability."""
+def unfold_reward(mdp: SparseMdp, query: Reach) -> tuple[SparseMdp, Mask]:
+    """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability.
+
+    "Left" is what may still be spent (at most) or must still be earned (at least).
+    """
+    at_least = query.reward_bound is None
+    bounded = query.reward_at_least if at_least else query.reward_bound
+    if bounded is None:
+        raise ValueError("the query has no bound on reward")
+    name, bound = bounded
     amount = integer_reward(mdp, name).tolist()
     stop = stops_of(mdp, query).tolist()
+    safe = [True] * mdp.states if query.safe is None else query.safe.tolist()
     probabilities = mdp.exact_probabilities()
     choice_start, branch_start, target = mdp.choice_start.tolist(), mdp.branch_start.tolist(), mdp.target.tolist()
     number: dict[tuple[int, int], int] = {}
@@ -267,6 +281,9 @@ def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[
             todo.append((state, left))
         return number[state, left]
 
+    def ends(state: int, left: int) -> bool:
+        return not safe[state] if at_least and left > 0 else stop[state] != GOES_ON
+
     spent = -1  # the one state where the bound is exceeded
     initial = [visit(int(s), bound) for s in mdp.initial]
     choices: dict[int, list[list[tuple[int, Fraction]]]] = {}
@@ -275,22 +292,17 @@ def unfold_reward(mdp: SparseMdp, query: Reach, name: str, bound: int) -> tuple[
         state, left = todo.pop()
         here = number[state, left]
         choices[here] = []
-        if state == spent or stop[state] != GOES_ON:
-            if state != spent and stop[state] == GOAL:
+        if state == spent or ends(state, left):
+            if state != spent and stop[state] == GOAL and not (at_least and left > 0):
                 goal.append(here)
             continue
         for c in range(choice_start[state], choice_start[state + 1]):
-            if amount[c] > left:
+            if amount[c] > left and not at_least:
                 choices[here].append([(visit(spent, 0), Fraction(1))])
-            else:
-                choices[here].append(
-                    [
-                        (visit(target[b], left - amount[c]), probabilities[b])
-                        for b in range(branch_start[c], branch_start[c + 1])
-                    ]
-                )
+                continue
+            rest = max(0, left - amount[c])
+            branches = range(branch_start[c], branch_start[c + 1])
+            choices[here].append([(visit(target[b], rest), probabilities[b]) for b in branches])
     mask = np.zeros(len(number), dtype=np.bool_)
     mask[goal] = True
-    if len(number) > 10**7:
-        raise InputError(f"unfolding the bound {bound} on reward '{name}' needs {len(number)} states.")
     return SparseMdp.build([choices[i] for i in range(len(number))], initial=initial), mask

@@ -27,7 +27,7 @@ class EndComponents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predecessors:
-    """For each state t the choices with a branch into t: choice[start[t]:start[t + 1]] (a choice with two such branches comes twice)."""
+    """The choices with a branch into state t: choice[start[t]:start[t + 1]], once per branch."""
 
     start: Uint64s
     choice: Uint32s
@@ -37,7 +37,8 @@ def connected_components(mdp: SparseMdp) -> tuple[int, Uint32s]:
     """Return how many strongly connected components there are and each state's, numbered bottom up.
 
     >>> from fractions import Fraction
-    >>> connected_components(SparseMdp.build([[[(1, Fraction(1))]], [[(0, Fraction(1))], [(2, Fraction(1))]], []]))[1].tolist()
+    >>> connected_components(SparseMdp.build([[[(1, Fraction(1))]], [[(0, Fraction(1))], [(2, Fraction(1))]],
+    []]))[1].tolist()
     [1, 1, 0]
     """
     component = np.empty(mdp.states, dtype=np.uint32)
@@ -60,12 +61,12 @@ def predecessors(mdp: SparseMdp) -> Predecessors:
 
 
 def find_probability_zero(mdp: SparseMdp, goal: Mask, *, safe: Mask | None = None, minimise: bool = False) -> Mask:
-    """Return the states whose least (or greatest) probability of `safe U goal` is 0: some (or every) scheduler avoids the goal."""
+    """Return where the least (or greatest) probability of `safe U goal` is 0: some (every) scheduler avoids it."""
     return _qualitative(mdp, goal, safe, minimise, one=False)
 
 
 def find_probability_one(mdp: SparseMdp, goal: Mask, *, safe: Mask | None = None, minimise: bool = False) -> Mask:
-    """Return the states whose least (or greatest) probability of `safe U goal` is 1: every (or some) scheduler reaches it almost surely."""
+    """Return where the least (or greatest) probability of `safe U goal` is 1: every (some) scheduler reaches it."""
     return _qualitative(mdp, goal, safe, minimise, one=True)
 
 

@@ -10,13 +10,18 @@ from polvet.mdp.sparse import Mask
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
-    """The least or greatest probability of `safe U goal`, within so many steps or so much integer reward if a bound is given."""
+    """The least or greatest probability of `safe U goal`, bounded by steps or integer reward where that is given.
+
+    `reward_bound` (name, k): a goal is entered with an accumulated reward of at most k; `reward_at_least`: at least k
+    (goals entered with less are passed through).
+    """
 
     goal: Mask
     safe: Mask | None = None
     minimise: bool = False
     step_bound: int | None = None
     reward_bound: tuple[str, int] | None = None
+    reward_at_least: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +37,8 @@ class Always:
 class Reward:
     """The least or greatest expected reward until `goal`: infinite where the goal is not reached almost surely.
 
-    The minimum ranges over the schedulers that reach the goal almost surely; the maximum is infinite as soon as one scheduler does not.
+    The minimum ranges over the schedulers that reach the goal almost surely; the maximum is infinite as soon as one
+    scheduler does not.
     """
 
     reward: str

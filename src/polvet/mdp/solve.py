@@ -1,10 +1,13 @@
 """One door to all answers about an MDP: `solve` gives proved lower and upper bounds, and an optimal scheduler.
 
-Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic value iteration) and
+Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic
+         value iteration) and
          `mdp_bounded.cpp` (steps, reward levels); `exact.py` for exact rational values.
-Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with a finer gap.
+Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with
+         a finer gap.
 Cost     see there. Memory: 16 bytes per state for the values beside the kernels' own.
-Limits   rewards must not be negative; bounds on reward need integer rewards. A time limit ends in trivial or partial, but sound bounds.
+Limits   rewards must not be negative; bounds on reward need integer rewards. A time limit ends in trivial or partial,
+         but sound bounds.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s
 
 GOES_ON, GOAL, LOST = np.uint8(0), np.uint8(1), np.uint8(2)
 FINEST_GAP = 1e-13
+SMALL = 2000  # up to so many states exact arithmetic takes over where double precision does not reach the gap
+TIME, PRECISION = "time limit", "double precision"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """Bounds of the answer: over the initial states the best for the optimiser, and per state (trivial where no initial state leads).
+    """Bounds of the answer: the best of the initial states, and per state (trivial where no initial state leads).
 
-    `scheduler[s]` is a choice number inside state s (0xFFFFFFFF: none); the scheduler attains the bound on the optimiser's side.
+    `scheduler[s]` is a choice number inside state s (0xFFFFFFFF: none); the scheduler attains the bound on the
+    optimiser's side.
     `limit` names the limit that was reached, else None; then the bounds still hold but may be wide.
     """
 
@@ -69,7 +75,10 @@ def solve(
         raise InputError(f"the relative gap is {relative_gap!r}.", hint="It must lie between 0 and 1.")
     deadline = None if time_limit is None else time.monotonic() + time_limit
     value = _solve_with_bounds(mdp, query, relative_gap, deadline)
-    if not exact or value.limit is not None:
+    small = mdp.is_exact and mdp.states <= SMALL
+    if not exact and not (small and value.limit is not None and value.limit.startswith(PRECISION)):
+        return value
+    if value.limit == TIME:
         return value
     from polvet.mdp.exact import solve_exactly
 
@@ -77,6 +86,13 @@ def solve(
 
 
 def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float | None) -> Value:
+    if (
+        isinstance(query, Reach)
+        and sum(b is not None for b in (query.step_bound, query.reward_bound, query.reward_at_least)) > 1
+    ):
+        raise InputError(
+            "the question has several bounds.", hint="Give one: steps, reward at most, or reward at least."
+        )
     match query:
         case Always():
             return _solve_always(mdp, query, gap, deadline)
@@ -85,7 +101,9 @@ def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float
         case CumulativeReward():
             return _solve_steps(mdp, query, reward_of(mdp, query.reward), query.steps, deadline)
         case Reach(reward_bound=(name, bound)):
-            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline)
+            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=False)
+        case Reach(reward_at_least=(name, bound)):
+            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=True)
         case Reach() | Reward():
             return _solve_unbounded(mdp, query, gap, deadline)
     raise TypeError(f"{query!r} is not a query")
@@ -145,7 +163,7 @@ def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, deadline
         if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
             return answer
         if wanted <= FINEST_GAP or figures["unsolved"]:
-            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
         wanted = max(wanted / 64, FINEST_GAP)
 
 
@@ -160,7 +178,7 @@ def _answer(
     lowers, uppers = value[:, 0], value[:, 1]
     pick = np.min if minimise else np.max
     lower, upper = float(pick(lowers[mdp.initial])), float(pick(uppers[mdp.initial]))
-    limit = "time limit" if figures.get("limit") and lower != upper else None
+    limit = TIME if figures.get("limit") and lower != upper else None
     return Value(
         lower=lower,
         upper=upper,
@@ -196,15 +214,18 @@ def _solve_steps(
 
 
 def _solve_reward_bounded(
-    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None
+    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None, *, at_least: bool
 ) -> Value:
     amount = integer_reward(mdp, name)
     if bound < 0:
         raise InputError(f"the bound on reward '{name}' is {bound}.", hint="It must not be negative.")
     value = np.zeros((mdp.states, 2))
     value[:, 1] = 1.0
+    stop = above = stops_of(mdp, query)
+    if at_least:
+        above = np.zeros_like(stop) if query.safe is None else np.where(query.safe, GOES_ON, LOST)
     figures = _core.mdp_reward_bounded(
-        mdp.core(), stops_of(mdp, query), amount, not query.minimise, bound, gap, value, _seconds(deadline)
+        mdp.core(), stop, above, amount, not query.minimise, bound, at_least, gap, value, _seconds(deadline)
     )
     return _answer(mdp, value, query.minimise, None, figures, deadline)
 
@@ -236,10 +257,10 @@ def _solve_always(mdp: SparseMdp, query: Always, gap: float, deadline: float | N
             lowers=lowers,
             uppers=uppers,
         )
-        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == "time limit":
+        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == TIME:
             return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
         if wanted <= FINEST_GAP or value.limit is not None:
-            return replace(answer, limit=f"double precision: the gap of {gap:g} was not reached")
+            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
         wanted = max(wanted / 256, FINEST_GAP)
 
 

@@ -1,12 +1,15 @@
 """A Markov decision process in compressed rows: states hold choices, choices hold branches.
 
 Source   Puterman, Markov Decision Processes, 1994, for the words; compressed sparse rows as everywhere.
-Differs  probabilities are doubles for speed *and*, where known, exact: `probability_index` numbers a few distinct `fractions`.
+Differs  probabilities are doubles for speed *and*, where known, exact: `probability_index` numbers a few distinct
+         `fractions`.
 Cost     12 bytes per branch (16 with exact probabilities), 8 per choice and state.
 Limits   2^30 states, 2^32 branches.
 
-The doubles stand for exact probabilities that round to them (each within half a unit in the last place) and sum to 1 in each choice: bounds computed
-from them hold for those. A state without choices is a deadlock and absorbing. A DTMC is an MDP whose every state has at most one choice.
+The doubles stand for exact probabilities that round to them (each within half a unit in the last place) and sum to 1
+in each choice: bounds computed
+from them hold for those. A state without choices is a deadlock and absorbing. A DTMC is an MDP whose every state has
+at most one choice.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ class SparseMdp:
         initial: Sequence[int] = (0,),
         rewards: Mapping[str, Sequence[Fraction | float | int]] | None = None,
     ) -> SparseMdp:
-        """Return the MDP whose state s has choices[s], each a list of (target, probability); rewards are per choice in order."""
+        """Return the MDP whose state s has choices[s], each a list of (target, probability)."""
         choice_start, branch_start, target = [0], [0], []
         distinct: dict[Fraction, int] = {}
         index = []
@@ -118,7 +121,7 @@ class SparseMdp:
         )
 
     def validate(self) -> None:
-        """Raise an InputError at the first thing wrong: shapes, ranges, probabilities, sums; linear."""
+        """Raise an InputError at the first thing wrong: shapes, ranges, probabilities, sums."""
         if len(self.choice_start) == 0 or len(self.branch_start) == 0:
             raise InputError("choice_start and branch_start need at least the entry 0.")
         try:
@@ -172,11 +175,12 @@ class SparseMdp:
         wrong = np.flatnonzero(nearest != self.probability)
         if len(wrong):
             raise InputError(
-                f"branch {int(wrong[0])} has probability {self.probability[wrong[0]]!r}, which is not the double nearest to its fraction."
+                f"branch {int(wrong[0])} has probability {self.probability[wrong[0]]!r}, "
+                "which is not the double nearest to its fraction."
             )
 
     def exact_probabilities(self) -> list[Fraction]:
-        """Return the probability of each branch as a fraction; raise an InputError where a choice does not sum to exactly 1."""
+        """Return each branch's probability as a fraction; raise an InputError where a choice does not sum to 1."""
         if self.probability_index is not None and self.fractions is not None:
             table = self.fractions
             result = [table[i] for i in self.probability_index.tolist()]
@@ -192,7 +196,7 @@ class SparseMdp:
         return result
 
     def exact_reward(self, name: str) -> Sequence[Fraction]:
-        """Return the named reward of each choice as a fraction: the exact ones where given, else the doubles taken at their word."""
+        """Return the named reward of each choice as a fraction, from the doubles where nothing better is known."""
         if name in self.exact_rewards:
             return self.exact_rewards[name]
         return [Fraction(x) for x in self.rewards[name].tolist()]

@@ -39,7 +39,7 @@ from polvet.model.automata import (
 from polvet.model.expressions import FALSE, TRUE, ArrayLiteral, Element, Expression, Name
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
-from polvet.model.properties import ExpectedReward, Optimum, Probability, Property, Until
+from polvet.model.properties import ExpectedReward, Filter, Optimum, Probability, Property, StatePredicate, Until
 from polvet.model.task import PolicyReading, Task, condition
 from polvet.model.terms import Term, Termlike, expression_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType, RealType, Type
@@ -106,9 +106,7 @@ class Declarations:
         self.variables[name] = VariableDeclaration(name, kind, value, transient, where)
         return Term(Name(name))
 
-    def function(
-        self, name: str, parameters: Mapping[str, TypeName], body: Termlike, type: TypeName = "int"
-    ) -> None:
+    def function(self, name: str, parameters: Mapping[str, TypeName], body: Termlike, type: TypeName = "int") -> None:
         """Declare a function; use it in texts, or with `terms.function(name, ...)`."""
         where = self.where.at("functions").at(len(self.functions))
         if name in self.functions:
@@ -322,15 +320,17 @@ class ModelBuilder(Declarations):
         """Add the property: the least (`min`) or greatest (`max`) probability to reach the condition."""
         where = self.where.at("properties").at(len(self._extras.properties))
         path = Until(TRUE, expression_of(condition, where))
-        self._extras.properties.append(Property(name, Probability(Optimum(optimum), path)))
+        self._add_property(name, Probability(Optimum(optimum), path))
 
     def cost(self, name: str, reward: Termlike, until: Termlike, optimum: str = "min") -> None:
         """Add the property: the least or greatest expected sum of `reward` over steps until the condition holds."""
         where = self.where.at("properties").at(len(self._extras.properties))
-        value = ExpectedReward(
-            Optimum(optimum), expression_of(reward, where), ("steps",), expression_of(until, where)
-        )
-        self._extras.properties.append(Property(name, value))
+        value = ExpectedReward(Optimum(optimum), expression_of(reward, where), ("steps",), expression_of(until, where))
+        self._add_property(name, value)
+
+    def _add_property(self, name: str, value: Probability | ExpectedReward) -> None:
+        # Other tools insist on a filter: here the greatest value over the initial states.
+        self._extras.properties.append(Property(name, Filter("max", value, StatePredicate("initial"))))
 
     def note(self, key: str, text: str) -> None:
         """Add a line of metadata (`description`, `doi`, `url`, `author`)."""
@@ -357,9 +357,7 @@ class ModelBuilder(Declarations):
     def _synchronisations(self, labels: list[str]) -> tuple[Synchronisation, ...]:
         if not self._extras.synchronisations:
             return tuple(
-                Synchronisation(
-                    tuple(label if label in one.labels else None for one in self._automata.values()), label
-                )
+                Synchronisation(tuple(label if label in one.labels else None for one in self._automata.values()), label)
                 for label in labels
                 if any(label in one.labels for one in self._automata.values())
             )

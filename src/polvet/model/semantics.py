@@ -7,6 +7,7 @@ branches. Assignments are executed by ascending index; those of one index all re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -104,7 +105,8 @@ class Semantics:
 
         def is_enabled(edge: int) -> bool:
             if edge not in enabled:
-                enabled[edge] = self._guards[edge](state)
+                with self._computing(state, edge):
+                    enabled[edge] = self._guards[edge](state)
             return enabled[edge]
 
         result = []
@@ -112,7 +114,8 @@ class Semantics:
             ready = [[edge for edge in edges if is_enabled(edge)] for edges in joint.participants]
             for edges in product(*ready):
                 try:
-                    result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
+                    with self._computing(state, edges[0]):
+                        result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
                 except OutOfBounds:
                     if not self.disable_out_of_bounds:
                         raise
@@ -131,6 +134,19 @@ class Semantics:
             if move.label == label or move.label is None
             for outcome in move.outcomes
         )
+
+    @contextmanager
+    def _computing(self, state: State, edge: int) -> Iterator[None]:
+        """Give an error of arithmetic, such as a division by zero, its state and its edge."""
+        try:
+            yield
+        except InputError as error:
+            if error.where is not None:
+                raise
+            what = error.what.removesuffix(".")
+            raise ModelError(
+                f"{what}, in state {self.show(state)}.", self.network.edges[edge].where, error.hint
+            ) from None
 
     def _compile_branches(self, edge: NetworkEdge) -> list[tuple[Evaluator, list[_Write]]]:
         return [

@@ -188,9 +188,7 @@ Binary(operator='/', left=IntLiteral(value=1), right=IntLiteral(value=3)))
             return Binary("/", IntLiteral(value.numerator), IntLiteral(value.denominator))
         case _ if isinstance(value, EXPRESSION_TYPES):
             return value
-    raise InputError(
-        f"a {type(value).__name__} is no expression.", where, "Give a term, an infix text or a number."
-    )
+    raise InputError(f"a {type(value).__name__} is no expression.", where, "Give a term, an infix text or a number.")
 
 
 def when(condition: Termlike, then: Termlike, otherwise: Termlike) -> Term:

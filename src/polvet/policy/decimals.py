@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from fractions import Fraction
 
 import numpy as np
+
+TOO_LARGE = 2.0**128 - 2.0**103
+"""Half-way between the greatest float32 and 2^128: from here on a number becomes infinite."""
 
 
 def nearest_float32(text: str) -> float:
@@ -18,13 +22,15 @@ def nearest_float32(text: str) -> float:
     True
     """
     double = float(text)
-    try:
-        single: float = struct.unpack("f", struct.pack("f", double))[0]
-    except OverflowError:
-        return float("inf") if double > 0 else float("-inf")
-    if double == single or double - double != 0:
+    if abs(double) >= TOO_LARGE:
+        if abs(double) == TOO_LARGE > abs(Fraction(text)):
+            return math.copysign(float(np.finfo(np.float32).max), double)
+        return math.copysign(math.inf, double)
+    single: float = struct.unpack("f", struct.pack("f", double))[0]
+    if double == single or math.isnan(double):
         return single
-    other = float(np.nextafter(np.float32(single), np.float32(np.inf if double > single else -np.inf)))
+    with np.errstate(over="ignore"):
+        other = float(np.nextafter(np.float32(single), np.float32(np.inf if double > single else -np.inf)))
     if (single + other) / 2 != double:  # exact: float32 midpoints are float64 numbers
         return single
     exact, half = Fraction(text), Fraction(double)

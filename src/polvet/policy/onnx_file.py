@@ -126,9 +126,11 @@ class _Walk:
                 place,
                 "Supported: Gemm, MatMul, Add, Relu and nodes that change nothing.",
             )
+        if len(node.output) != 1:
+            raise InputError(f"{shown} has {len(node.output)} outputs; one is read.", place)
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         if node.op_type == "Constant":
-            if set(attributes) - {"value", "value_float", "value_floats", "value_int", "value_ints"}:
+            if not attributes or set(attributes) - {"value", "value_float", "value_floats", "value_int", "value_ints"}:
                 raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place)
             value = next(iter(attributes.values()))
             self.constants[node.output[0]] = _tensor(onnx, value, place) if "value" in attributes else np.array(value)
@@ -148,6 +150,8 @@ class _Walk:
         constants = [self.constants[name] for name in operands if name != self.data]
         if operands.count(self.data) != 1:
             raise InputError(f"{shown} reads '{self.data}' twice.", place, "Only a plain chain of layers is read.")
+        if len(constants) != 1 and node.op_type in ("MatMul", "Add"):
+            raise InputError(f"{shown} has {len(operands)} operands; two are read.", place)
         handler: Callable[..., None] = getattr(self, "_" + node.op_type.lower(), self._refuse)
         handler(constants, attributes, operands.index(self.data), place, shown)
         self.aliases.add(self.data)
@@ -284,7 +288,13 @@ def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
     """Return a tensor kept in a file beside the model; no other folder is ever read."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
-    if not location or Path(location).name != location or location in (".", ".."):
+    if (
+        not isinstance(location, str)
+        or not location
+        or "\0" in location
+        or Path(location).name != location
+        or location in (".", "..")
+    ):
         raise InputError(
             f"the tensor '{tensor.name}' is kept in '{location}'.", where, "Only a file beside the model is read."
         )

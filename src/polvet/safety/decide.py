@@ -229,5 +229,3 @@ def _one_of(given: str, known: Sequence[str], option: str) -> None:
     if given not in known:
         hint = did_you_mean(given, known) or f"Known are {', '.join(known)}."
         raise InputError(f"'{given}' is unknown.", Where(option), hint)
-
-

@@ -70,9 +70,9 @@ def balance(
     effects = rooted.effects[:, chosen]
     objective = [-value for value in target]
     if bonus is not None:
-        walk_bonus = _rooted_sums(component, rooted, bonus)
+        walk_bonus = rooted.sums(bonus[:, None])
         changes = np.concatenate([changes, bonus[:, None]], axis=1)
-        effects = np.concatenate([effects, walk_bonus[:, None]], axis=1)
+        effects = np.concatenate([effects, walk_bonus], axis=1)
         objective = [0] * len(chosen) + [1]
     program = CuttingPlane(objective)
     cuts: list[int | list[int]] = []  # a rooted walk's edge, or a cycle
@@ -99,10 +99,6 @@ def balance(
                 return Sustained(cycle)
             program.add([int(value) for value in changes[cycle].sum(axis=0)])
             cuts.append(cycle)
-
-
-def _rooted_sums(component: Component, rooted: RootedWalks, bonus: Matrix) -> Matrix:
-    return np.array([int(bonus[rooted.walk(edge)].sum()) for edge in range(len(component.edges))], dtype=bonus.dtype)
 
 
 def _circulation(multipliers: dict[int, Fraction], cuts: list[int | list[int]], rooted: RootedWalks) -> Balanced:

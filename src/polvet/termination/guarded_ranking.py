@@ -29,7 +29,7 @@ from polvet.termination.walks import Component, RootedWalks, Row
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """No ranking of this form lowers these edges (of the graph); they may run for ever, or not."""
+    """No ranking of this form lowers an edge of this component; it may run for ever, or not."""
 
     edges: list[int]
 
@@ -48,21 +48,19 @@ def find_guarded_ranking(graph: Multigraph, *, tick: Tick = lambda: None) -> Ran
     ]  # fmt: skip
     top: list[dict[str, Any]] = []
     agenda = [_Part(list(range(len(graph.edges))), top)]
-    stuck: list[int] = []
     while agenda:
         part = agenda.pop()
         for nodes, inside in components_of(graph, part.edges):
             component = Component(graph, nodes, inside, rows)
             found = _lower_something(component, tick)
             if found is None:
-                stuck += inside
-                continue
+                return Stuck(inside)
             columns, ranked, removable = found
             entry, left = ranking_entry(component, columns, ranked, removable)
             part.into.append(entry)
             if left:
                 agenda.append(_Part(left, entry["children"]))
-    return Stuck(stuck) if stuck else Ranking(top)
+    return Ranking(top)
 
 
 def is_bounded(edge: Primitive, row: Row) -> bool:

@@ -2,9 +2,10 @@
 
   1. drop the guards: if the policy ends without them, it ends (done by the complete test before this file is asked);
   2. `find_guarded_ranking` on the plain multigraph: guards bound variables that have no bounds of their own;
-  3. the same with *tracked* variables: values inside a window that covers every constant of their guards are kept
-     exactly in the control state, so guards are decided there;
-  4. a cycle among the tracked nodes that never has to guess when a variable re-enters its window; replayed;
+  3. with *tracked* variables: values inside a window that covers every constant of their guards are kept exactly in
+     the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
+     when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
+  4. then `find_guarded_ranking` on the tracked multigraph;
   5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards.
 Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
 """
@@ -22,8 +23,9 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuatio
 from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
-from polvet.termination.guarded_ranking import Stuck, find_guarded_ranking
+from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import find_path, join_walks, write_lasso
+from polvet.termination.realise import MAX_STEPS, realise_walk
 from polvet.termination.walks import Row, rows_of
 
 MAX_NODES = 20_000
@@ -76,13 +78,13 @@ def prove_with_guards(
             tried.append(f"tracking {names}: more than {MAX_NODES} nodes")
             continue
         tried.append(f"tracking {names}")
+        lasso = _find_tracked_lasso(graph, tick) or _find_realised_lasso(graph, tick)
+        if lasso is not None:
+            return lasso, tried
         found = find_guarded_ranking(graph, tick=tick)
         if isinstance(found, Ranking):
             tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
             return {"kind": "lex-rank", "tracked": tracked, "components": found.components}, tried
-        lasso = _find_tracked_lasso(graph, found, tick)
-        if lasso is not None:
-            return lasso, tried
         break
     tried.append("small concrete runs")
     return find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick), tried
@@ -94,10 +96,9 @@ def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
     return [{name: windows[name] for name in order[:count]} for count in range(len(order), 0, -1)]
 
 
-def _find_tracked_lasso(graph: Multigraph, stuck: Stuck, tick: Tick) -> dict[str, Any] | None:
+def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
     """Return a lasso along tracked nodes that no variable leaves its outer class on."""
     firm = [index for index, edge in enumerate(graph.edges) if not _re_enters(graph, edge.source, edge.target)]
-    wanted = set(stuck.edges)
     names = [variable.name for variable in graph.fmp.variables]
 
     def rows_for(nodes: Sequence[int]) -> list[Row]:
@@ -107,7 +108,7 @@ def _find_tracked_lasso(graph: Multigraph, stuck: Stuck, tick: Tick) -> dict[str
                 rows.add(Row(names.index(name), 1 if high is None else -1))
         return sorted(rows, key=lambda row: (row.variable, row.sign))
 
-    found = find_ranking(graph, edges=[edge for edge in firm if edge in wanted], rows_for=rows_for, tick=tick)
+    found = find_ranking(graph, edges=firm, rows_for=rows_for, tick=tick)
     if not isinstance(found, Cycle):
         return None
     segments = join_walks(found)
@@ -122,6 +123,19 @@ def _find_tracked_lasso(graph: Multigraph, stuck: Stuck, tick: Tick) -> dict[str
     return None
 
 
+def _find_realised_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
+    """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
+    found = find_ranking(graph, tick=tick)
+    if not isinstance(found, Cycle):
+        return None
+    segments = join_walks(found)
+    if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
+        return None
+    cycle = [edge for walk, repeat in segments for edge in walk * repeat]
+    lasso = realise_walk(graph, find_path(graph, graph.edges[cycle[0]].source), cycle)
+    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
+
+
 def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
     def outer(interval: Interval) -> bool:
         return interval[0] is None or interval[1] is None or interval[0] < interval[1]
@@ -131,7 +145,13 @@ def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
 
 
 def find_concrete_lasso(
-    fmp: FiniteMemoryPolicy, *, rng: random.Random, starts: int = 60, length: int = 120, tick: Tick = lambda: None
+    fmp: FiniteMemoryPolicy,
+    *,
+    rng: random.Random,
+    starts: int = 60,
+    length: int = 80,
+    replays: int = 400,
+    tick: Tick = lambda: None,
 ) -> dict[str, Any] | None:
     """Return a lasso met by following the policy from small valuations, if one of them replays for ever."""
     for state, start in _small_starts(fmp, rng, starts):
@@ -146,13 +166,14 @@ def find_concrete_lasso(
             step, here, values = rng.choice(options)
             steps.append(step)
             for index in range(len(trail) - 1, -1, -1):
-                if trail[index][0] == here and _is_no_less(fmp, trail[index][1], values):
+                if replays > 0 and trail[index][0] == here and _is_no_less(fmp, trail[index][1], values):
                     lasso = {
                         "kind": "lasso",
                         "initial_valuation": {name: portable(value) for name, value in start.items()},
                         "prefix": steps[:index],
                         "cycle": [{"edges": steps[index:], "repeat": 1}],
                     }
+                    replays -= 1
                     if check_replay(fmp, lasso) is None:
                         return lasso
             trail.append((here, dict(values)))

@@ -88,10 +88,7 @@ class RootedWalks:
         sources, targets = component.sources, component.targets
         self._from_root = _tree(size, sources, targets)
         self._to_root = _tree(size, targets, sources)
-        weights = np.concatenate([component.changes, component.endless], axis=1)
-        out = _sums(self._from_root, sources, weights, size)
-        back = _sums(self._to_root, targets, weights, size)
-        totals = out[sources] + weights + back[targets]
+        totals = self.sums(np.concatenate([component.changes, component.endless], axis=1))
         rows = len(component.rows)
         self.effects: Matrix = totals[:, :rows]
         self.endless: Matrix = totals[:, rows:]
@@ -99,6 +96,15 @@ class RootedWalks:
             _depths(tree, ends) for tree, ends in ((self._from_root, sources), (self._to_root, targets))
         )
         self.lengths: Matrix = depth_out[sources] + 1 + depth_back[targets]
+
+    def sums(self, weights: Matrix) -> Matrix:
+        """Return the sums of the weights (a row per edge) along the closed walk of every edge."""
+        sources, targets = self._component.sources, self._component.targets
+        size = len(self._component.nodes)
+        out = _sums(self._from_root, sources, weights, size)
+        back = _sums(self._to_root, targets, weights, size)
+        total: Matrix = out[sources] + weights + back[targets]
+        return total
 
     def walk(self, edge: int) -> list[int]:
         """Return the closed walk through the edge, as local edges starting at the root (local node 0)."""

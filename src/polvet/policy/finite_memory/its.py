@@ -1,0 +1,346 @@
+"""Integer transition systems of the Termination Problem Data Base, abstracted to finite-memory policies.
+
+Read are KoAT rules (`.koat`) and the SMT-LIB form (`.smt2`) with linear guards and updates. Every linear form that a
+guard compares with a constant becomes a counter; the change of a form over a transition is bounded under its guard.
+Every run of the system is a run of the policy, so a proof of termination carries over. The other direction needs a
+run of the system itself: `polvet.termination.its` looks for one.
+
+Limits   nonlinear guards are dropped, nonlinear updates are any value; calls (Com_2 and more) become alternatives
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import gcd
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.policy.finite_memory.fmp import (
+    ALWAYS,
+    NO_EFFECT,
+    Atom,
+    Choice,
+    Edge,
+    Effect,
+    FiniteMemoryPolicy,
+    Variable,
+    check_fmp,
+)
+from polvet.policy.finite_memory.linear import CONSTANT, bounds_of, is_infeasible, plus, substituted
+
+Linear = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A transition: constraints (>= 0) over the variables and free names, and what every variable becomes."""
+
+    source: str
+    target: str
+    guard: tuple[Mapping[str, int], ...]
+    update: Mapping[str, Mapping[str, int] | None]  # None: any value
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionSystem:
+    """An integer transition system; names in guards that are no variables are free at every step."""
+
+    name: str
+    variables: tuple[str, ...]
+    initial: str
+    transitions: tuple[Transition, ...]
+
+
+class _Nonlinear(Exception):
+    """A term that is not linear."""
+
+
+def parse_its(text: str, where: Where) -> TransitionSystem:
+    """Return the transition system of a KoAT or SMT-LIB text."""
+    return _parse_smt(text, where) if "(declare-sort" in text else _parse_koat(text, where)
+
+
+# ---------------------------------------------------------------------------------------------------- KoAT
+_RULE = re.compile(r"(\w+)\((.*?)\)\s*->\s*Com_\d+\((.*)\)\s*(?::\|:\s*(.*))?$")
+
+
+def _parse_koat(text: str, where: Where) -> TransitionSystem:
+    start = re.search(r"FUNCTIONSYMBOLS\s+(\w+)", text)
+    declared = re.search(r"\(VAR([^)]*)\)", text)
+    if start is None or declared is None:
+        raise InputError("is no KoAT problem: STARTTERM or VAR is missing.", where)
+    transitions: list[Transition] = []
+    arity: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "->" not in line:
+            continue
+        place = Where(where.file, line=number)
+        found = _RULE.fullmatch(line.strip())
+        if found is None:
+            raise InputError(f"'{line.strip()}' is no rule.", place, "Write f(A) -> Com_1(g(A - 1)) :|: A >= 1.")
+        source, parameters, calls, condition = found.groups()
+        names = [name.strip() for name in parameters.split(",") if name.strip()]
+        arity = names if len(names) > len(arity) else arity
+        guard = _koat_guard(condition or "", place)
+        for target, arguments in _calls(calls):
+            update = {name: _koat_term(term, place) for name, term in zip(names, arguments, strict=False)}
+            transitions.append(Transition(source, target, guard, update))
+    return TransitionSystem(where.file, tuple(arity), start.group(1), tuple(transitions))
+
+
+def _calls(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the function and the arguments of each call in `f(A, B), g(C)`."""
+    for found in re.finditer(r"(\w+)\(((?:[^()]|\([^()]*\))*)\)", text):
+        yield found.group(1), [part for part in found.group(2).split(",") if part.strip()]
+
+
+def _koat_guard(text: str, where: Where) -> tuple[Linear, ...]:
+    guard: list[Linear] = []
+    for part in filter(str.strip, text.split("&&")):
+        sides = re.split(r"(>=|<=|==|=|>|<)", part)
+        if len(sides) != 3:
+            raise InputError(f"'{part.strip()}' is no comparison.", where, "Write A >= B + 1.")
+        left, right = _koat_term(sides[0], where), _koat_term(sides[2], where)
+        if left is not None and right is not None:
+            guard += _compared(left, sides[1], right)
+    return tuple(guard)
+
+
+def _compared(left: Linear, operator: str, right: Linear) -> list[Linear]:
+    difference = plus(left, right, -1)
+    opposite = plus({}, difference, -1)
+    match operator:
+        case ">=":
+            return [difference]
+        case ">":
+            return [plus(difference, {CONSTANT: -1})]
+        case "<=":
+            return [opposite]
+        case "<":
+            return [plus(opposite, {CONSTANT: -1})]
+    return [difference, opposite]
+
+
+def _koat_term(text: str, where: Where) -> Linear | None:
+    """Return the linear term, or None if it is not linear."""
+    try:
+        return _from_ast(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError:
+        raise InputError(f"'{text.strip()}' is no term.", where) from None
+    except _Nonlinear:
+        return None
+
+
+def _from_ast(node: ast.AST) -> Linear:
+    match node:
+        case ast.Name(id=name):
+            return {name: 1}
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return {CONSTANT: value} if value else {}
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return plus({}, _from_ast(inner), -1)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return plus(_from_ast(left), _from_ast(right))
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return plus(_from_ast(left), _from_ast(right), -1)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _product(_from_ast(left), _from_ast(right))
+    raise _Nonlinear
+
+
+def _product(left: Linear, right: Linear) -> Linear:
+    for first, second in ((left, right), (right, left)):
+        if set(first) <= {CONSTANT}:
+            return plus({}, second, first.get(CONSTANT, 0))
+    raise _Nonlinear
+
+
+# ---------------------------------------------------------------------------------------------------- SMT-LIB
+def _parse_smt(text: str, where: Where) -> TransitionSystem:
+    forms = _expressions(text, where)
+    definitions = {form[1]: form for form in forms if isinstance(form, list) and form and form[0] == "define-fun"}
+    if "next_main" not in definitions or "init_main" not in definitions:
+        raise InputError("defines no init_main and next_main.", where)
+    parameters = [name for name, sort in definitions["init_main"][2] if sort == "Int"]
+    initial = _find(definitions["init_main"][4], "cfg_init")[2]
+    transitions: list[Transition] = []
+    _, _, both, _, body = definitions["next_main"]
+    after = {f"{name.removesuffix('^0')}^post": name for name in parameters}
+    free = [name for name, sort in both if sort == "Int" and name not in parameters and name not in after]
+    if free:
+        raise InputError(f"next_main has the parameter '{free[0]}', which is neither before nor after a step.", where)
+    for clause in body[1:] if body[0] == "or" else [body]:
+        if clause[0] != "cfg_trans2":
+            raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where)
+        for guard in _disjuncts(clause[5], where):
+            transitions.append(_smt_transition(clause[2], clause[4], guard, after))
+    return TransitionSystem(where.file, tuple(parameters), initial, tuple(transitions))
+
+
+def _expressions(text: str, where: Where) -> list[Any]:
+    stack: list[list[Any]] = [[]]
+    for token in re.findall(r"\(|\)|[^\s()]+", re.sub(r";[^\n]*", "", text)):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            if len(stack) == 1:
+                raise InputError("a bracket is closed that was not opened.", where)
+            done = stack.pop()
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token)
+    if len(stack) != 1:
+        raise InputError("a bracket is not closed.", where)
+    return stack[0]
+
+
+def _find(form: Any, head: str) -> list[Any]:
+    if isinstance(form, list):
+        if form and form[0] == head:
+            return form
+        for part in form:
+            if found := _find(part, head):
+                return found
+    return []
+
+
+def _disjuncts(form: Any, where: Where) -> list[list[Linear]]:
+    """Return the formula as a disjunction of conjunctions of constraints; existential names stay free."""
+    if form == "true":
+        return [[]]
+    if form == "false":
+        return []
+    match form[0]:
+        case "and":
+            parts: list[list[Linear]] = [[]]
+            for inner in form[1:]:
+                parts = [first + second for first in parts for second in _disjuncts(inner, where)]
+            return parts
+        case "or":
+            return [part for inner in form[1:] for part in _disjuncts(inner, where)]
+        case "exists":
+            return _disjuncts(form[2], where)
+        case "<=" | "<" | ">=" | ">" | "=":
+            try:
+                return [_compared(_from_smt(form[1]), "==" if form[0] == "=" else form[0], _from_smt(form[2]))]
+            except _Nonlinear:
+                return [[]]
+    raise InputError(f"'{form[0]}' is not read in a formula.", where)
+
+
+def _from_smt(form: Any) -> Linear:
+    if isinstance(form, str):
+        if re.fullmatch(r"-?\d+", form):
+            return {CONSTANT: int(form)} if int(form) else {}
+        return {form: 1}
+    terms = [_from_smt(part) for part in form[1:]]
+    match form[0]:
+        case "+":
+            total: Linear = {}
+            for term in terms:
+                total = plus(total, term)
+            return total
+        case "-":
+            total = plus({}, terms[0]) if len(terms) > 1 else plus({}, terms[0], -1)
+            for term in terms[1:]:
+                total = plus(total, term, -1)
+            return total
+        case "*" if len(terms) == 2:
+            return _product(*terms)
+    raise _Nonlinear
+
+
+def _smt_transition(source: str, target: str, constraints: list[Linear], after: Mapping[str, str]) -> Transition:
+    """Solve the equations for the values after the step; what is not determined stays a free name."""
+    update: dict[str, Mapping[str, int] | None] = {}
+    guard = [dict(constraint) for constraint in constraints]
+    for post, name in after.items():
+        solution: Linear | None = None
+        for first in guard:
+            opposite = plus({}, first, -1)
+            if abs(first.get(post, 0)) == 1 and opposite in guard:
+                solution = plus({}, {k: v for k, v in first.items() if k != post}, -first[post])
+                break
+        if solution is not None:
+            values = {post: solution}
+            guard = [row for row in (substituted(row, values) for row in guard) if row]
+            update = {key: substituted(value or {}, values) for key, value in update.items()}
+            update[name] = solution
+        else:
+            update[name] = {post: 1}
+    return Transition(source, target, tuple(guard), update)
+
+
+# ---------------------------------------------------------------------------------------------------- abstraction
+def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
+    """Return the policy over the linear forms of the system's guards; it can do whatever the system can.
+
+    Two constraints of one guard are added up where their sum changes by a constant though they do not. Every
+    transition is guarded by all bounds on forms that its own guard implies.
+    """
+    variables = set(system.variables)
+    live = [step for step in system.transitions if not is_infeasible(step.guard)]
+    forms: dict[str, Linear] = {}
+    for step in live:
+        plain = [constraint for constraint in step.guard if set(constraint) <= variables | {CONSTANT}]
+        for constraint in plain:
+            if form := form_of(constraint):
+                forms.setdefault(form_name(form), form)
+        for first, second in combinations(plain, 2):
+            form = form_of(plus(first, second))
+            if form and _is_steady(step, form) and not _is_steady(step, first):
+                forms.setdefault(form_name(form), form)
+    edges: list[Edge] = []
+    states = dict.fromkeys([system.initial, *(end for step in live for end in (step.source, step.target))])
+    for step in live:
+        atoms: list[Atom] = []
+        effects: dict[str, Effect] = {}
+        for name, form in forms.items():
+            low, high = bounds_of(form, step.guard)
+            atoms += [
+                Atom(name, operator, bound) for operator, bound in ((">=", low), ("<=", high)) if bound is not None
+            ]
+            change = Effect(*bounds_of(form_change(step, form), step.guard))
+            if change != NO_EFFECT:
+                effects[name] = change
+        guard = (tuple(atoms),) if atoms else ALWAYS
+        edges.append(Edge(len(edges), step.source, step.target, (Choice(effects),), guard))
+    counters = tuple(Variable(name, None, None) for name in forms)
+    return check_fmp(FiniteMemoryPolicy(counters, tuple(states), (system.initial,), tuple(edges), "mixed", system.name))
+
+
+def _is_steady(step: Transition, form: Mapping[str, int]) -> bool:
+    return set(form_change(step, form)) <= {CONSTANT}
+
+
+def form_change(step: Transition, form: Mapping[str, int]) -> Linear:
+    """Return how much the form changes over the transition, as an expression; unknown values get names of their own."""
+    values = {name: {f"{name}'": 1} if value is None else value for name, value in step.update.items()}
+    plain = {name: value for name, value in form.items() if name}
+    return plus(substituted(plain, values), plain, -1)
+
+
+def form_of(constraint: Mapping[str, int]) -> Linear:
+    """Return the constraint's form: without constant and common divisor, the first coefficient positive."""
+    form = {name: value for name, value in sorted(constraint.items()) if name and value}
+    if not form:
+        return {}
+    divisor = gcd(*form.values()) * (1 if next(iter(form.values())) > 0 else -1)
+    return {name: value // divisor for name, value in form.items()}
+
+
+def form_name(form: Mapping[str, int]) -> str:
+    """Return the form as a name.
+
+    >>> form_name({"A": 1, "B": -2})
+    'A-2*B'
+    """
+    parts: list[str] = []
+    for name, value in form.items():
+        sign = "-" if value < 0 else "+" if parts else ""
+        parts.append(f"{sign}{'' if abs(value) == 1 else f'{abs(value)}*'}{name}")
+    return "".join(parts)

@@ -1,0 +1,162 @@
+"""Goal reaching: a terminating policy that can only stop inside the goal; or a run that stops outside.
+
+Source   "Hierarchical Decompositions and Termination Analysis for Generalized Planning", Section 3.1.1: a terminating
+         policy whose execution ends only at states satisfying the goal is *goal achieving*
+Differs  stopping configurations are found by splitting cases on intervals, exactly (`polvet.evidence.goal`); whether
+         one is reached is asked along paths, where Z3 proposes start and amounts and the run is executed
+Limits   reachability of a stopping configuration is undecidable in general: then the verdict is unknown
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.errors import LimitReached
+from polvet.evidence.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
+from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, normalise, portable
+from polvet.policy.finite_memory.fmp import Atom
+from polvet.policy.finite_memory.goal import Goal
+from polvet.termination.guards import MAX_NODES, windows_of
+
+MAX_PATHS = 40
+MAX_LENGTH = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Reaching:
+    """No execution can stop outside the goal; `tracked` are the windows that show it."""
+
+    tracked: dict[str, Window]
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """An executed run that stops outside the goal, as a `goal-missed` certificate."""
+
+    certificate: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A configuration that would stop outside the goal, of which no run was found."""
+
+    state: str
+    valuation: Valuation
+
+
+def check_goal(fmp: FiniteMemoryPolicy, goal: Goal) -> Reaching | Missed | Undecided:
+    """Return whether the stopping configurations of the policy all lie in the goal; termination is not asked here."""
+    undecided: Undecided | None = None
+    graph = normalise(fmp)
+    tracked, places = _places(fmp)
+    tried: set[str] = set()
+    for state, box in places:
+        found = find_stop_outside(fmp, goal, state, box)
+        if found is None or state in tried:
+            continue
+        tried.add(state)
+        for path in _paths_to(graph, state):
+            run = _run_along(graph, goal, path, state)
+            if run is not None and check_missing_run(fmp, run) is None:
+                return Missed(run)
+        undecided = undecided or Undecided(state, found)
+    return undecided or Reaching(tracked)
+
+
+def _places(fmp: FiniteMemoryPolicy) -> tuple[dict[str, Window], list[tuple[str, dict[str, Ends]]]]:
+    """Return windows and reachable places; without windows if tracking them takes too many nodes."""
+    windows = windows_of(fmp)
+    try:
+        normalise(fmp, windows, max_nodes=MAX_NODES)
+    except LimitReached:
+        windows = {}
+    return windows, reachable_places(fmp, windows)
+
+
+def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
+    """Yield paths from initial nodes to the control state, shortest first, as start node and edges."""
+    leaving: dict[int, list[int]] = {}
+    for index, edge in enumerate(graph.edges):
+        leaving.setdefault(edge.source, []).append(index)
+    layer: list[tuple[int, list[int], int]] = [(node, [], node) for node in graph.initial]
+    count = 0
+    for _ in range(MAX_LENGTH):
+        following: list[tuple[int, list[int], int]] = []
+        for start, path, here in layer:
+            if graph.nodes[here].state == state:
+                yield start, path
+                count += 1
+                if count >= MAX_PATHS:
+                    return
+            if len(following) < 2000:
+                following += [(start, [*path, edge], graph.edges[edge].target) for edge in leaving.get(here, ())]
+        layer = following
+
+
+def _run_along(graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state: str) -> dict[str, Any] | None:
+    """Return a run along the path that stops outside the goal, as Z3 proposes it."""
+    import z3
+
+    start, edges = path
+    fmp = graph.fmp
+    solver = z3.Solver()
+    solver.set("timeout", 2000)
+
+    def compared(atom: Atom, values: dict[str, Any]) -> Any:
+        value = values[atom.variable]
+        return {
+            ">=": value >= atom.value, ">": value > atom.value, "<=": value <= atom.value, "<": value < atom.value,
+            "==": value == atom.value, "!=": value != atom.value,
+        }[atom.operator]  # fmt: skip
+
+    first = {variable.name: z3.Int(variable.name) for variable in fmp.variables}
+    values: dict[str, Any] = dict(first)
+    amounts: list[dict[str, Any]] = []
+
+    def keep_bounds() -> None:
+        for variable in fmp.variables:
+            if variable.lower is not None:
+                solver.add(values[variable.name] >= variable.lower)
+            if variable.upper is not None:
+                solver.add(values[variable.name] <= variable.upper)
+
+    keep_bounds()
+    for number, index in enumerate(edges):
+        primitive = graph.edges[index]
+        solver.add([compared(atom, values) for atom in fmp.edges[primitive.edge].guard[primitive.conjunction]])
+        chosen = {}
+        for variable, effect in zip(fmp.variables, primitive.effects, strict=True):
+            amount: Any = z3.Int(f"{variable.name}+{number}")
+            if effect.low is not None:
+                solver.add(amount >= effect.low)
+            if effect.high is not None:
+                solver.add(amount <= effect.high)
+            chosen[variable.name] = amount
+        values = {name: value + chosen[name] for name, value in values.items()}
+        amounts.append(chosen)
+        keep_bounds()
+    clauses = stop_clauses(fmp, state)
+    clauses += [tuple(opposite(atom) for atom in case.atoms) for case in goal.cases if state in case.states]
+    solver.add([z3.Or([compared(atom, values) for atom in clause]) for clause in clauses])
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+
+    def number_of(term: Any) -> int | str | None:
+        return portable(model.eval(term, model_completion=True).as_long())
+
+    steps = []
+    for index, chosen in zip(edges, amounts, strict=True):
+        primitive = graph.edges[index]
+        edge = fmp.edges[primitive.edge]
+        effects = {name: number_of(chosen[name]) for name in edge.choices[primitive.choice].effects}
+        steps.append({"edge": edge.id, "choice": primitive.choice, "effects": effects})
+    return {
+        "kind": "goal-missed",
+        "goal": goal.text,
+        "initial_state": graph.nodes[start].state,
+        "initial_valuation": {name: number_of(term) for name, term in first.items()},
+        "steps": steps,
+    }

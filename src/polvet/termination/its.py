@@ -1,0 +1,132 @@
+"""Integer transition systems: a ranking of their abstraction, or a run of their own that never ends.
+
+For each simple cycle of transitions, taken once or twice, Z3 proposes a run from the start that comes back to the same
+values, or that enters the cycle's closed region (see `polvet.evidence.its_run`); the checker executes and decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from polvet.evidence.its_run import closed_region, find_flaw
+from polvet.policy.finite_memory import portable
+from polvet.policy.finite_memory.its import Transition, TransitionSystem, abstract_its
+from polvet.policy.finite_memory.linear import CONSTANT
+from polvet.termination.decide import terminates
+from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown
+
+
+def its_terminates(system: TransitionSystem, *, time_limit: float | None = None) -> TerminationResult:
+    """Return whether every run of the transition system ends, from every initial values, with evidence."""
+    result = terminates(abstract_its(system), time_limit=time_limit)
+    if isinstance(result, Terminating):
+        return result
+    run = find_endless_run(system)
+    if run is not None:
+        return Nonterminating(run, "its-run", result.figures)
+    reason = (
+        result.reason
+        if isinstance(result, Unknown)
+        else "the abstraction runs for ever, no run of the system was found that does"
+    )
+    return Unknown(reason, "its", result.figures)
+
+
+def find_endless_run(system: TransitionSystem, *, max_cycles: int = 60, longest: int = 12) -> dict[str, Any] | None:
+    """Return an `its-run` certificate that the checker accepts, or None."""
+    for count, (prefix, cycle) in enumerate(_candidates(system, longest)):
+        if count >= max_cycles:
+            break
+        region = closed_region(system, cycle)
+        attempts = [(cycle, None), ([*cycle, *cycle], None), *([(cycle, region)] if region is not None else [])]
+        for repeated, inside in attempts:
+            found = _propose(system, prefix, repeated, inside)
+            if found is not None and find_flaw(system, found) is None:
+                return found
+    return None
+
+
+def _candidates(system: TransitionSystem, longest: int) -> Iterator[tuple[list[Transition], list[Transition]]]:
+    """Yield simple cycles, short ones first, each with a shortest path from the initial location."""
+    leaving: dict[str, list[Transition]] = {}
+    for step in system.transitions:
+        leaving.setdefault(step.source, []).append(step)
+    reached: dict[str, list[Transition]] = {system.initial: []}
+    agenda = [system.initial]
+    for here in agenda:
+        for step in leaving.get(here, ()):
+            if step.target not in reached:
+                reached[step.target] = [*reached[here], step]
+                agenda.append(step.target)
+    for length in range(1, longest + 1):
+        for start in agenda:
+            paths: list[list[Transition]] = [[step] for step in leaving.get(start, ())]
+            for _ in range(length - 1):
+                paths = [
+                    [*path, step] for path in paths if path[-1].target != start
+                    for step in leaving.get(path[-1].target, ())
+                    if step.target == start or all(step.target != earlier.target for earlier in path)
+                ][:2000]  # fmt: skip
+            for path in paths:
+                if path[-1].target == start:
+                    yield reached[start], path
+
+
+def _propose(
+    system: TransitionSystem,
+    prefix: Sequence[Transition],
+    cycle: Sequence[Transition],
+    region: Sequence[Mapping[str, int]] | None,
+) -> dict[str, Any] | None:
+    """Return a run along the transitions that Z3 finds: periodic, or into the region."""
+    import z3
+
+    solver = z3.Solver()
+    solver.set("timeout", 2000)
+    names: dict[str, Any] = {}
+
+    def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:
+        total: Any = z3.IntVal(expression.get(CONSTANT, 0))
+        for name, coefficient in expression.items():
+            if name:
+                if name not in values and f"{name}@{number}" not in names:
+                    names[f"{name}@{number}"] = z3.Int(f"{name}@{number}")
+                total = total + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
+        return total
+
+    values: dict[str, Any] = {name: z3.Int(name) for name in system.variables}
+    trail: list[dict[str, Any]] = []
+    for number, step in enumerate([*prefix, *cycle]):
+        if number == len(prefix):
+            entry = dict(values)
+        trail.append(dict(values))
+        solver.add([term(constraint, values, number) >= 0 for constraint in step.guard])
+        after = {}
+        for name, value in step.update.items():
+            after[name] = z3.Int(f"{name}'@{number}") if value is None else term(value, values, number)
+        values = {**values, **after}
+    trail.append(dict(values))
+    if region is None:
+        solver.add([values[name] == entry[name] for name in system.variables])
+    else:
+        solver.add([term(constraint, entry, -1) >= 0 for constraint in region])
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+    recorded = []
+    for number, before in enumerate(trail):
+        row = {name: model.eval(value, model_completion=True).as_long() for name, value in before.items()}
+        for name, symbol in names.items():
+            plain, _, when = name.rpartition("@")
+            if when == str(number):
+                row[plain] = model.eval(symbol, model_completion=True).as_long()
+        recorded.append(row)
+    number_of = {id(step): number for number, step in enumerate(system.transitions)}
+    return {
+        "kind": "its-run",
+        "prefix": [number_of[id(step)] for step in prefix],
+        "cycle": [number_of[id(step)] for step in cycle],
+        "values": [{name: portable(value) for name, value in row.items()} for row in recorded],
+        "closed": region is not None,
+    }

@@ -1,0 +1,113 @@
+"""Amounts and a start for a given path and closed walk, if the guards allow to follow it for ever: linear constraints.
+
+Z3 proposes integers; the checker of lassos decides. Used where amounts must meet guards exactly: a number lowered to
+zero, a counter refilled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polvet.policy.finite_memory import Atom, Multigraph, portable
+
+MAX_STEPS = 400
+
+
+def realise_walk(
+    graph: Multigraph, prefix: Sequence[int], cycle: Sequence[int], *, seconds: float = 3.0
+) -> dict[str, Any] | None:
+    """Return a lasso along these primitive edges, or None if Z3 finds none in time; not yet checked."""
+    if len(prefix) + len(cycle) > MAX_STEPS:
+        return None
+    import z3
+
+    fmp = graph.fmp
+    solver = z3.Solver()
+    solver.set("timeout", int(1000 * seconds))
+    names = [variable.name for variable in fmp.variables]
+    values = {name: z3.Int(f"{name}@0") for name in names}
+    start = dict(values)
+    entry = dict(values)
+    drift = {name: z3.Int(f"drift {name}") for name in names}
+    amounts: list[dict[str, Any]] = []
+    steps = [*prefix, *cycle]
+    for number, index in enumerate(steps):
+        if number == len(prefix):
+            entry = dict(values)
+        primitive = graph.edges[index]
+        edge = fmp.edges[primitive.edge]
+        for position, name in enumerate(names):
+            low, high = primitive.before[position]
+            solver.add(*([values[name] >= low] if low is not None else []))
+            solver.add(*([values[name] <= high] if high is not None else []))
+        for atom in edge.guard[primitive.conjunction]:
+            solver.add(_now(atom, values[atom.variable]))
+            if number >= len(prefix):
+                solver.add(_always(atom, values[atom.variable], drift[atom.variable], z3))
+        chosen = {}
+        for position, name in enumerate(names):
+            effect = primitive.effects[position]
+            amount: Any = z3.Int(f"{name}+{number}") if not effect.is_fixed else effect.low
+            if not effect.is_fixed:
+                solver.add(*([amount >= effect.low] if effect.low is not None else []))
+                solver.add(*([amount <= effect.high] if effect.high is not None else []))
+            chosen[name] = amount
+            values[name] = values[name] + amount
+            solver.add(*_within(values[name], fmp.variables[position].lower, fmp.variables[position].upper))
+        amounts.append(chosen)
+    for variable in fmp.variables:
+        solver.add(drift[variable.name] == values[variable.name] - entry[variable.name])
+        solver.add(*_within(start[variable.name], variable.lower, variable.upper))
+        solver.add(*([drift[variable.name] >= 0] if variable.lower is not None else []))
+        solver.add(*([drift[variable.name] <= 0] if variable.upper is not None else []))
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+
+    def number_of(term: Any) -> int:
+        return term if isinstance(term, int) else int(model.eval(term, model_completion=True).as_long())
+
+    written = []
+    for index, chosen in zip(steps, amounts, strict=True):
+        primitive = graph.edges[index]
+        edge = fmp.edges[primitive.edge]
+        effects = {name: portable(number_of(chosen[name])) for name in edge.choices[primitive.choice].effects}
+        written.append({"edge": edge.id, "choice": primitive.choice, "effects": effects})
+    return {
+        "kind": "lasso",
+        "initial_valuation": {name: portable(number_of(start[name])) for name in names},
+        "prefix": written[: len(prefix)],
+        "cycle": [{"edges": written[len(prefix) :], "repeat": 1}],
+    }
+
+
+def _within(term: Any, low: int | None, high: int | None) -> list[Any]:
+    return [*([term >= low] if low is not None else []), *([term <= high] if high is not None else [])]
+
+
+def _now(atom: Atom, value: Any) -> Any:
+    match atom.operator:
+        case ">=":
+            return value >= atom.value
+        case ">":
+            return value > atom.value
+        case "<=":
+            return value <= atom.value
+        case "<":
+            return value < atom.value
+        case "==":
+            return value == atom.value
+    return value != atom.value
+
+
+def _always(atom: Atom, value: Any, drift: Any, z3: Any) -> Any:
+    """Return a condition under which the comparison, true now, stays true when the drift is added again and again."""
+    match atom.operator:
+        case ">=" | ">":
+            return drift >= 0
+        case "<=" | "<":
+            return drift <= 0
+        case "==":
+            return drift == 0
+    return z3.Or(drift == 0, z3.And(drift > 0, value > atom.value), z3.And(drift < 0, value < atom.value))
