@@ -2,7 +2,8 @@
 //
 // Every state holds one current action and watches the outcomes of that action only. When an outcome turns unsafe, its
 // watchers move on to their next action without a known unsafe outcome; a state out of actions is unsafe and wakes its
-// own watchers. The search is depth first and stops when the question is answered or nothing is left to visit: then all
+// own watchers. The search is breadth first (a failure near the question is found before
+// anything far away is looked at) and stops when the question is answered or nothing is left to visit: then all
 // visited states hold an action whose outcomes are visited and hold one too, which is a closed safe policy.
 //
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
@@ -24,12 +25,11 @@ public:
         if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
         ++query_;
         ++this->passes;
-        stack_.clear(); trail_.clear();
+        queue_.clear(); trail_.clear();
         start_ = start;
-        stack_.push_back(start);
-        while (!stack_.empty()) {
-            const uint32_t s = stack_.back();
-            stack_.pop_back();
+        queue_.push_back(start);
+        for (size_t head = 0; head < queue_.size(); ++head) {
+            const uint32_t s = queue_[head];
             if (game.known(s) != UNDECIDED || nodes_[s].visited == query_ || !is_needed(s)) continue;
             nodes_[s].visited = query_;
             trail_.push_back(s);
@@ -50,7 +50,7 @@ public:
 
     void forget() override { nodes_.clear(); links_.clear(); query_ = 0; killed_ = 0; free_ = NONE; }
     size_t bytes() const override {
-        return nodes_.capacity() * sizeof(Node) + links_.capacity() * sizeof(Link) + (stack_.capacity() + trail_.capacity() + dying_.capacity()) * 4;
+        return nodes_.capacity() * sizeof(Node) + links_.capacity() * sizeof(Link) + (queue_.capacity() + trail_.capacity() + dying_.capacity()) * 4;
     }
 
     uint32_t action(uint32_t s) const { return nodes_[s].action; }   // of a safe state; NONE where the run ends
@@ -82,11 +82,11 @@ private:
             bool good = true;
             for (uint32_t i = outcomes.begin; i < outcomes.end && good; ++i) good = game.known(game.target(i)) != UNSAFE;
             if (!good) continue;
-            for (uint32_t i = outcomes.end; i-- > outcomes.begin;) {
+            for (uint32_t i = outcomes.begin; i < outcomes.end; ++i) {
                 const uint32_t t = game.target(i);
                 if (t == s || game.known(t) == SAFE) continue;
                 watch(s, k, t);
-                if (nodes_[s].visited == query_ && nodes_[t].visited != query_) stack_.push_back(t);
+                if (nodes_[s].visited == query_ && nodes_[t].visited != query_) queue_.push_back(t);
             }
             game.succeeded(s, k);
             return true;
@@ -97,8 +97,8 @@ private:
     void push_outcomes(uint32_t s) {
         Game& game = this->game_;
         const Range outcomes = game.outcomes(s, nodes_[s].action);
-        for (uint32_t i = outcomes.end; i-- > outcomes.begin;)
-            if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && nodes_[t].visited != query_) stack_.push_back(t);
+        for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
+            if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && nodes_[t].visited != query_) queue_.push_back(t);
     }
 
     void kill(uint32_t victim) {
@@ -133,7 +133,7 @@ private:
 
     std::vector<Node> nodes_;
     std::vector<Link> links_;
-    std::vector<uint32_t> stack_, trail_, dying_;
+    std::vector<uint32_t> queue_, trail_, dying_;
     uint32_t query_ = 0, killed_ = 0, free_ = NONE, start_ = 0;
 };
 

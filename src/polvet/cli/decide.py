@@ -92,7 +92,7 @@ def decide(
     loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
     disable = disables_out_of_bounds(out_of_bounds)
-    asked = _asked_states(loaded, state, states, all_starts, limits, disable)
+    asked = _asked_states(loaded, state, states, all_starts, limits)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
@@ -152,11 +152,11 @@ def _by_diagrams(task: Task, asked: list[State], limits: Limits, disable: bool) 
 
 
 def _asked_states(
-    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits, disable: bool
+    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits
 ) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
     from polvet.evidence.state_files import iter_states, parse_state
-    from polvet.model.semantics import Semantics
+    from polvet.kernel.starts import iter_starts
 
     if sum((state is not None, file is not None, all_starts)) > 1:
         raise InputError(
@@ -167,9 +167,7 @@ def _asked_states(
     if file is not None:
         found = list(iter_states(task, file))
     else:
-        semantics = Semantics(task.network, disable_out_of_bounds=disable)
-        starts = semantics.initial_states() if task.start is None else semantics.states_satisfying(task.start)
-        found = _list_within(starts, limits)
+        found = _list_within(iter_starts(task), limits)
     if not found:
         raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
     return found
@@ -237,16 +235,17 @@ def _answer(
     task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
     begun: float, seed: int, file: Path | None, json: bool,
 ) -> int:  # fmt: skip
-    from polvet.evidence.states import state_to_json
+    from polvet.evidence.state_files import StateFormat
     from polvet.model.semantics import Semantics
 
+    names = StateFormat(task)
     counts = Counter(answer.verdict.value for answer in decided)
     verdict = next(name for name in ("unsafe", "unknown", "safe") if counts[name])
     reason = next((str(answer.limit) for answer in decided if answer.limit is not None), None)
     safe = {"safe": True, "unsafe": False, "unknown": None}
     rows = [
         {
-            "state": state_to_json(task, state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
+            "state": names.write(state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
             "passes": answer.passes, "seconds": round(answer.seconds, 9),
             **({"reason": str(answer.limit)} if answer.limit is not None else {}),
         }

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.evidence.states import state_to_json
+from polvet.evidence.state_files import StateFormat
 from polvet.files import parse_json, read_text
 from polvet.kernel.compiled import Limits
 from polvet.model.semantics import State
-from polvet.model.task import state_from_names
 from polvet.safety.decide import Decided, Decider, Verdict
 
 FIRST_PORTION, LARGEST_PORTION = 1_000, 20_000
@@ -50,7 +49,8 @@ def decide_many(
     bounds = limits or Limits()
     begun = time.monotonic()
     head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": dict(options or {})}
-    known = _resume(decider, file, head) if file is not None else {}
+    names = StateFormat(decider.task)
+    known = _resume(names, file, head) if file is not None else {}
     distinct = list(dict.fromkeys(states))
     resumed = sum(state in known for state in distinct)
     left = [state for state in distinct if state not in known]
@@ -66,7 +66,7 @@ def decide_many(
         for state, answer in zip(part, answers, strict=True):
             known[state] = answer
         if file is not None:
-            _append(decider, file, part, answers)
+            _append(names, file, part, answers)
         position += len(part)
         if time.monotonic() - begun - spent < WANTED_SECONDS / 2:
             portion = min(2 * portion, LARGEST_PORTION)
@@ -79,7 +79,7 @@ def _later(progress: OnProgress | None, done: int, total: int) -> OnProgress | N
     return None if progress is None else lambda now, _: progress(done + now, total)
 
 
-def _resume(decider: Decider, file: Path, head: Mapping[str, Any]) -> dict[State, Decided]:
+def _resume(names: StateFormat, file: Path, head: Mapping[str, Any]) -> dict[State, Decided]:
     """Return what the file holds already, after dropping a line that was cut off; start the file if there is none."""
     if not file.exists() or file.stat().st_size == 0:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -97,18 +97,18 @@ def _resume(decider: Decider, file: Path, head: Mapping[str, Any]) -> dict[State
         )
     known: dict[State, Decided] = {}
     for number, line in enumerate(lines[1:], start=2):
-        row = parse_json(line, Where(str(file), line=number))
-        state = state_from_names(decider.task.network, row["state"], Where(str(file), line=number))
+        row = json.loads(line)
+        state = names.read(row["state"], Where(str(file), line=number))
         verdict = Verdict.SAFE if row["safe"] else Verdict.UNSAFE
         known[state] = Decided(verdict, row["expanded"], row.get("passes", 0), row["seconds"])
     return known
 
 
-def _append(decider: Decider, file: Path, states: Sequence[State], answers: Sequence[Decided]) -> None:
+def _append(names: StateFormat, file: Path, states: Sequence[State], answers: Sequence[Decided]) -> None:
     lines = [
         json.dumps(
             {
-                "state": state_to_json(decider.task, state), "safe": answer.verdict is Verdict.SAFE,
+                "state": names.write(state), "safe": answer.verdict is Verdict.SAFE,
                 "expanded": answer.expanded, "passes": answer.passes, "seconds": round(answer.seconds, 9),
             },
             ensure_ascii=False,

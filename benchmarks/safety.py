@@ -1,0 +1,280 @@
+"""Measure all algorithms that decide state safety, side by side on the same states.
+
+Run `python -m benchmarks.safety`; it writes `results/safety.json`, `results/safety.md` and the cumulative plots
+`results/safety-*.svg` (proportion of states decided against time, as Fig. 2 of the paper). Questions are the states on
+runs of policies learned by Q-learning for a short while, in every built-in world. Each question is asked afresh with a
+time limit of its own; times are measured inside the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+
+from polvet.domains import generate
+from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.kernel.starts import sample_starts
+from polvet.model.task import Task
+from polvet.safety import Decider, Verdict
+from polvet.safety.decide import FAIL, GOAL, compile_task
+
+RESULTS = Path(__file__).resolve().parent / "results"
+SEARCHES = ("lazy", "ipi", "npi", "tarjan", "propagate", "vi", "tvi", "lao", "lrtdp")
+COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf", "#ff7f0e")
+DOMAINS: dict[str, dict[str, Any]] = {
+    "racetrack": {"slip": "0.1"}, "blocksworld": {"n": 8, "cost": 20}, "sliding-tiles": {"n": 8, "cost": 20},
+    "transport": {"locations": 12, "packages": 15}, "beluga": {"jigs": 5, "racks": 2}, "one-way-line": {"n": 20, "p": 15},
+    "two-way-line": {"n": 20, "p": 15}, "bouncing-ball": {}, "inverted-pendulum": {}, "follow-car": {},
+    "flappy-bird": {"width": 100, "height": 20, "walls": 20}, "layers": {"d": 16}, "janitor": {"width": 8, "height": 8},
+    "folline": {}, "comexp": {},
+}  # fmt: skip
+
+
+class Learner:
+    """Tabular Q-learning: +1 at the goal, -1 at fail; a state never seen takes a random label."""
+
+    def __init__(self, task: Task, compiled: Compiled, seed: int) -> None:
+        self.task, self.compiled, self.rng = task, compiled, random.Random(seed)
+        self.table: dict[bytes, dict[int, float]] = {}
+
+    def run(self, start: Words, *, learn: bool, most: int = 200) -> list[Words]:
+        """Return the states of one run; with `learn`, explore and update the table."""
+        machine, rng = self.compiled.machine, self.rng
+        states = [start]
+        for _ in range(most):
+            state = states[-1]
+            row = state.reshape(1, -1)
+            if machine.holds(FAIL, row)[0] or machine.holds(GOAL, row)[0]:
+                break
+            moves = machine.moves(state) or []
+            if not moves:
+                break
+            labels = sorted({label for label, _, _ in moves})
+            values = self.table.setdefault(state.tobytes(), {})
+            explores = rng.random() < (0.3 if learn else 0.02)
+            label = rng.choice(labels) if explores or not values else max(labels, key=lambda one: values.get(one, 0.0))
+            branches = [branch for one, _, found in moves if one in (label, -1) for branch in found]
+            chosen = rng.choices(branches, [probability for probability, _, _ in branches])[0][1]
+            after = np.array(chosen, dtype=np.uint64)
+            states.append(after)
+            if learn:
+                row = after.reshape(1, -1)
+                reward = -1.0 if machine.holds(FAIL, row)[0] else 1.0 if machine.holds(GOAL, row)[0] else 0.0
+                future = max(self.table.get(after.tobytes(), {0: 0.0}).values(), default=0.0)
+                values[label] = values.get(label, 0.0) + 0.3 * (reward + 0.97 * future - values.get(label, 0.0))
+        return states
+
+    def questions(self, count: int, *, seconds: float) -> Words:
+        """Return distinct states on runs of the policy after learning for so long."""
+        starts = self.compiled.pack(sample_starts(self.task, 200, seed=1))
+        begun = time.monotonic()
+        while time.monotonic() - begun < seconds:
+            self.run(self.rng.choice(starts), learn=True)
+        found: dict[bytes, Words] = {}
+        while len(found) < count and time.monotonic() - begun < 2 * seconds:
+            for state in self.run(self.rng.choice(starts), learn=False):
+                found.setdefault(state.tobytes(), state)
+        chosen = list(found.values())
+        self.rng.shuffle(chosen)
+        return np.stack(chosen[:count])
+
+
+def ask_each(decider: Decider, states: Words, *, each: float, total: float) -> list[dict[str, Any]]:
+    """Return time, verdict and looks per state; what does not fit into the time is left undecided."""
+    rows = []
+    begun = time.monotonic()
+    for state in states:
+        left = min(each, total - (time.monotonic() - begun))
+        if left <= 0:
+            rows.append({"verdict": "unknown", "seconds": each, "expanded": 0})
+            continue
+        answer = decider.decide_packed(state.reshape(1, -1), limits=Limits(seconds=left, megabytes=3000))[0]
+        rows.append({"verdict": answer.verdict.value, "seconds": answer.seconds, "expanded": answer.expanded})
+    return rows
+
+
+def domains(count: int, *, learning: float, each: float, total: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return a table of medians per world, and all times for the plots."""
+    table, curves = [], {}
+    for name, parameters in DOMAINS.items():
+        task = generate(name, **parameters).task()
+        compiled = compile_task(task)
+        states = Learner(task, compiled, seed=1).questions(count, seconds=learning)
+        answers = {
+            algorithm: ask_each(
+                Decider(task, algorithm=algorithm, share=False, compiled=compiled), states, each=each, total=total
+            )
+            for algorithm in SEARCHES
+        }
+        truth = [next((rows[k]["verdict"] for rows in answers.values() if rows[k]["verdict"] != "unknown"), "unknown")
+                 for k in range(len(states))]  # fmt: skip
+        for algorithm, rows in answers.items():
+            assert all(row["verdict"] in ("unknown", right) for row, right in zip(rows, truth, strict=True)), algorithm
+        shared = Decider(task, share=True, compiled=compiled).decide_packed(states)
+        assert [answer.verdict.value for answer in shared] == truth or "unknown" in truth
+        medians = {a: median(row["seconds"] for row in rows) * 1e6 for a, rows in answers.items()}
+        best = min(value for algorithm, value in medians.items() if algorithm != "lazy")
+        table.append(
+            {
+                "world": name, "states": len(states), "unsafe": truth.count("unsafe"),
+                **{f"{a} (µs)": _shown(medians[a], answers[a]) for a in SEARCHES},
+                "lazy / best other": round(medians["lazy"] / best, 2),
+                "lazy shared (µs)": round(mean(answer.seconds for answer in shared) * 1e6, 2),
+            }
+        )  # fmt: skip
+        curves[name] = {a: [[row["seconds"], row["verdict"]] for row in rows] for a, rows in answers.items()}
+        print(table[-1], flush=True)
+    return table, curves
+
+
+def _shown(value: float, rows: Sequence[dict[str, Any]]) -> str:
+    undecided = sum(row["verdict"] == "unknown" for row in rows)
+    return f"{value:.1f}" + (f" ({undecided} undecided)" if undecided else "")
+
+
+def layered(depths: Sequence[int]) -> list[dict[str, Any]]:
+    """Return how many looks each algorithm takes on the layered family."""
+    rows = []
+    for depth in depths:
+        task = generate("layers", d=depth).task()
+        start = compile_task(task).pack(sample_starts(task, 1, seed=0))
+        row: dict[str, Any] = {"layers": depth}
+        for algorithm in SEARCHES:
+            limits = Limits(seconds=5)
+            answer = Decider(task, algorithm=algorithm, share=False).decide_packed(start, limits=limits)[0]
+            row[algorithm] = answer.expanded if answer.verdict is Verdict.SAFE else "> 5 s"
+        rows.append(row)
+    return rows
+
+
+def flappy(count: int, budget: float) -> list[dict[str, Any]]:
+    """Return time per question on a large Flappy Bird: the same questions for all, as many as fit into the budget."""
+    task = generate("flappy-bird", width=1000, height=10, walls=250).task()
+    compiled = compile_task(task)
+    learner = Learner(task, compiled, seed=2)
+    starts = compiled.pack(sample_starts(task, 200, seed=1))
+    begun = time.monotonic()
+    while time.monotonic() - begun < 10:
+        learner.run(learner.rng.choice(starts), learn=True, most=500)
+    found: list[Words] = []
+    while len(found) < count:
+        found += learner.run(learner.rng.choice(starts), learn=False, most=2000)
+    questions = np.stack(found[:count])
+    learner.rng.shuffle(questions)
+    rows = []
+    for algorithm, share in [("lazy", True), ("ipi", True), ("lazy", False)] + [(a, False) for a in SEARCHES[1:]]:
+        decider = Decider(task, algorithm=algorithm, share=share, compiled=compiled)
+        answers = decider.decide_packed(questions, limits=Limits(seconds=budget))
+        done = [answer for answer in answers if answer.verdict is not Verdict.UNKNOWN]
+        spent = [answer.seconds * 1e6 for answer in done]
+        rows.append(
+            {
+                "algorithm": algorithm + (" shared" if share else " fresh"), "answered": len(done),
+                "mean (µs)": round(mean(spent), 2) if done else f"> {budget * 1e6:.0f}",
+                "median (µs)": round(median(spent), 2) if done else "",
+                "looks per question": round(mean(answer.expanded for answer in done), 2) if done else "",
+                "unsafe": sum(answer.verdict is Verdict.UNSAFE for answer in done),
+            }
+        )  # fmt: skip
+        print(rows[-1], flush=True)
+    reference = next(row for row in rows if row["algorithm"] == "ipi fresh")["mean (µs)"]
+    for row in rows:
+        numeric = isinstance(row["mean (µs)"], float) and isinstance(reference, float)
+        row["of fresh iPI"] = f"{row['mean (µs)'] / reference:.5f}" if numeric else ""
+    return rows
+
+
+def plot(title: str, curves: dict[str, list[list[Any]]], verdict: str) -> str | None:
+    """Return an SVG: the proportion of states with that verdict decided against time, one line per algorithm."""
+    counts = {a: sorted(t for t, v in rows if v == verdict) for a, rows in curves.items()}
+    total = max(map(len, counts.values()), default=0)
+    if total == 0:
+        return None
+    left, right, top, bottom, low, high = 50, 430, 30, 260, -7.0, 1.0
+
+    def x(seconds: float) -> float:
+        return left + (right - left) * (np.log10(max(seconds, 10**low)) - low) / (high - low)
+
+    def y(part: float) -> float:
+        return bottom - (bottom - top) * part
+
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="560" height="310" font-family="sans-serif" font-size="11">',
+        '<rect width="560" height="310" fill="white"/>', f'<text x="{left}" y="18" font-size="13">{title}: {verdict} ({total})</text>',
+    ]  # fmt: skip
+    for power in range(int(low), int(high) + 1):
+        parts.append(f'<line x1="{x(10**power):.1f}" x2="{x(10**power):.1f}" y1="{top}" y2="{bottom}" stroke="#ddd"/>')
+        parts.append(f'<text x="{x(10**power):.1f}" y="{bottom + 14}" text-anchor="middle">1e{power}</text>')
+    for part in (0, 0.5, 1):
+        parts.append(f'<line x1="{left}" x2="{right}" y1="{y(part):.1f}" y2="{y(part):.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 6}" y="{y(part) + 4:.1f}" text-anchor="end">{part:g}</text>')
+    parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 32}" text-anchor="middle">seconds</text>')
+    for k, (algorithm, times) in enumerate(counts.items()):
+        points = [(left, bottom)]
+        for done, seconds in enumerate(times, start=1):
+            points += [(x(seconds), points[-1][1]), (x(seconds), y(done / total))]
+        points.append((right, points[-1][1]))
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[k]}" stroke-width="1.5"/>')
+        parts.append(f'<text x="{right + 12}" y="{top + 14 * k + 10}" fill="{COLOURS[k]}">{algorithm}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def write_plots(curves: dict[str, Any]) -> list[str]:
+    """Write one plot per world and verdict, and two over all worlds; return the file names."""
+    everything = {a: [row for world in curves.values() for row in world[a]] for a in SEARCHES}
+    written = []
+    for name, one in {**curves, "all worlds": everything}.items():
+        for verdict in ("safe", "unsafe"):
+            picture = plot(name, one, verdict)
+            if picture is not None:
+                file = f"safety-{name.replace(' ', '-')}-{verdict}.svg"
+                (RESULTS / file).write_text(picture, encoding="utf-8")
+                written.append(file)
+    return written
+
+
+def markdown(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the tables as Markdown."""
+    parts = ["# Deciding state safety\n"]
+    for title, rows in results.items():
+        keys = list(rows[0])
+        parts += [f"## {title}\n", "| " + " | ".join(keys) + " |", "|" + "---|" * len(keys)]
+        parts += ["| " + " | ".join(str(row.get(key, "")) for key in keys) + " |" for row in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Run all parts and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--states", type=int, default=300, help="questions per world")
+    parser.add_argument("--learning", type=float, default=5.0, help="seconds of Q-learning per world")
+    parser.add_argument("--each", type=float, default=1.0, help="seconds per question")
+    parser.add_argument("--total", type=float, default=20.0, help="seconds per algorithm and world")
+    parser.add_argument("--queries", type=int, default=60_000, help="questions on the large Flappy Bird")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds per algorithm on it")
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    bird = flappy(options.queries, options.budget)
+    layer = layered([4, 8, 12, 16, 20, 24, 100, 1000])
+    table, curves = domains(options.states, learning=options.learning, each=options.each, total=options.total)
+    results = {"Flappy Bird 1000 x 10, 250 walls": bird, "Layered family: looks at actions": layer,
+               "Median time per state, asked afresh": table}  # fmt: skip
+    pictures = write_plots(curves)
+    (RESULTS / "safety.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = markdown(results) + "\n".join(f"![{file}]({file})" for file in pictures) + "\n"
+    (RESULTS / "safety.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

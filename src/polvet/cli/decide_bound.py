@@ -1,0 +1,59 @@
+"""`polvet decide --bound B`: which states have a policy that fails with probability at most B."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from polvet.kernel.compiled import Limits
+    from polvet.model.semantics import State
+    from polvet.model.task import Task
+
+CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
+
+
+def decide_within(
+    task: Task, asked: list[State], text: str, limits: Limits, disable: bool, begun: float, json: bool
+) -> int:
+    """Answer for each state whether some policy fails with probability at most the bound."""
+    from polvet.evidence.states import state_to_json
+    from polvet.model.semantics import Semantics
+    from polvet.safety import bound as bounded
+
+    bound = _read_bound(text)
+    show = Semantics(task.network).show
+    rows: list[dict[str, Any]] = []
+    lines = []
+    for state in asked:
+        answer = bounded.decide_within(task, state, bound, limits=limits, disable_out_of_bounds=disable)
+        safe = {"safe": True, "unsafe": False, "unknown": None}[answer.verdict.value]
+        rows.append(
+            {
+                "state": state_to_json(task, state), "safe": safe, "expanded": answer.states, "lower": answer.lower,
+                "upper": answer.upper, **({"reason": str(answer.limit)} if answer.limit else {}),
+            }
+        )  # fmt: skip
+        lines.append(f"  {answer.verdict.value:8} {show(state)}  P(fail) in [{answer.lower:.9g}, {answer.upper:.9g}]")
+    verdicts = {True: "safe", False: "unsafe", None: "unknown"}
+    found = {verdicts[row["safe"]] for row in rows}
+    verdict = next(name for name in ("unsafe", "unknown", "safe") if name in found)
+    reason = next((str(row["reason"]) for row in rows if "reason" in row), None)
+    figures = {"states": rows, "bound": str(bound)}
+    return Answer(
+        verdict, CODES[verdict], time.monotonic() - begun, figures, [f"bound        {bound}", *lines], reason
+    ).show(as_json=json)  # fmt: skip
+
+
+def _read_bound(text: str) -> Fraction:
+    try:
+        bound = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"'{text}' is no number.", Where("--bound"), "Write 0.1 or 1/10.") from None
+    if not 0 <= bound <= 1:
+        raise InputError(f"{text} is no probability.", Where("--bound"), "Give a number between 0 and 1.")
+    return bound

@@ -1,0 +1,1 @@
+"""Doors to outside software, one file each, imported at first use; no algorithm of ours lives here."""
