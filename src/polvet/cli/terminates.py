@@ -14,14 +14,17 @@ from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Output, Seed, TimeLimit
 from polvet.errors import InputError, Where
 from polvet.files import read_text, sha256, write_whole
-from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp
+from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
+from polvet.policy.finite_memory.draw import edge_label
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.its import parse_its
 from polvet.policy.finite_memory.load import is_its
+from polvet.termination.bound import longest_run
 from polvet.termination.decide import terminates as decide
 from polvet.termination.goal import Missed, Undecided, check_goal
 from polvet.termination.its import its_terminates
-from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown, Verdict
+from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown, Verdict
+from polvet.termination.why import Blocking, find_blocking_edges
 
 CODES = {
     Verdict.TERMINATING: ExitCode.DONE,
@@ -43,6 +46,10 @@ def terminates(
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
     ] = None,
+    why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False,
+    bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Write a picture: .dot (Graphviz) or .mmd.")] = None,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     json: Json = False,
@@ -61,11 +68,37 @@ def terminates(
     else:
         result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
     verdict, code, certificate, reason = _with_goal(plan, result, goal)
+    more: dict[str, Any] = {}
+    lines: list[str] = []
+    if why:
+        blocking = None if isinstance(result, Terminating) else find_blocking_edges(plan)
+        more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
+        lines += _why_lines(plan, blocking)
+    if bound:
+        growth = longest_run(plan)
+        more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
+        lines.append(f"  longest run from values up to n: {growth}")
+    if draw is not None:
+        write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
+    if export is not None:
+        write_whole(export, json_text.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
     answer = _answer(
         plan, result, fmp, policy, output, seed, time.perf_counter() - start,
-        verdict=verdict, code=code, certificate=certificate, reason=reason,
+        verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
     )  # fmt: skip
     return answer.show(as_json=json)
+
+
+def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None) -> list[str]:
+    if blocking is None:
+        return ["  nothing blocks a proof"]
+    kind = "the smallest set" if blocking.smallest else "a set that none of can be left out"
+    lines = [f"  edges that run for ever on their own ({kind}):"]
+    for identity in blocking.edges:
+        edge = plan.edge(identity)
+        if edge is not None:
+            lines.append(f"    {identity}: {edge.source} -> {edge.target}  {edge_label(edge)}")
+    return lines
 
 
 def _with_goal(
@@ -107,6 +140,8 @@ def _answer(
     code: ExitCode,
     certificate: Mapping[str, Any] | None,
     reason: str | None,
+    more: Mapping[str, Any],
+    more_lines: list[str],
 ) -> Answer:
     shown: Any = None
     if certificate is not None:
@@ -123,7 +158,7 @@ def _answer(
     figures = dict(result.figures)
     trace = figures.pop("trace", [])
     lines = [f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if key != 'removed')}"]
-    lines += [f"  {line}" for line in trace]
+    lines += [f"  {line}" for line in trace] + more_lines
     if output is not None and certificate is not None:
         lines.append(f"  certificate ({certificate['kind']}): {output}")
     return Answer(
@@ -135,5 +170,5 @@ def _answer(
         reason=reason,
         seed=seed,
         certificate=shown,
-        more={"method": result.method, **({"trace": trace} if trace else {})},
+        more={"method": result.method, **({"trace": trace} if trace else {}), **more},
     )
