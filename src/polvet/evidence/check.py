@@ -48,6 +48,7 @@ CHECKERS: dict[str, str] = {
     "lasso": "polvet.evidence.lasso:check_lasso",
     "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
     "goal-missed": "polvet.evidence.goal:check_goal_missed",
+    "recurrent-set": "polvet.evidence.recurrent_set:check_recurrent_set",
     "its-run": "polvet.evidence.its_run:check_its_run",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""

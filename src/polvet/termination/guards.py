@@ -6,7 +6,8 @@
      the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
      when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
   4. then `find_guarded_ranking` on the tracked multigraph;
-  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards.
+  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards;
+  6. recurrent sets, for executions that never repeat.
 Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
 """
 
@@ -26,6 +27,7 @@ from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import find_path, join_walks, write_lasso
 from polvet.termination.realise import MAX_STEPS, realise_walk
+from polvet.termination.recurrent import find_recurrent_set
 from polvet.termination.walks import Row, rows_of
 
 MAX_NODES = 20_000
@@ -64,7 +66,7 @@ def _window(variable: Variable, constants: Sequence[int]) -> Window | None:
 def prove_with_guards(
     fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None, seed: int = 0
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a certificate, `lex-rank` or `lasso`, and what was tried; no certificate means unknown."""
+    """Return a certificate and what was tried; no certificate means unknown."""
     tried = ["without guards"]
     plain = find_guarded_ranking(normalise(fmp), tick=tick)
     tried.append("a ranking bounded by guards")
@@ -87,7 +89,11 @@ def prove_with_guards(
             return {"kind": "lex-rank", "tracked": tracked, "components": found.components}, tried
         break
     tried.append("small concrete runs")
-    return find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick), tried
+    lasso = find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick)
+    if lasso is not None:
+        return lasso, tried
+    tried.append("recurrent sets")
+    return find_recurrent_set(fmp, tick=tick), tried
 
 
 def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
