@@ -25,7 +25,7 @@ from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
-from polvet.termination.lasso import find_path, join_walks, write_lasso
+from polvet.termination.lasso import Segment, find_path, join_walks, write_lasso
 from polvet.termination.realise import MAX_STEPS, realise_walk
 from polvet.termination.recurrent import find_recurrent_set
 from polvet.termination.walks import Row, rows_of
@@ -121,11 +121,12 @@ def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
     start = graph.edges[segments[0][0][0]].source
     for allowed in (firm, None):
         try:
-            lasso = write_lasso(graph, find_path(graph, start, allowed), segments)
+            prefix = find_path(graph, start, allowed)
         except KeyError:  # not reachable along firm edges
             continue
-        if check_replay(graph.fmp, lasso) is None:
-            return lasso
+        for lasso in (write_lasso(graph, prefix, segments), _realised(graph, prefix, segments)):
+            if lasso is not None and check_replay(graph.fmp, lasso) is None:
+                return lasso
     return None
 
 
@@ -135,11 +136,14 @@ def _find_realised_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None
     if not isinstance(found, Cycle):
         return None
     segments = join_walks(found)
+    lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments)
+    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
+
+
+def _realised(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment]) -> dict[str, Any] | None:
     if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
         return None
-    cycle = [edge for walk, repeat in segments for edge in walk * repeat]
-    lasso = realise_walk(graph, find_path(graph, graph.edges[cycle[0]].source), cycle)
-    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
+    return realise_walk(graph, prefix, [edge for walk, repeat in segments for edge in walk * repeat])
 
 
 def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
