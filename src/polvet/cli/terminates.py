@@ -153,7 +153,7 @@ def _answer(
             **certificate,
         }
         if output is not None:
-            write_whole(output, json_text.dumps(shown, ensure_ascii=False, indent=1) + "\n")
+            write_whole(output, json_text.dumps(shown, ensure_ascii=False) + "\n")
             shown = str(output)
     figures = dict(result.figures)
     trace = figures.pop("trace", [])
