@@ -23,6 +23,7 @@ from polvet.policy.finite_memory.draw import edge_label
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.its import parse_its
 from polvet.policy.finite_memory.load import is_its
+from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
 
 if TYPE_CHECKING:
     from polvet.termination.verdicts import TerminationResult
@@ -78,6 +79,11 @@ def terminates(
         verdict, code, certificate, reason = _with_goal(plan, result, goal)
     more: dict[str, Any] = {}
     lines: list[str] = []
+    if policy is not None:
+        stuck = dead_ends(parse_qnp(text, Where(str(fmp))), plan)
+        more["solves"] = verdict == "terminating" and not stuck
+        more["dead_ends"] = stuck
+        lines.append(f"  dead ends outside the goal: {', '.join(stuck) or 'none'}")
     if why:
         blocking = find_blocking_edges(plan)
         more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
