@@ -9,10 +9,13 @@ import z3
 
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
+from polvet.evidence.check import Rejected, Subjects, check
 from polvet.evidence.its_run import evaluated, find_flaw
+from polvet.evidence.lasso import check_replay
 from polvet.policy.finite_memory import load_fmp
 from polvet.policy.finite_memory.its import abstract_its, form_name, form_of, parse_its
 from polvet.policy.finite_memory.linear import bounds_of, is_infeasible
+from polvet.termination.decide import terminates
 from polvet.termination.its import its_terminates
 from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
 from tests.termination.plans import BENCHMARKS
@@ -137,6 +140,20 @@ def test_the_command_line_decides_and_certifies_transition_systems(tmp_path, cap
         assert run(["terminates", path, "-o", certificate]) == code
         assert run(["certify", certificate, "--task", path]) == 0
     assert "accepted" in capsys.readouterr().out
+
+
+def test_a_run_of_the_abstraction_is_no_evidence_about_the_system(tmp_path):
+    # A takes over the falling B, so the system ends; to the abstraction the new A is any value.
+    path = tmp_path / "x.koat"
+    path.write_text(HEAD + "f(A,B) -> Com_1(g(A,B))\ng(A,B) -> Com_1(g(B,B - 1)) :|: A >= 1\n)")
+    abstract = load_fmp(path)
+    result = terminates(abstract)
+    assert isinstance(result, Nonterminating)
+    assert check_replay(abstract, result.certificate) is None
+    refused = check(dict(result.certificate), Subjects(path), Where("c"))
+    assert isinstance(refused, Rejected)
+    assert "abstraction" in refused.reason
+    assert its_terminates(parse_its(path.read_text(), Where("x"))).verdict is not Verdict.NONTERMINATING
 
 
 def test_what_cannot_be_read_is_an_input_error(tmp_path):

@@ -19,6 +19,7 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuatio
 from polvet.policy.finite_memory.linear import CONSTANT
 from polvet.termination.balance import Tick
 from polvet.termination.complete import components_of
+from polvet.termination.lasso import find_path
 
 Rows = dict[str, int]
 Sets = dict[str, tuple[Rows, ...]]
@@ -167,8 +168,6 @@ def _find_entry(
 ) -> tuple[str, Valuation, list[dict[str, Any]]] | None:
     """Return a start, its valuation and the steps into the sets, as Z3 finds them along shortest paths."""
     import z3
-
-    from polvet.termination.lasso import find_path
 
     for index, node in enumerate(graph.nodes):
         if node.state not in sets:
