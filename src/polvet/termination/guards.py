@@ -25,7 +25,7 @@ from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
-from polvet.termination.lasso import Segment, find_path, join_walks, write_lasso
+from polvet.termination.lasso import Segment, find_path, join_walks, name_step, write_lasso
 from polvet.termination.realise import MAX_STEPS, realise_walk
 from polvet.termination.recurrent import find_recurrent_set
 from polvet.termination.walks import Row, rows_of
@@ -168,7 +168,7 @@ def find_concrete_lasso(
         tick()
         here, values = state, dict(start)
         trail: list[tuple[str, Valuation]] = [(here, dict(values))]
-        steps: list[dict[str, Any]] = []
+        steps: list[Any] = []
         for _ in range(length):
             options = _options(fmp, here, values)
             if not options:
@@ -208,7 +208,7 @@ def _small_starts(fmp: FiniteMemoryPolicy, rng: random.Random, count: int) -> li
     return [(state, point) for point in points for state in fmp.initial]
 
 
-def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[dict[str, Any], str, Valuation]]:
+def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[Any, str, Valuation]]:
     """Return the steps that are possible, with the ends of intervals as amounts."""
     found = []
     for edge in fmp.edges:
@@ -225,8 +225,7 @@ def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tupl
             for amounts_chosen in product(*per_variable):
                 chosen = dict(zip((v.name for v in fmp.variables), amounts_chosen, strict=True))
                 after = {name: value + chosen[name] for name, value in values.items()}
-                step = {"edge": edge.id, "choice": number, "effects": {n: chosen[n] for n in choice.effects}}
-                found.append((step, edge.target, after))
+                found.append((name_step(fmp, edge, number, chosen), edge.target, after))
     return found
 
 

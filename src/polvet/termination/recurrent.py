@@ -19,7 +19,7 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuatio
 from polvet.policy.finite_memory.linear import CONSTANT
 from polvet.termination.balance import Tick
 from polvet.termination.complete import components_of
-from polvet.termination.lasso import find_path
+from polvet.termination.lasso import find_path, name_step
 
 Rows = dict[str, int]
 Sets = dict[str, tuple[Rows, ...]]
@@ -154,8 +154,7 @@ def _certificate(
         "sets": {state: [dict(row) for row in rows] for state, rows in sets.items()},
         "moves": {
             state: [
-                {"edge": step.edge.id, "choice": step.choice,
-                 "effects": {name: step.amounts.get(name, 0) for name in step.edge.choices[step.choice].effects}}
+                name_step(fmp, step.edge, step.choice, step.amounts)
                 for step in moves[state] if step.edge.target in sets
             ]
             for state in sets
@@ -198,8 +197,7 @@ def _find_entry(
                 effects[variable.name] = amount
             keep(bound_rows(fmp), values)
             origin = fmp.edges[primitive.edge]
-            named = {name: effects[name] for name in origin.choices[primitive.choice].effects}
-            written.append({"edge": origin.id, "choice": primitive.choice, "effects": named})
+            written.append(name_step(fmp, origin, primitive.choice, effects))
         keep(list(sets[node.state]), values)
         if solver.check() == z3.sat:
             model = solver.model()
