@@ -74,6 +74,16 @@ def test_phi_1_takes_two_rounds_and_the_first_removes_the_edges_that_lower_x2():
 
 
 @published
+def test_phi_6_has_a_forest_whose_first_round_removes_the_edges_that_lower_x0():
+    graph = normalise(load_fmp(SIEVE / "T_phi6_8.txt"))
+    traces = [gensieve(graph, random_vertex(random.Random(seed))) for seed in range(40)]
+    first = [
+        {name for turn in trace.rounds[0] for name in turn.variables} for trace in traces if trace.proves_termination
+    ]
+    assert {"x0"} in first
+
+
+@published
 def test_phi_9_depends_on_the_forest():
     graph = normalise(load_fmp(SIEVE / "T_DET_dependent_edge_list_jumps3.txt"))
 

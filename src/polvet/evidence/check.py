@@ -48,6 +48,7 @@ CHECKERS: dict[str, str] = {
     "lasso": "polvet.evidence.lasso:check_lasso",
     "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
     "goal-missed": "polvet.evidence.goal:check_goal_missed",
+    "recurrent-set": "polvet.evidence.recurrent_set:check_recurrent_set",
     "its-run": "polvet.evidence.its_run:check_its_run",
     "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",

@@ -130,6 +130,7 @@ def _judge_sieve(
         **size,
         "rounds": len(trace.rounds),
         "removed": [[graph.fmp.edges[graph.edges[e].edge].id for e in removed] for removed in trace.rounds],
+        "left": [graph.fmp.edges[graph.edges[e].edge].id for e in trace.left],
     }
     return _judge(graph, trace.proves_termination, method, figures, tick)
 
