@@ -51,7 +51,7 @@ def check(
 
     begun = time.monotonic()
     network = load_network(model, task_options(constants).constants)
-    wanted = named_property(network.model, property_)
+    wanted = named_property(model, network.model, property_)
     with counting("building") as progress:
         result = check_property(
             network, wanted, relative_gap=gap, exact=exact,
