@@ -12,9 +12,9 @@ from polvet.cli.options import Json, MemoryLimit, Output, TimeLimit
 from polvet.cli.tasks import (
     Constants,
     MaxStates,
-    ModelFile,
     OutOfBounds,
     Start,
+    TaskFile,
     counting,
     disables_out_of_bounds,
     limits_of,
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explore(
-    task: ModelFile,
+    task: TaskFile,
     constants: Constants = "",
     start: Start = None,
     out_of_bounds: OutOfBounds = "error",

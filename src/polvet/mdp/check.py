@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
 
@@ -20,7 +20,7 @@ from polvet.kernel.compiled import Limits
 from polvet.kernel.lower import Reward as KernelReward
 from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
-from polvet.mdp.instants import step_back
+from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.mdp.total import total_reward
@@ -351,7 +351,10 @@ class _Evaluation:
         if safe is not None:
             raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where)
         after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
-        return self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+        value = self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+        if not self.exact or last is None:
+            return value
+        return replace(value, exact=late_until_exactly(self.built.mdp, goal, first, last, minimise=minimise))
 
     def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
         """Return `true U goal` with an accumulated reward of at least the bound."""
