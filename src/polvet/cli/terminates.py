@@ -193,6 +193,7 @@ def _answer(
             shown = str(output)
     figures = dict(result.figures)
     trace = figures.pop("trace", [])
+    rounds = figures.pop("trace_rounds", [])
     lines = [
         f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if not isinstance(value, list))}"
     ]
@@ -208,5 +209,5 @@ def _answer(
         reason=reason,
         seed=seed,
         certificate=shown,
-        more={"method": result.method, **({"trace": trace} if trace else {}), **more},
+        more={"method": result.method, **({"trace": trace, "trace_rounds": rounds} if trace else {}), **more},
     )

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
@@ -89,7 +90,7 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
         for target, arguments in _calls(calls):
             update = {name: _koat_term(term, place) for name, term in zip(names, arguments, strict=False)}
             transitions.append(Transition(source, target, guard, update))
-    return TransitionSystem(where.file, tuple(arity), start.group(1), tuple(transitions))
+    return TransitionSystem(Path(where.file).name, tuple(arity), start.group(1), tuple(transitions))
 
 
 def _calls(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -178,7 +179,7 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
             raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where)
         for guard in _disjuncts(clause[5], where):
             transitions.append(_smt_transition(clause[2], clause[4], guard, after))
-    return TransitionSystem(where.file, tuple(parameters), initial, tuple(transitions))
+    return TransitionSystem(Path(where.file).name, tuple(parameters), initial, tuple(transitions))
 
 
 def _expressions(text: str, where: Where) -> list[Any]:
