@@ -72,15 +72,17 @@ class Learner:
                 values[label] = values.get(label, 0.0) + 0.3 * (reward + 0.97 * future - values.get(label, 0.0))
         return states
 
-    def questions(self, count: int, *, seconds: float) -> Words:
-        """Return distinct states on runs of the policy after learning for so long."""
+    def questions(self, count: int, *, steps: int) -> Words:
+        """Return distinct states on runs of the policy after so many steps of learning."""
         starts = self.compiled.pack(sample_starts(self.task, 200, seed=1))
-        begun = time.monotonic()
-        while time.monotonic() - begun < seconds:
-            self.run(self.rng.choice(starts), learn=True)
+        taken = 0
+        while taken < steps:
+            taken += len(self.run(self.rng.choice(starts), learn=True))
         found: dict[bytes, Words] = {}
-        while len(found) < count and time.monotonic() - begun < 2 * seconds:
-            for state in self.run(self.rng.choice(starts), learn=False):
+        while len(found) < count and taken < 3 * steps:
+            states = self.run(self.rng.choice(starts), learn=False)
+            taken += len(states)
+            for state in states:
                 found.setdefault(state.tobytes(), state)
         chosen = list(found.values())
         self.rng.shuffle(chosen)
@@ -101,13 +103,13 @@ def ask_each(decider: Decider, states: Words, *, each: float, total: float) -> l
     return rows
 
 
-def domains(count: int, *, learning: float, each: float, total: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def domains(count: int, *, learning: int, each: float, total: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return a table of medians per world, and all times for the plots."""
     table, curves = [], {}
     for name, parameters in DOMAINS.items():
         task = generate(name, **parameters).task()
         compiled = compile_task(task)
-        states = Learner(task, compiled, seed=1).questions(count, seconds=learning)
+        states = Learner(task, compiled, seed=1).questions(count, steps=learning)
         answers = {
             algorithm: ask_each(
                 Decider(task, algorithm=algorithm, share=False, compiled=compiled), states, each=each, total=total
@@ -155,15 +157,15 @@ def layered(depths: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def flappy(count: int, budget: float) -> list[dict[str, Any]]:
+def flappy(count: int, *, learning: int, budget: float) -> list[dict[str, Any]]:
     """Return time per question on a large Flappy Bird: the same questions for all, as many as fit into the budget."""
     task = generate("flappy-bird", width=1000, height=10, walls=250).task()
     compiled = compile_task(task)
     learner = Learner(task, compiled, seed=2)
     starts = compiled.pack(sample_starts(task, 200, seed=1))
-    begun = time.monotonic()
-    while time.monotonic() - begun < 10:
-        learner.run(learner.rng.choice(starts), learn=True, most=500)
+    taken = 0
+    while taken < learning:
+        taken += len(learner.run(learner.rng.choice(starts), learn=True, most=500))
     found: list[Words] = []
     while len(found) < count:
         found += learner.run(learner.rng.choice(starts), learn=False, most=2000)
@@ -257,14 +259,14 @@ def main() -> None:
     """Run all parts and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", type=int, default=300, help="questions per world")
-    parser.add_argument("--learning", type=float, default=5.0, help="seconds of Q-learning per world")
+    parser.add_argument("--learning", type=int, default=50_000, help="steps of Q-learning per world")
     parser.add_argument("--each", type=float, default=1.0, help="seconds per question")
     parser.add_argument("--total", type=float, default=20.0, help="seconds per algorithm and world")
     parser.add_argument("--queries", type=int, default=60_000, help="questions on the large Flappy Bird")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds per algorithm on it")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    bird = flappy(options.queries, options.budget)
+    bird = flappy(options.queries, learning=options.learning, budget=options.budget)
     layer = layered([4, 8, 12, 16, 20, 24, 100, 1000])
     table, curves = domains(options.states, learning=options.learning, each=options.each, total=options.total)
     results = {"Flappy Bird 1000 x 10, 250 walls": bird, "Layered family: looks at actions": layer,

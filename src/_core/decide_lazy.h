@@ -2,12 +2,16 @@
 //
 // Every state holds one current action and watches the outcomes of that action only. When an outcome turns unsafe, its
 // watchers move on to their next action without a known unsafe outcome; a state out of actions is unsafe and wakes its
-// own watchers. The search is breadth first (a failure near the question is found before
-// anything far away is looked at) and stops when the question is answered or nothing is left to visit: then all
-// visited states hold an action whose outcomes are visited and hold one too, which is a closed safe policy.
+// own watchers. The search stops when the question is answered or nothing is left to visit: then all visited states
+// hold an action whose outcomes are visited and hold one too, which is a closed safe policy.
+//
+// What is visited next decides how much is wasted. Mostly the newest state is taken (deep: safe loops close soon), every
+// fourth time the oldest (wide: a failure near the question is found although the newest leads far away). After actions
+// were abandoned, current actions are followed from the start again, so that nothing is expanded for their sake.
 //
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
-// Cost     O(b m): a state's action pointer only moves forward, so no (state, action) pair is looked at twice
+// Cost     O(b m): a state's action pointer only moves forward, so no (state, action) pair is looked at twice; a round is
+//          ended only when it has opened at least a WORTH-th of the states it walked over
 // Evidence `action(s)` of safe states, `rank(s)` (the order of killing) of unsafe ones; both stay valid for ever
 #pragma once
 #include "decide_game.h"
@@ -23,17 +27,16 @@ public:
         Game& game = this->game_;
         fit();
         if (game.known(start) != UNDECIDED) return game.known(start) == UNSAFE;
-        ++query_;
-        ++this->passes;
-        queue_.clear(); trail_.clear();
         start_ = start;
-        queue_.push_back(start);
-        for (size_t head = 0; head < queue_.size(); ++head) {
-            const uint32_t s = queue_[head];
+        begin_round();
+        while (head_ < queue_.size()) {
+            if (abandoned_ && opened_ * WORTH >= trail_.size()) begin_round();
+            const uint32_t s = take();
             if (game.known(s) != UNDECIDED || nodes_[s].visited == query_ || !is_needed(s)) continue;
             nodes_[s].visited = query_;
             trail_.push_back(s);
             if (nodes_[s].action == NONE) {
+                ++opened_;
                 if (game.actions(s) == 0) { game.learn(s, SAFE); continue; }   // the run ends here, outside `fail`
                 if (!advance(s)) kill(s);
             } else {
@@ -59,6 +62,26 @@ public:
 private:
     struct Node { uint32_t action = NONE, visited = 0, watchers = NONE, rank = 0; };
     struct Link { uint32_t watcher, action, next; };
+
+    static constexpr size_t WORTH = 4, DEEP = 3;
+
+    uint32_t take() {
+        if (turn_++ % (DEEP + 1) == 0) return queue_[head_++];
+        const uint32_t s = queue_.back();
+        queue_.pop_back();
+        return s;
+    }
+
+    // Follow the current actions from the start again: what only abandoned actions led to is left behind.
+    void begin_round() {
+        ++query_;
+        ++this->passes;
+        queue_.assign(1, start_);
+        head_ = 0;
+        trail_.clear();
+        abandoned_ = false;
+        opened_ = turn_ = 0;
+    }
 
     void fit() { if (nodes_.size() < this->game_.size()) nodes_.resize(this->game_.size()); }
 
@@ -117,7 +140,10 @@ private:
                 free_ = l;
                 l = link.next;
                 const uint32_t w = link.watcher;
-                if (nodes_[w].action == link.action && game.known(w) == UNDECIDED && !advance(w)) dying_.push_back(w);
+                if (nodes_[w].action == link.action && game.known(w) == UNDECIDED) {
+                    abandoned_ = true;
+                    if (!advance(w)) dying_.push_back(w);
+                }
             }
             nodes_[s].watchers = NONE;
         }
@@ -135,6 +161,8 @@ private:
     std::vector<Link> links_;
     std::vector<uint32_t> queue_, trail_, dying_;
     uint32_t query_ = 0, killed_ = 0, free_ = NONE, start_ = 0;
+    size_t head_ = 0, opened_ = 0, turn_ = 0;
+    bool abandoned_ = false;
 };
 
 }  // namespace polvet
