@@ -69,6 +69,13 @@ def test_check_gives_bounds_around_the_exact_value(counter, capsys):
     assert document["figures"]["exact"] == str(3 * (6 + 2))
 
 
+def test_check_writes_the_scheduler_that_attains_the_value(counter, tmp_path, capsys):
+    file = tmp_path / "scheduler.json"
+    assert run(["check", counter, "--constants", "N=3", "--property", "least", "--scheduler", str(file)]) == 0
+    states = json.loads(file.read_text())["states"]
+    assert [(one["state"]["x"], one["label"]) for one in states] == [(0, "up"), (1, "up"), (2, "up")]
+
+
 def test_check_answers_yes_or_no(counter, capsys):
     code, document = answer(capsys, "check", counter, "--constants", "N=3", "--property", "sure")
     assert (code, document["figures"]["value"]) == (10, False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from json import dumps
 from math import isinf
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,11 +22,21 @@ from polvet.cli.tasks import (
     limits_of,
     task_options,
 )  # fmt: skip
+from polvet.errors import InputError, Where
+from polvet.files import write_whole
+from polvet.model.task import state_to_names
+
+if TYPE_CHECKING:
+    from polvet.mdp.check import CheckResult
+    from polvet.model.network import Network
 
 PropertyName = Annotated[
     str, typer.Option("--property", help="The name of a property, or one in PRISM's notation: 'Pmax=? [F s=7]'.")
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="Exact rational arithmetic instead of bounds.")]
+SchedulerFile = Annotated[
+    Path | None, typer.Option("--scheduler", help="Write a scheduler that attains the bound, as JSON.")
+]
 Gap = Annotated[float, typer.Option("--gap", help="How far the bounds may be apart, relatively.", min=1e-13, max=0.5)]
 
 
@@ -43,6 +55,7 @@ def check(
     max_states: MaxStates = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
+    scheduler: SchedulerFile = None,
     json: Json = False,
 ) -> int:
     """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
@@ -74,9 +87,33 @@ def check(
     seconds = time.monotonic() - begun
     if result.limit is not None:
         return Answer("unknown", ExitCode.UNKNOWN, seconds, figures, lines, str(result.limit)).show(as_json=json)
+    if scheduler is not None:
+        _write_scheduler(network, result, wanted.name, scheduler)
+        lines.append(f"written  {scheduler}")
     verdict = _shown(result.value)
     code = ExitCode.FOUND if result.truth is False else ExitCode.DONE
     return Answer(verdict, code, seconds, figures, lines).show(as_json=json)
+
+
+def _write_scheduler(network: Network, result: CheckResult, name: str, path: Path) -> None:
+    """Write the label (null: silent) and the number of the choice in every state that has one."""
+    if result.scheduler is None or result.built is None:
+        raise InputError(
+            "this property has no scheduler without memory.", Where("--scheduler"), "Leave the option out."
+        )
+    built, none = result.built, 0xFFFFFFFF
+    states = []
+    for number, choice in enumerate(result.scheduler.tolist()):
+        if choice != none:
+            label = int(built.labels[int(built.mdp.choice_start[number]) + choice])
+            states.append(
+                {
+                    "state": state_to_names(network, built.state_of(number)),
+                    "label": None if label < 0 else network.labels[label],
+                    "choice": choice,
+                }
+            )
+    write_whole(path, dumps({"format": "scheduler/1", "property": name, "states": states}, ensure_ascii=False) + "\n")
 
 
 def _shown(value: bool | float | None) -> str:

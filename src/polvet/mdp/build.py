@@ -6,7 +6,7 @@ A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled ope
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,7 +32,7 @@ class Built:
     mdp: SparseMdp
     masks: tuple[Mask, ...]
     labels: NDArray[np.int32]
-    states: Sequence[State] | None  # where the interpreter built it
+    state_of: Callable[[int], State]
     limit: LimitReached | None = None
 
     @property
@@ -64,7 +64,7 @@ def build(
     )  # fmt: skip
     limit = describe_limit(space, bounds)
     masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
-    return Built(mdp, masks, labels, None, limit)
+    return Built(mdp, masks, labels, lambda n: compiled.unpack(space.states(n, n + 1))[0], limit)
 
 
 def build_exactly(
@@ -111,10 +111,10 @@ def build_exactly(
                     earned[name].append(gain.of(state, group))
         rows.append(choices)
     if limit is not None:
-        return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), None, limit)
+        return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), order.__getitem__, limit)
     mdp = SparseMdp.build(rows, initial=initial, rewards=earned)
     masks = tuple(np.array([bool(test(state)) for state in order], dtype=bool) for test in tests)
-    return Built(mdp, masks, np.array(labels, dtype=np.int32), order)
+    return Built(mdp, masks, np.array(labels, dtype=np.int32), order.__getitem__)
 
 
 def _label(network: Network, move: Move) -> int:

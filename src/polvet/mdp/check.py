@@ -22,7 +22,7 @@ from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
 from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.mdp.total import total_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
@@ -63,6 +63,8 @@ class CheckResult:
     transitions: int = 0
     build_seconds: float = 0.0
     limit: LimitReached | None = None
+    scheduler: Uint32s | None = None  # one choice per state that attains the bound, where the property has one
+    built: Built | None = None
 
     @property
     def value(self) -> bool | float | None:
@@ -104,9 +106,13 @@ def check_property(
     if built.limit is not None:
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
     left = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
-    found = _Evaluation(plan, built, relative_gap, exact, left).top(one.expression)
+    evaluation = _Evaluation(plan, built, relative_gap, exact, left)
+    found = evaluation.top(one.expression)
     limit = None if found.limit is None else LimitReached(found.limit, "--time-limit")
-    return CheckResult(found.lower, found.upper, found.exact, found.truth, limit=limit, **size)  # type: ignore[arg-type]
+    return CheckResult(
+        found.lower, found.upper, found.exact, found.truth, limit=limit, scheduler=evaluation.scheduler, built=built,
+        **size,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 class _Plan:
@@ -239,6 +245,7 @@ class _Evaluation:
 
     def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, seconds: float | None) -> None:
         self.plan, self.built, self.gap, self.exact, self.seconds = plan, built, gap, exact, seconds
+        self.scheduler: Uint32s | None = None
         self.initial = np.zeros(built.mdp.states, dtype=bool)
         self.initial[built.mdp.initial] = True
 
@@ -320,9 +327,9 @@ class _Evaluation:
     def quantity(self, part: Probability | ExpectedReward) -> Value:
         """Return bounds on a probability or an expected reward at every state."""
         minimise = part.optimum is Optimum.MIN
-        if isinstance(part, Probability):
-            return self._probability(part, minimise)
-        return self._expected(part, minimise)
+        value = self._probability(part, minimise) if isinstance(part, Probability) else self._expected(part, minimise)
+        self.scheduler = value.scheduler
+        return value
 
     def _probability(self, part: Probability, minimise: bool) -> Value:
         match part.path:
