@@ -128,9 +128,11 @@ def mdp_steps(
 def mdp_reward_bounded(
     model: MdpModel,
     stop: NDArray[np.uint8],
+    above: NDArray[np.uint8],
     amount: NDArray[np.uint32],
     maximise: bool,
     bound: int,
+    at_least: bool,
     gap: float,
     value: NDArray[np.float64],
     time_limit: float,

@@ -53,4 +53,4 @@ def late_until_exactly(mdp: SparseMdp, goal: Mask, first: int, last: int, *, min
             )
             for state in range(mdp.states)
         ]
-    return best(worth[state] for state in mdp.initial.tolist())
+    return Fraction(best(worth[state] for state in mdp.initial.tolist()))
