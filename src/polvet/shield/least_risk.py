@@ -109,7 +109,7 @@ def find_goal_seeds(
         permitted = cheapest_scheduler(world, effort + penalty * immediate, seconds=seconds)
         if permitted is None:
             return found
-        lower, upper, exact = risk_of(world, permitted)
+        _, upper, exact = risk_of(world, permitted)
         if (exact if exact is not None else upper) <= bound and not any((permitted == one).all() for one in found):
             found.append(permitted)
             if len(found) >= most:
