@@ -272,3 +272,57 @@ class Diagram:
     def total(self) -> tuple[int, int]: ...
     def unrank(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]: ...
     def structure(self) -> tuple[int, list[tuple[int, int, int]], list[tuple[int, int, int]]]: ...
+
+class Enlargement:
+    def __init__(
+        self,
+        choice_start: NDArray[np.uint64],
+        branch_start: NDArray[np.uint64],
+        target: NDArray[np.uint32],
+        probability: NDArray[np.float64],
+        option_start: NDArray[np.uint64],
+        option_choice: NDArray[np.uint64],
+        fail: NDArray[np.uint8],
+        initial: NDArray[np.uint32],
+        minimum: NDArray[np.float64],
+        least: NDArray[np.uint32],
+        bound: float,
+        slack: float,
+        cap: int,
+    ) -> None: ...
+    def reset(self, seed: NDArray[np.uint8]) -> float: ...
+    def enlarge(self, priority: NDArray[np.float64], seconds: float) -> tuple[list[list[int]], list[int], bool]: ...
+    def extension(self, option: int, best: bool) -> list[int]: ...
+    def permit(self, options: Sequence[int]) -> float: ...
+    def read(
+        self, permitted: NDArray[np.uint8], reached: NDArray[np.uint8], value: NDArray[np.float64]
+    ) -> None: ...
+    def count(self) -> int: ...
+
+def least_risk_game(
+    branch_start: NDArray[np.uint64],
+    target: NDArray[np.uint32],
+    probability: NDArray[np.float64],
+    option_start: NDArray[np.uint64],
+    option_choice: NDArray[np.uint64],
+    value: NDArray[np.float64],
+    best: NDArray[np.uint32],
+    seconds: float,
+) -> bool: ...
+def q_learn(
+    branch_start: NDArray[np.uint64],
+    target: NDArray[np.uint32],
+    probability: NDArray[np.float64],
+    option_start: NDArray[np.uint64],
+    option_choice: NDArray[np.uint64],
+    permitted: NDArray[np.uint8],
+    initial: NDArray[np.uint32],
+    cost: NDArray[np.float64],
+    quality: NDArray[np.float64],
+    seen: NDArray[np.uint64],
+    episodes: int,
+    longest: int,
+    explore: float,
+    seed: int,
+    seconds: float,
+) -> int: ...

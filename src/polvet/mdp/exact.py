@@ -98,7 +98,27 @@ def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
     return ~zero & ~query.goal, nothing
 
 
+def exact_values(
+    mdp: SparseMdp, query: Reach | Reward, value: Value | None = None, *, deadline: float | None = None
+) -> list[Fraction | None]:
+    """Return the exact optimum at every reachable state, None where it is infinite or no initial state leads."""
+    worth, _, _ = _optimum(mdp, query, value or solve(mdp, query), deadline)
+    return [worth.get(s) for s in range(mdp.states)]
+
+
 def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None) -> Value:
+    worth, scheduler, infinite = _optimum(mdp, query, value, deadline)
+    starts = [int(s) for s in mdp.initial]
+    finite = [worth[s] for s in starts if not infinite[s]]
+    if not finite or (not query.minimise and len(finite) < len(starts)):
+        return replace(value, infinite=True, lower=math.inf, upper=math.inf)
+    return _with_exact(value, min(finite) if query.minimise else max(finite), scheduler)
+
+
+def _optimum(
+    mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None
+) -> tuple[dict[int, Fraction], Uint32s, Mask]:
+    """Return the exact worth of every reachable state, a scheduler that attains it, and where it is infinite."""
     if value.scheduler is None:
         raise ValueError("exact evaluation starts from a scheduler")
     stop = stops_of(mdp, query)
@@ -112,16 +132,10 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
     while True:
         worth = _evaluate(chains, scheduler, known, deadline)
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
-            break
-    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a
-    # pre-fixed point, so no scheduler is above.
-    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps
-    # of a best scheduler, which reaches the goal.
-    starts = [int(s) for s in mdp.initial]
-    finite = [worth[s] for s in starts if not infinite[s]]
-    if not finite or (not query.minimise and len(finite) < len(starts)):
-        return replace(value, infinite=True, lower=math.inf, upper=math.inf)
-    return _with_exact(value, min(finite) if query.minimise else max(finite), scheduler)
+            # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is
+            # a pre-fixed point, so no scheduler is above. Least probability and greatest reward: one fixed point only
+            # on `solvable`. Least reward: compare with the steps of a best scheduler, which reaches the goal.
+            return worth, scheduler, infinite
 
 
 def _reachable(mdp: SparseMdp, goes_on: Mask) -> Mask:
