@@ -7,6 +7,8 @@ namespace polvet {
 void bind_kernel(nb::module_&);
 void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
+void bind_bound_policy(nb::module_&);
+void bind_simulate(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -18,4 +20,6 @@ NB_MODULE(_core, m) {
     polvet::bind_decide(m);
     bind_mdp(m);
     bind_policies(m);
+    polvet::bind_bound_policy(m);
+    polvet::bind_simulate(m);
 }

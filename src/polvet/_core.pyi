@@ -57,6 +57,7 @@ class Space:
         bytes: int,
         states: int,
         progress: Callable[[int, int], None] | None,
+        policy: BoundPolicy | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -77,6 +78,12 @@ class Space:
     def transitions(self) -> int: ...
     @property
     def deadlocks(self) -> int: ...
+    @property
+    def stuck(self) -> int: ...
+    @property
+    def near_ties(self) -> int: ...
+    @property
+    def policy_broken(self) -> bool: ...
     @property
     def initial(self) -> NDArray[np.uint32]: ...
     @property
@@ -270,3 +277,79 @@ class Diagram:
     def total(self) -> tuple[int, int]: ...
     def unrank(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]: ...
     def structure(self) -> tuple[int, list[tuple[int, int, int]], list[tuple[int, int, int]]]: ...
+
+# bound_policy.cpp, bind_simulate.cpp
+
+class BoundPolicy:
+    def __init__(
+        self,
+        program: Program,
+        policy: Scorer | Callable[[NDArray[np.float32], NDArray[np.uint8] | None], NDArray[np.int32]],
+        inputs: Sequence[int],
+        label_of_output: Sequence[int],
+        labels: int,
+        filtered: bool,
+    ) -> None: ...
+    def rows(self, states: NDArray[np.uint64]) -> NDArray[np.float32]: ...
+
+def simulate(
+    policy: BoundPolicy,
+    starts: NDArray[np.uint64],
+    fail: int,
+    goal: int,
+    runs_per_start: int,
+    max_steps: int,
+    seed: int,
+    first_run: int,
+    threads: int,
+    seconds: float,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]: ...
+def trace(
+    policy: BoundPolicy, start: NDArray[np.uint64], fail: int, goal: int, run: int, max_steps: int, seed: int
+) -> dict[str, Any]: ...
+
+class Inspector:
+    def __init__(self, policy: BoundPolicy, fail: int, goal: int) -> None: ...
+    def inspect(
+        self,
+        starts: NDArray[np.uint64],
+        seconds: float,
+        bytes: int,
+        states: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> NDArray[np.uint8]: ...
+    def witness(self, start: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32], int]: ...
+    @property
+    def states(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def policy_broken(self) -> bool: ...
+    @property
+    def faulty(self) -> NDArray[np.uint64]: ...
+    @property
+    def expanded(self) -> int: ...
+    @property
+    def transitions(self) -> int: ...
+    @property
+    def near_ties(self) -> int: ...
+    @property
+    def ends(self) -> list[int]: ...
+
+class Rollout:
+    def __init__(
+        self,
+        policy: BoundPolicy,
+        starts: NDArray[np.uint64],
+        fail: int,
+        goal: int,
+        lanes: int,
+        max_steps: int,
+        seed: int,
+    ) -> None: ...
+    def collect(self, policy: BoundPolicy, steps: int, epsilon: float) -> dict[str, Any]: ...
