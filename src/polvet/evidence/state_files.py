@@ -60,3 +60,18 @@ def _states_in(task: Task, item: Any, where: Where) -> Iterator[State]:
         yield state_from_names(task.network, item["state"], where)
     else:
         yield state_from_names(task.network, item, where)
+
+
+def iter_first_states(task: Task, path: str | Path) -> Iterator[State]:
+    """Yield the first state of each line of the file: of a run its start, else the state itself."""
+    where = Where(str(path))
+    text = read_text(path, max_bytes=MAX_BYTES)
+    items = (
+        enumerate(parse_json(text, where))
+        if text.lstrip().startswith("[")
+        else ((k, parse_json(line, where)) for k, line in enumerate(text.splitlines()) if line.strip())
+    )
+    for number, item in items:
+        if isinstance(item, dict) and "format" in item:
+            continue
+        yield next(iter(_states_in(task, item, where.at(number))))
