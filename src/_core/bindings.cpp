@@ -7,6 +7,8 @@ namespace polvet {
 void bind_kernel(nb::module_&);
 void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
+void bind_bound_policy(nb::module_&);
+void bind_simulate(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -20,4 +22,6 @@ NB_MODULE(_core, m) {
     bind_mdp(m);
     bind_policies(m);
     bind_permissive(m);
+    polvet::bind_bound_policy(m);
+    polvet::bind_simulate(m);
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, TimeLimit
+from polvet.cli.options import Json, MemoryLimit, Mode, PolicyOption, TimeLimit
 from polvet.cli.tasks import (
     Constants,
     MaxStates,
@@ -21,6 +21,7 @@ from polvet.cli.tasks import (
     disables_out_of_bounds,
     limits_of,
     task_options,
+    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 from polvet.files import write_whole
@@ -51,6 +52,8 @@ def check(
     constants: Constants = "",
     exact: Exact = False,
     gap: Gap = 1e-6,
+    policy: PolicyOption = None,
+    mode: Mode = None,
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
     time_limit: TimeLimit = None,
@@ -59,17 +62,24 @@ def check(
     json: Json = False,
 ) -> int:
     """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
-    from polvet.load import load_network, named_property
+    from polvet.load import load_network, load_task, named_property
     from polvet.mdp.check import check_property
 
     begun = time.monotonic()
-    network = load_network(model, task_options(constants).constants)
+    fitted = None
+    if policy is None:
+        network = load_network(model, task_options(constants).constants)
+    else:
+        from polvet.policy.binding import load_fitted
+
+        fitted = load_fitted(with_mode(load_task(model, task_options(constants)), mode), policy)
+        network = fitted.task.network
     wanted = named_property(model, network.model, property_)
     with counting("building") as progress:
         result = check_property(
             network, wanted, relative_gap=gap, exact=exact,
             disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),
-            limits=limits_of(time_limit, memory_limit, max_states, progress),
+            limits=limits_of(time_limit, memory_limit, max_states, progress), policy=fitted,
         )  # fmt: skip
     figures: dict[str, Any] = {
         "value": _number(result.value), "lower": _number(result.lower), "upper": _number(result.upper),
@@ -83,6 +93,13 @@ def check(
         lines.append(f"bounds   [{result.lower!r}, {result.upper!r}]")
     if result.exact is not None:
         lines.append(f"exactly  {result.exact}")
+    if fitted is not None:
+        figures |= {"near_ties": result.near_ties, "policy": fitted.describe()}
+        lines += [f"policy   {policy} ({fitted.task.reading.mode}); outputs named by the {fitted.outputs_from}"]
+        if result.near_ties:
+            lines.append(
+                f"near ties in {result.near_ties:,} states: the value is that of the reference order of evaluation"
+            )
     lines.append(f"model    {result.states:,} states, {result.choices:,} choices, {result.transitions:,} transitions")
     seconds = time.monotonic() - begun
     if result.limit is not None:

@@ -44,6 +44,7 @@ from polvet.model.properties import (
     Until,
 )  # fmt: skip
 from polvet.model.task import condition
+from polvet.policy.binding import Fitted
 
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
     "<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge, "=": operator.eq, "≠": operator.ne,
@@ -65,6 +66,7 @@ class CheckResult:
     limit: LimitReached | None = None
     scheduler: Uint32s | None = None  # one choice per state that attains the bound, where the property has one
     built: Built | None = None
+    near_ties: int = 0
 
     @property
     def value(self) -> bool | float | None:
@@ -86,8 +88,9 @@ def check_property(
     exact: bool = False,
     disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
+    policy: Fitted | None = None,
 ) -> CheckResult:
-    """Return the value of the property in the network."""
+    """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it."""
     begun = time.monotonic()
     bounds = limits or Limits()
     plan = _Plan(network, one)
@@ -99,10 +102,17 @@ def check_property(
         stop_at=plan.stop_at,
         disable_out_of_bounds=disable_out_of_bounds,
         limits=bounds,
+        policy=policy,
     )
     spent = time.monotonic() - begun
     mdp = built.mdp
-    size = {"states": mdp.states, "choices": mdp.choices, "transitions": mdp.branches, "build_seconds": spent}
+    size = {
+        "states": mdp.states,
+        "choices": mdp.choices,
+        "transitions": mdp.branches,
+        "build_seconds": spent,
+        "near_ties": built.near_ties,
+    }
     if built.limit is not None:
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
     left = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)

@@ -26,7 +26,7 @@ from polvet.errors import InputError, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.least_risk import find_goal_seeds, risk_of
-from polvet.shield.occupation import Randomised, evaluate_randomised, prove_lower_bound, propose_occupation
+from polvet.shield.occupation import Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, SubMdp, World, induce_permitted
 
@@ -137,8 +137,15 @@ def learn(
                 best_random = mixed
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
-            Round(time.monotonic() - begun, int(permitted.sum()), int(known.sum()), unconstrained, lower,
-                  upper_deterministic, upper)  # fmt: skip
+            Round(
+                time.monotonic() - begun,
+                int(permitted.sum()),
+                int(known.sum()),
+                unconstrained,
+                lower,
+                upper_deterministic,
+                upper,
+            )  # fmt: skip
         )
         if upper - lower <= how.gap * max(1.0, abs(upper)):
             reason = "optimal: lower and upper bound agree"
@@ -146,7 +153,9 @@ def learn(
         if how.kappa is not None and upper <= how.kappa:
             reason = f"good enough: at most {how.kappa:g}"
             break
-        if inside is not None or (iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])):
+        if inside is not None or (
+            iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])
+        ):
             reason = "nothing new can be learned"
             break
     optimal = upper - lower <= how.gap * max(1.0, abs(upper))
@@ -202,7 +211,13 @@ def _is_old(permitted: Mask, deployed: list[Mask]) -> bool:
 
 
 def _explore(
-    world: World, permitted: Mask, cost: Float64s, optimistic: float, seen: np.ndarray, how: LearningOptions, rng: random.Random
+    world: World,
+    permitted: Mask,
+    cost: Float64s,
+    optimistic: float,
+    seen: np.ndarray,
+    how: LearningOptions,
+    rng: random.Random,
 ) -> None:
     mdp = world.mdp
     quality = np.full(world.options, optimistic)
@@ -213,7 +228,9 @@ def _explore(
     )  # fmt: skip
 
 
-def _deploy(world: World, scheduler: Randomised, seen: np.ndarray, episodes: int, longest: int, rng: random.Random) -> None:
+def _deploy(
+    world: World, scheduler: Randomised, seen: np.ndarray, episodes: int, longest: int, rng: random.Random
+) -> None:
     """Run the randomised scheduler and note which choices were taken."""
     mdp = world.mdp
     starts, branch_start = mdp.choice_start.tolist(), mdp.branch_start.tolist()

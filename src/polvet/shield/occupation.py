@@ -23,7 +23,9 @@ from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.least_risk import risk_per_choice
 from polvet.shield.world import World
 
-MARGIN = 1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
+MARGIN = (
+    1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
+)
 PRICED = "cost and price of failing"
 
 
@@ -134,7 +136,9 @@ def _mix(world: World, weights: Float64s, cost: Float64s) -> tuple[SparseMdp | N
         if starts[state] == starts[state + 1]:
             rows.append([])
             continue
-        share = {c: Fraction(float(weights[c])).limit_denominator(10**9) for c in range(starts[state], starts[state + 1])}
+        share = {
+            c: Fraction(float(weights[c])).limit_denominator(10**9) for c in range(starts[state], starts[state + 1])
+        }
         share = {c: w for c, w in share.items() if w > 0}
         if not share:
             return None, *nothing

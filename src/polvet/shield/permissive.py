@@ -118,9 +118,7 @@ def permit(
     return _permitted(world, permitted, proved, maximal, attempts, begun)
 
 
-def _permitted(
-    world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float
-) -> Permitted:
+def _permitted(world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float) -> Permitted:
     sub = proved.sub
     kept = np.zeros(world.options, dtype=bool)
     kept[sub.options] = True

@@ -97,7 +97,9 @@ def build_world(
         if (limit := describe_limit(space, bounds)) is not None:
             raise limit
         if len(space) == 0:
-            raise InputError("there is no start state.", Where("--start"), "Give a condition that some state satisfies.")
+            raise InputError(
+                "there is no start state.", Where("--start"), "Give a condition that some state satisfies."
+            )
         if exact is False or len(space) > EXACT_STATES:
             choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
             mdp = SparseMdp(
@@ -114,9 +116,8 @@ def build_world(
     if built.limit is not None:
         raise built.limit
     fail, goal = built.masks
-    return replace(
-        _regroup(built.mdp, fail, goal & ~fail, built.labels), states=built.states, labels=network.labels
-    )  # fmt: skip
+    states = [built.state_of(number) for number in range(built.mdp.states)]
+    return replace(_regroup(built.mdp, fail, goal & ~fail, built.labels), states=states, labels=network.labels)
 
 
 def started(task: Task) -> Network:
@@ -254,4 +255,3 @@ def parse_bound(text: str | Fraction | int, where: Where) -> Fraction:
     if not 0 <= bound <= 1:
         raise InputError(f"the bound {text} is no probability.", where, "It must lie between 0 and 1.")
     return bound
-
