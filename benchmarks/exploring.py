@@ -35,7 +35,7 @@ MODELS: list[tuple[str, dict[str, Any], str]] = [
     ("qvbs/mdp/firewire/firewire.true.jani", {"delay": 3, "deadline": 800}, "deadline"),
     ("qvbs/mdp/zeroconf/zeroconf.jani", {"N": 1000, "K": 8, "reset": False}, "correct_max"),
     ("qvbs/mdp/csma/csma.3-4.jani", {}, "all_before_max"),
-    ("qvbs/mdp/wlan/wlan.5.jani", {"COL": 0}, "sent"),
+    ("qvbs/mdp/wlan/wlan.5.jani", {"COL": 0}, "num_collisions"),
     ("qvbs/mdp/ij/ij.20.jani", {}, "stable"),
     (
         "qvbs/mdp/resource-gathering/resource-gathering.jani",
@@ -149,9 +149,11 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "exploring.json")
     options = parser.parse_args()
+    kept = json.loads(options.output.read_text()) if options.only and options.output.exists() else []
     rows = []
     for file, constants, wanted in MODELS:
         if options.only and not any(word in file for word in options.only.split(",")):
+            rows += [one for one in kept if one["model"] == file]
             continue
         rows.append(row(file, constants, wanted, options.repeat))
         print(json.dumps(rows[-1], default=str), flush=True)
