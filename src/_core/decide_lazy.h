@@ -6,12 +6,12 @@
 // hold an action whose outcomes are visited and hold one too, which is a closed safe policy.
 //
 // What is visited next decides how much is wasted. Mostly the newest state is taken (deep: safe loops close soon), every
-// fourth time the oldest (wide: a failure near the question is found although the newest leads far away). After actions
-// were abandoned, current actions are followed from the start again, so that nothing is expanded for their sake.
+// fourth time the oldest (wide: a failure near the question is found although the newest leads far away). When actions
+// are abandoned early, current actions are followed from the start again, so that nothing is expanded for their sake.
 //
 // Source   Liu and Smolka, Simple linear-time algorithms for minimal fixed points, 1998, made lazy over actions
 // Cost     O(b m): a state's action pointer only moves forward, so no (state, action) pair is looked at twice; a round is
-//          ended only when it has opened at least a WORTH-th of the states it walked over
+//          started again only while it has walked over nothing but states that it opened itself
 // Evidence `action(s)` of safe states, `rank(s)` (the order of killing) of unsafe ones; both stay valid for ever
 #pragma once
 #include "decide_game.h"
@@ -30,7 +30,7 @@ public:
         start_ = start;
         begin_round();
         while (head_ < queue_.size()) {
-            if (abandoned_ && opened_ * WORTH >= trail_.size()) begin_round();
+            if (abandoned_ && opened_ >= trail_.size()) begin_round();    // nothing but new states so far: that is cheap
             const uint32_t s = take();
             if (game.known(s) != UNDECIDED || nodes_[s].visited == query_ || !is_needed(s)) continue;
             nodes_[s].visited = query_;
@@ -63,7 +63,7 @@ private:
     struct Node { uint32_t action = NONE, visited = 0, watchers = NONE, rank = 0; };
     struct Link { uint32_t watcher, action, next; };
 
-    static constexpr size_t WORTH = 4, DEEP = 3;
+    static constexpr size_t DEEP = 3;          // newest states taken for each oldest one
 
     uint32_t take() {
         if (turn_++ % (DEEP + 1) == 0) return queue_[head_++];
@@ -85,11 +85,17 @@ private:
 
     void fit() { if (nodes_.size() < this->game_.size()) nodes_.resize(this->game_.size()); }
 
-    // Whether some state that was not killed still holds the action that led to s.
-    bool is_needed(uint32_t s) const {
+    // Whether some state that was not killed still holds the action that led to s. Links of abandoned actions are dropped
+    // on the way: actions are never taken up again.
+    bool is_needed(uint32_t s) {
         if (s == start_) return true;
-        for (uint32_t l = nodes_[s].watchers; l != NONE; l = links_[l].next)
-            if (nodes_[links_[l].watcher].action == links_[l].action && this->game_.known(links_[l].watcher) != UNSAFE) return true;
+        for (uint32_t l = nodes_[s].watchers; l != NONE; l = nodes_[s].watchers) {
+            const Link& link = links_[l];
+            if (nodes_[link.watcher].action == link.action && this->game_.known(link.watcher) != UNSAFE) return true;
+            nodes_[s].watchers = link.next;
+            links_[l].next = free_;
+            free_ = l;
+        }
         return false;
     }
 

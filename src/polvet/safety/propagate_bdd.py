@@ -150,7 +150,7 @@ class _Encoder:
 
     def holds(self, region: Diagram, state: State) -> bool:
         """Return whether the state is in the region."""
-        values = {}
+        values: dict[str, bool] = {}
         for variable, value in zip(self.variables, state, strict=True):
             raw = int(value) - (0 if variable.kind is Kind.BOOL else int(variable.lower or 0))
             values |= {name: bool(raw >> k & 1) for k, name in enumerate(self.bits[variable.name])}
@@ -227,8 +227,8 @@ class _Encoder:
             case Select(_, _, items):
                 places = self.places(expression, values)
                 result = self.item(items[0], values)
-                for place, one in zip(places[1:], items[1:], strict=True):
-                    result = self._pick(place, self.item(one, values), result)
+                for place, item in zip(places[1:], items[1:], strict=True):
+                    result = self._pick(place, self.item(item, values), result)
                 return result
             case Unary("¬", _) | Binary("∧" | "∨" | "⇒" | "=" | "≠" | "<" | "≤" | ">" | "≥", _, _) | BoolLiteral(_):
                 return self.truth(expression, values)
