@@ -8,8 +8,8 @@ import pytest
 
 from polvet.errors import InputError
 from polvet.model.automata import ModelType
+from polvet.model.constants import evaluate_constants
 from polvet.model.expressions import Binary, IntLiteral, Name
-from polvet.model.instantiate import evaluate_constants
 from polvet.model.types import IntType
 from polvet.prism import load_prism, vocabulary_of_program
 from polvet.prism.translate import translate

@@ -12,7 +12,6 @@ Transient a transient variable has, in a state, the value its location gives it,
 from __future__ import annotations
 
 import logging
-import math
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,17 +19,17 @@ from fractions import Fraction
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.model import folding
-from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
+from polvet.model.arithmetic import Value
 from polvet.model.automata import (
     Assignment,
     Automaton,
-    Constant,
     Edge,
     Function,
     Model,
     ModelType,
     VariableDeclaration,
 )  # fmt: skip
+from polvet.model.constants import bounds_of, evaluate_constants, fit
 from polvet.model.expressions import (
     TRUE,
     Binary,
@@ -64,119 +63,6 @@ def instantiate(model: Model, constants: Mapping[str, Value] | None = None) -> N
             "Only lts, dtmc and mdp are run.",
         )
     return _Builder(model, evaluate_constants(model, constants or {})).build()
-
-
-def evaluate_constants(model: Model, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the value of every constant; reals are exact Fractions."""
-    known = {constant.name: constant for constant in model.constants}
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"The model has: {', '.join(known) or 'none'}."
-            raise InputError(f"no constant '{name}'.", model.where, hint)
-    values: dict[str, Value] = {}
-    active: list[str] = []
-    functions = {function.name: (function, None) for function in model.functions}
-
-    def value_of(constant: Constant) -> Value:
-        name = constant.name
-        if name in values:
-            return values[name]
-        if name in active:
-            circle = " -> ".join((*active, name))
-            raise InputError(f"constants depend on each other in a circle: {circle}.", constant.where)
-        active.append(name)
-        value: Value | None
-        if name in given:
-            value = given[name]
-        elif constant.value is None:
-            raise InputError(
-                f"constant '{name}' has no value.", constant.where, f"Give it with --constants {name}=VALUE."
-            )
-        else:
-            value = folding.value_of(
-                Scope(_Lazy(known, value_of), functions, {}).scalar(constant.value, constant.where)
-            )
-        if value is None:
-            raise InputError(f"constant '{name}' is not constant.", constant.where, "Use constants only.")
-        active.pop()
-        values[name] = _fit(value, constant.type, f"constant '{name}'", constant.where)
-        return values[name]
-
-    for constant in model.constants:
-        value_of(constant)
-    for constant in model.constants:
-        _check_bounds(constant, values, functions)
-    return values
-
-
-class _Lazy(dict[str, Symbol]):
-    """Constants by name, evaluated when first asked for."""
-
-    def __init__(self, known: Mapping[str, Constant], evaluate: object) -> None:
-        super().__init__()
-        self._known, self._evaluate = known, evaluate
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
-
-    def __missing__(self, name: str) -> Symbol:
-        return literal(self._evaluate(self._known[name]))  # type: ignore[operator]
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._known)
-
-
-def _check_bounds(
-    constant: Constant, values: Mapping[str, Value], functions: Mapping[str, tuple[Function, None]]
-) -> None:
-    if isinstance(constant.type, IntType | RealType):
-        scope = Scope({name: literal(value) for name, value in values.items()}, functions, {})
-        lower, upper = _bounds(constant.type, scope, constant.where)
-        value = values[constant.name]
-        if (lower is not None and value < lower) or (upper is not None and value > upper):
-            raise InputError(f"constant '{constant.name}' is {value}, outside [{lower}, {upper}].", constant.where)
-
-
-def _fit(value: Value, type_: Type, what: str, where: Where) -> Value:
-    match type_:
-        case BoolType() if isinstance(value, bool):
-            return value
-        case IntType() if not isinstance(value, bool) and value == int(value):
-            return _int64(int(value), what, where)
-        case RealType() if not isinstance(value, bool):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f"{what} is {value}.", where, "Give a finite number.")
-            return Fraction(value)
-    raise InputError(f"{what} is {value}, which is not of type {type_}.", where, f"Give a value of type {type_}.")
-
-
-def _int64(value: int, what: str, where: Where) -> int:
-    if not INT64_MIN < value < INT64_MAX:
-        raise InputError(f"{what} is {value}, which does not fit into 64 bits.", where, "Use smaller numbers.")
-    return value
-
-
-def _bounds(
-    type_: IntType | RealType, scope: Scope, where: Where
-) -> tuple[int | Fraction | None, int | Fraction | None]:
-    ends: list[int | Fraction | None] = []
-    for end, bound in (("lower", type_.lower), ("upper", type_.upper)):
-        if bound is None:
-            ends.append(None)
-            continue
-        value = folding.value_of(scope.scalar(bound, where))
-        if value is None or isinstance(value, bool):
-            raise InputError(f"the {end} bound is not a constant number.", where, "Use constants only.")
-        if isinstance(type_, IntType):
-            if value != int(value):
-                raise InputError(f"the {end} bound {value} of an integer is not an integer.", where)
-            ends.append(_int64(int(value), f"the {end} bound", where))
-        else:
-            ends.append(Fraction(value))
-    lower, upper = ends
-    if lower is not None and upper is not None and lower > upper:
-        raise InputError(f"the bounds [{lower}, {upper}] are empty.", where, "Put the smaller bound first.")
-    return lower, upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +182,7 @@ class _Builder:
             raise InputError(f"'{name}' starts as an array but is a {type_}.", declaration.where)
         lower = upper = None
         if isinstance(type_, IntType | RealType):
-            lower, upper = _bounds(type_, scope, declaration.where.at("type"))
+            lower, upper = bounds_of(type_, scope, declaration.where.at("type"))
         value: Value | None = None
         if initial is not None:
             value = folding.value_of(initial)
@@ -304,7 +190,7 @@ class _Builder:
                 raise InputError(
                     f"the initial value of '{name}' is not constant.", declaration.where.at("initial-value")
                 )
-            value = _fit(value, type_, f"the initial value of '{name}'", declaration.where.at("initial-value"))
+            value = fit(value, type_, f"the initial value of '{name}'", declaration.where.at("initial-value"))
             if (lower is not None and value < lower) or (upper is not None and value > upper):
                 raise InputError(
                     f"the initial value {value} of '{name}' is outside [{lower}, {upper}].",

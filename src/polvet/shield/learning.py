@@ -145,7 +145,7 @@ def learn(
                 lower,
                 upper_deterministic,
                 upper,
-            )  # fmt: skip
+            )
         )
         if upper - lower <= how.gap * max(1.0, abs(upper)):
             reason = "optimal: lower and upper bound agree"

@@ -10,6 +10,7 @@ Rewards  1 at a goal, -1 at a fail and where the policy is stuck, 0 otherwise; `
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,7 +127,7 @@ class _Learner:
     def _network(self, sizes: list[int]) -> Any:
         nn = self.torch.nn
         parts: list[Any] = []
-        for width, neurons in zip(sizes[:-1], sizes[1:], strict=True):
+        for width, neurons in itertools.pairwise(sizes):
             parts += [nn.Linear(width, neurons), nn.ReLU()]
         return nn.Sequential(*parts[:-1])
 
