@@ -13,7 +13,7 @@ from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
 
-COMMANDS: tuple[str, ...] = ("info", "explore", "check", "decide", "terminates", "permit", "certify", "domains")
+COMMANDS: tuple[str, ...] = ("info", "explore", "check", "decide", "terminates", "permit", "learn", "certify", "domains")
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
 
 app = typer.Typer(

@@ -150,9 +150,12 @@ def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | No
     sub = induce_permitted(world, permitted)
     query = Reach(goal=sub.fail)
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    value = solve(sub.mdp, query, relative_gap=1e-9, time_limit=left)
-    if Fraction(value.upper) <= bound or Fraction(value.lower) > bound or not sub.mdp.is_exact:
-        return Fraction(value.upper) <= bound
+    for gap in (1e-4, 1e-10):
+        value = solve(sub.mdp, query, relative_gap=gap, time_limit=left)
+        if Fraction(value.upper) <= bound or Fraction(value.lower) > bound:
+            return Fraction(value.upper) <= bound
+    if not sub.mdp.is_exact:
+        return False
     exact = exact_values(sub.mdp, query, value, deadline=deadline)
     return exact is not None and all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
 
@@ -229,7 +232,7 @@ class _Enlarger:
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            above, RELATIVE_SLACK * near, max(200_000, 20 * mdp.branches),
+            above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
