@@ -98,7 +98,7 @@ def permit(
     if (risk.exact if risk.exact is not None else Fraction(risk.lower)) > bound:
         return Impossible(risk.lower, risk.upper, risk.exact)
     if bound == 0:
-        return _permit_without_risk(world, bound, deadline, begun)
+        return _permit_without_risk(world, risk, deadline, begun)
     fallback = np.zeros(world.options, dtype=bool)
     fallback[risk.option[risk.option != NONE]] = True
     if seeds is None:
@@ -179,7 +179,9 @@ def _judge(world: World, permitted: Mask, bound: Fraction, deadline: float | Non
     return _Proof(sub, tuple(Fraction(x) for x in value.uppers.tolist()), False, value.lower, value.upper)
 
 
-def _permit_without_risk(world: World, bound: Fraction, deadline: float | None, begun: float) -> Permitted | Impossible:
+def _permit_without_risk(
+    world: World, risk: LeastRisk, deadline: float | None, begun: float
+) -> Permitted | Impossible:
     """Return the scheduler that permits exactly what stays where failing is impossible: the classic shield."""
     safe = safe_region(world)
     mdp = world.mdp
@@ -191,8 +193,8 @@ def _permit_without_risk(world: World, bound: Fraction, deadline: float | None, 
         permitted = np.logical_and.reduceat(stays, world.option_choice[:-1].astype(np.int64))
     permitted &= safe[world.owners()] if world.options else True
     if not safe[mdp.initial].all():
-        return Impossible(0.0, 1.0, None)
-    proved = _judge(world, permitted, bound, deadline)
+        return Impossible(risk.lower, risk.upper, risk.exact)
+    proved = _judge(world, permitted, Fraction(0), deadline)
     assert proved is not None, "the safe region is closed"
     return _permitted(world, permitted, proved, True, 0, begun)
 
