@@ -25,7 +25,9 @@ def ice(length: int = 12) -> Task:
     m.edge("slow", guard=every(x < length, ~hole), to=[(Fraction(1, 2), {x: x + 1}), (Fraction(1, 2), {})])
     m.edge("fast", guard=every(x < length, ~hole, x % 3 != 2), to={x: x + 1})
     m.edge(
-        "fast", guard=every(x < length, ~hole, x % 3 == 2), to=[(Fraction(4, 5), {x: x + 1}), (Fraction(1, 5), {hole: True})]
+        "fast",
+        guard=every(x < length, ~hole, x % 3 == 2),
+        to=[(Fraction(4, 5), {x: x + 1}), (Fraction(1, 5), {hole: True})],
     )
     return m.task(fail=hole, goal=every(x == length, ~hole))
 

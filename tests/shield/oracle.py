@@ -50,9 +50,7 @@ def least(choices: Choices, fail: list[bool]) -> Fraction:
 
 def sets_of(world: World, permitted: np.ndarray) -> Sets:
     starts = world.option_start.tolist()
-    return [
-        [o - starts[s] for o in range(starts[s], starts[s + 1]) if permitted[o]] for s in range(world.mdp.states)
-    ]
+    return [[o - starts[s] for o in range(starts[s], starts[s + 1]) if permitted[o]] for s in range(world.mdp.states)]
 
 
 def reached(choices: Choices, sets: Sets) -> set[int]:

@@ -47,7 +47,9 @@ def cost_of(world: World, choices: oracle.Choices, scheduler: tuple[int, ...]) -
     starts = world.mdp.choice_start.tolist()
     matrix = []
     for s in inner:
-        row = [Fraction(int(s == t)) for t in inner] + [Fraction(float(world.mdp.rewards[COST][starts[s] + scheduler[s]]))]
+        row = [Fraction(int(s == t)) for t in inner] + [
+            Fraction(float(world.mdp.rewards[COST][starts[s] + scheduler[s]]))
+        ]
         for t, p in choices[s][scheduler[s]]:
             if t in inner:
                 row[inner.index(t)] -= p

@@ -79,7 +79,9 @@ def test_an_option_with_several_operators_counts_as_its_worst() -> None:
         starts = np.concatenate([[0], np.cumsum([len(state) for state in choices])]).tolist()
         options = [sorted({int(k) for k in labels[starts[s] : starts[s + 1]]}) for s in range(5)]
 
-        def opened(pick: tuple[int, ...] | list[list[int]], starts=starts, labels=labels, choices=choices) -> oracle.Sets:
+        def opened(
+            pick: tuple[int, ...] | list[list[int]], starts=starts, labels=labels, choices=choices
+        ) -> oracle.Sets:
             wanted = [one if isinstance(one, list) else [one] for one in pick]
             return [[c for c in range(len(choices[s])) if int(labels[starts[s] + c]) in wanted[s]] for s in range(5)]
 

@@ -28,7 +28,9 @@ from polvet.cli.tasks import (
 from polvet.errors import InputError, LimitReached, Where
 
 Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
-ShieldFile = Annotated[Path | None, typer.Option("--shield", help="Learn inside this shield instead of computing some.")]
+ShieldFile = Annotated[
+    Path | None, typer.Option("--shield", help="Learn inside this shield instead of computing some.")
+]
 Cost = Annotated[str, typer.Option("--cost", help="The reward variable that holds the cost.")]
 CostLower = Annotated[float, typer.Option("--cost-lower", help="No cost is below this.", min=0.0)]
 CostUpper = Annotated[float | None, typer.Option("--cost-upper", help="No cost is above this (default: the model's).")]
@@ -144,9 +146,7 @@ def learn(
             lines.append(f"written  {output} (the last permissive scheduler, as a shield)")
     if result.optimal:
         verdict, code = "optimal", ExitCode.DONE
-    elif kappa is not None and result.upper <= kappa:
-        verdict, code = "learned", ExitCode.DONE
-    elif given is not None and result.upper < math.inf:
+    elif (kappa is not None and result.upper <= kappa) or (given is not None and result.upper < math.inf):
         verdict, code = "learned", ExitCode.DONE
     else:
         verdict, code = "unknown", ExitCode.UNKNOWN

@@ -90,16 +90,20 @@ def permit(
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
         lines = [f"bound     {limit}", f"minimum   {figures.get('minimum_exact', '')} = {float(minimum):.9g}"]
-        return Answer(
-            "impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed
-        ).show(as_json=json)
+        return Answer("impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed).show(
+            as_json=json
+        )
     figures |= {
         "permitted": result.count, "choices": result.options, "reachable_states": len(result.sub.states),
         "value": float(result.risk), "lower": result.lower, "upper": result.upper,
         "exact": result.exact, "maximal": result.maximal, "ends_surely": result.ends_surely,
         "goal_reachable": result.goal_reachable, "attempts": result.attempts,
     }  # fmt: skip
-    gap = "exact" if result.exact else f"between {result.lower!r} and {result.upper!r}, gap {result.upper - result.lower:.3g}"
+    gap = (
+        "exact"
+        if result.exact
+        else f"between {result.lower!r} and {result.upper!r}, gap {result.upper - result.lower:.3g}"
+    )
     lines = [
         f"allowed   {result.count:,} of {result.options:,} actions in {len(result.sub.states):,} reachable states "
         f"(model: {world.mdp.states:,} states, {world.options:,} actions)",

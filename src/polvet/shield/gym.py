@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,15 +22,14 @@ from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task, state_to_names
 from polvet.shield.file import Shield
 
-try:
-    import gymnasium
-except ImportError as error:  # the room is usable without it, this file is not
-    raise MissingExtra("gymnasium", "train") from error
+gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
 
 Observation = NDArray[np.float32]
+_Env: Any = object if gymnasium is None else gymnasium.Env
+_Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 
 
-class ModelEnv(gymnasium.Env[Observation, Any]):
+class ModelEnv(_Env):  # type: ignore[misc]
     """A task as an environment: observations are the variables' values, rewards minus the cost, +-bonus at the end."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (the base class declares it so)
@@ -42,6 +43,7 @@ class ModelEnv(gymnasium.Env[Observation, Any]):
         fail_reward: float = -1.0,
         max_steps: int = 1_000,
     ) -> None:
+        _require_gymnasium()
         self.task, self.cost, self.max_steps = task, cost, max_steps
         self.goal_reward, self.fail_reward = goal_reward, fail_reward
         self.semantics = Semantics(task.network)
@@ -117,7 +119,7 @@ def model_env(task: Task, **options: Any) -> ModelEnv:
     return ModelEnv(task, **options)
 
 
-class ShieldedEnv(gymnasium.Wrapper[Observation, Any, Observation, Any]):
+class ShieldedEnv(_Wrapper):  # type: ignore[misc]
     """An environment that takes allowed actions only: forbidden ones are replaced, and counted in `replaced`.
 
     Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
@@ -132,6 +134,7 @@ class ShieldedEnv(gymnasium.Wrapper[Observation, Any, Observation, Any]):
         state_of: Callable[[Any], Mapping[str, Any]] | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> None:
+        _require_gymnasium()
         super().__init__(env)
         self.shield = shield
         found = labels if labels is not None else getattr(env.unwrapped, "labels", None)
@@ -148,12 +151,10 @@ class ShieldedEnv(gymnasium.Wrapper[Observation, Any, Observation, Any]):
     def _state(self) -> Mapping[str, Any]:
         if self._state_of is not None:
             return self._state_of(self._observation)
-        state: Mapping[str, Any] = self.env.unwrapped.named_state()  # type: ignore[attr-defined]
+        state: Mapping[str, Any] = self.env.unwrapped.named_state()
         return state
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Return the first observation."""
         self._observation, info = self.env.reset(seed=seed, options=options)
         return self._observation, info
@@ -173,6 +174,11 @@ class ShieldedEnv(gymnasium.Wrapper[Observation, Any, Observation, Any]):
             action = self.labels.index(taken)
         self._observation, reward, terminated, truncated, info = self.env.step(action)
         return self._observation, reward, terminated, truncated, {**info, "replaced": replaced}
+
+
+def _require_gymnasium() -> None:
+    if gymnasium is None:
+        raise MissingExtra("gymnasium", "train")
 
 
 def _bounds(variable: Variable) -> tuple[float, float]:

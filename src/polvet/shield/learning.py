@@ -27,7 +27,7 @@ from polvet.errors import InputError, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.least_risk import NONE, find_goal_seeds, find_least_risk
-from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, prove_lower_bound, propose_occupation
+from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted
 
@@ -142,8 +142,15 @@ def learn(
                 best_random = mixed
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
-            Round(time.monotonic() - begun, int(permitted.sum()), int(known.sum()), unconstrained, lower,
-                  upper_deterministic, upper)  # fmt: skip
+            Round(
+                time.monotonic() - begun,
+                int(permitted.sum()),
+                int(known.sum()),
+                unconstrained,
+                lower,
+                upper_deterministic,
+                upper,
+            )
         )
         if _agree(lower, upper, how.gap):
             reason = "optimal: lower and upper bound agree"
@@ -151,7 +158,9 @@ def learn(
         if how.kappa is not None and upper <= how.kappa:
             reason = f"good enough: at most {how.kappa:g}"
             break
-        if inside is not None or (iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])):
+        if inside is not None or (
+            iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])
+        ):
             reason = "nothing new can be learned"
             break
     optimal = _agree(lower, upper, how.gap)
@@ -212,7 +221,13 @@ def _is_old(permitted: Mask, deployed: list[Mask]) -> bool:
 
 
 def _explore(
-    world: World, permitted: Mask, cost: Float64s, optimistic: float, seen: NDArray[np.uint64], how: LearningOptions, rng: random.Random
+    world: World,
+    permitted: Mask,
+    cost: Float64s,
+    optimistic: float,
+    seen: NDArray[np.uint64],
+    how: LearningOptions,
+    rng: random.Random,
 ) -> None:
     mdp = world.mdp
     quality = np.full(world.options, optimistic)
@@ -223,7 +238,9 @@ def _explore(
     )  # fmt: skip
 
 
-def _deploy(world: World, scheduler: Randomised, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random) -> None:
+def _deploy(
+    world: World, scheduler: Randomised, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random
+) -> None:
     """Run the randomised scheduler and note which choices were taken."""
     mdp = world.mdp
     starts, branch_start = mdp.choice_start.tolist(), mdp.branch_start.tolist()

@@ -52,7 +52,14 @@ def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
         option = np.full(world.mdp.states, NONE, dtype=np.uint32)
         mdp = world.mdp
         _core.least_risk_game(
-            mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice, lowers, option, limit
+            mdp.branch_start,
+            mdp.target,
+            mdp.probability,
+            world.option_start,
+            world.option_choice,
+            lowers,
+            option,
+            limit,
         )
     permitted = np.zeros(world.options, dtype=bool)
     permitted[option[option != NONE]] = True
@@ -64,7 +71,9 @@ def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
         if best is not None:
             worst = max(x for s in starts if (x := best[int(s)]) is not None)
             return LeastRisk(lowers, option, bottom, float(worst), worst)
-    return LeastRisk(lowers, option, min(bottom, lower), upper, exact if exact is not None and bottom == exact else None)
+    return LeastRisk(
+        lowers, option, min(bottom, lower), upper, exact if exact is not None and bottom == exact else None
+    )
 
 
 def risk_of(world: World, permitted: Mask) -> tuple[float, float, Fraction | None]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -33,11 +34,11 @@ class MilpAnswer:
     status: str
 
 
-def permit_by_milp(
-    world: World, bound: Fraction, *, seconds: float = 60.0, start: Mask | None = None
-) -> MilpAnswer:
+def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> MilpAnswer:
     """Return the most permissive scheduler that the program finds in the given time."""
-    import highspy
+    import highspy as _highspy
+
+    highspy: Any = _highspy
 
     mdp = world.mdp
     options, states = world.options, mdp.states

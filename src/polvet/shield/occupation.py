@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.least_risk import risk_per_choice
 from polvet.shield.world import World
 
-MARGIN = 1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
+MARGIN = (
+    1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
+)
 PRICED = "cost and price of failing"
 
 
@@ -46,7 +49,9 @@ class Randomised:
 
 def propose_occupation(world: World, cost: Float64s, bound: Fraction) -> Occupation | None:
     """Return an optimal occupation measure of the constrained MDP, or None where the program finds none."""
-    import highspy
+    import highspy as _highspy
+
+    highspy: Any = _highspy
 
     mdp = world.mdp
     inner = np.flatnonzero(~world.ended)
@@ -139,7 +144,9 @@ def _mix(world: World, weights: Float64s, cost: Float64s) -> tuple[SparseMdp | N
         if starts[state] == starts[state + 1]:
             rows.append([])
             continue
-        share = {c: Fraction(float(weights[c])).limit_denominator(10**9) for c in range(starts[state], starts[state + 1])}
+        share = {
+            c: Fraction(float(weights[c])).limit_denominator(10**9) for c in range(starts[state], starts[state + 1])
+        }
         share = {c: w for c, w in share.items() if w > 0}
         if not share:
             return None, *nothing

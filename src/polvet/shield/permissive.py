@@ -118,9 +118,7 @@ def permit(
     return _permitted(world, permitted, proved, maximal, attempts, begun)
 
 
-def _permitted(
-    world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float
-) -> Permitted:
+def _permitted(world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float) -> Permitted:
     sub = proved.sub
     kept = np.zeros(world.options, dtype=bool)
     kept[sub.options] = True
@@ -179,9 +177,7 @@ def _judge(world: World, permitted: Mask, bound: Fraction, deadline: float | Non
     return _Proof(sub, tuple(Fraction(x) for x in value.uppers.tolist()), False, value.lower, value.upper)
 
 
-def _permit_without_risk(
-    world: World, risk: LeastRisk, deadline: float | None, begun: float
-) -> Permitted | Impossible:
+def _permit_without_risk(world: World, risk: LeastRisk, deadline: float | None, begun: float) -> Permitted | Impossible:
     """Return the scheduler that permits exactly what stays where failing is impossible: the classic shield."""
     safe = safe_region(world)
     mdp = world.mdp

@@ -11,6 +11,7 @@ Limits   exact probabilities; constraint 2 speaks of all states, so unreachable 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -34,8 +35,7 @@ class PermissiveSmt:
         self.z3: Any = z3
         self.world, self.bound = world, bound
         self.solver: Any = z3.Optimize() if maximise else z3.Solver()
-        if seconds is not None:
-            self.solver.set("timeout", int(1000 * seconds))
+        self.deadline = None if seconds is None else time.monotonic() + seconds
         self.allow = [z3.Bool(f"y{o}") for o in range(world.options)]
         self.value = [z3.Real(f"p{s}") for s in range(world.mdp.states)]
         self._encode()
@@ -68,9 +68,17 @@ class PermissiveSmt:
         """Ban every permissive scheduler that is part of this one."""
         self.solver.add(self.z3.Or([self.allow[o] for o in np.flatnonzero(~permitted)]))
 
+    def _check(self, *assumptions: Any) -> Any:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                return self.z3.unknown
+            self.solver.set("timeout", max(1, int(1000 * left)))
+        return self.solver.check(*assumptions)
+
     def find(self) -> Mask | None:
-        """Return a safe permissive scheduler (only reachable options), or None where the solver finds none."""
-        if self.solver.check() != self.z3.sat:
+        """Return a safe permissive scheduler, or None where the solver finds none (in time)."""
+        if self._check() != self.z3.sat:
             return None
         model = self.solver.model()
         mask = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
@@ -82,14 +90,14 @@ class PermissiveSmt:
         return mask
 
     def enlarge(self, permitted: Mask) -> Mask:
-        """Return a locally maximal one: options are added one by one as long as the solver agrees (greedy)."""
+        """Return a locally maximal one: options are added one by one as long as the solver agrees (greedy, until time is up)."""
         current = permitted.copy()
         self.solver.push()
         self.solver.add([self.allow[o] for o in np.flatnonzero(current)])
         for o in np.flatnonzero(~permitted).tolist():
             if current[o]:
                 continue
-            if self.solver.check(self.allow[o]) == self.z3.sat:
+            if self._check(self.allow[o]) == self.z3.sat:
                 model = self.solver.model()
                 found = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
                 added = found & ~current

@@ -97,7 +97,9 @@ def build_world(
         if (limit := describe_limit(space, bounds)) is not None:
             raise limit
         if len(space) == 0:
-            raise InputError("there is no start state.", Where("--start"), "Give a condition that some state satisfies.")
+            raise InputError(
+                "there is no start state.", Where("--start"), "Give a condition that some state satisfies."
+            )
         if exact is False or len(space) > EXACT_STATES:
             choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
             mdp = SparseMdp(
@@ -254,4 +256,3 @@ def parse_bound(text: str | Fraction | int, where: Where) -> Fraction:
     if not 0 <= bound <= 1:
         raise InputError(f"the bound {text} is no probability.", where, "It must lie between 0 and 1.")
     return bound
-
