@@ -132,7 +132,7 @@ class Enlargement {
             open_fresh(o);
             push(owner(o));
             permitted_[o] = 1;
-            propagate(bound_ * (1 + 1e-6), 10 * cap_, poll);  // a proposal only: greedy options of values that may not have settled
+            propagate(bound_ * (1 + 1e-6), cap_, poll);  // a proposal only: greedy options of values that may not have settled
             take_greedy(o);
             permitted_[o] = 0;
             close_fresh();
@@ -163,7 +163,7 @@ class Enlargement {
             for (u64 o = first(s); o < first(s + 1); ++o)
                 if (permitted_[o]) each_target(o, [&](u32 t) { reach(t); });
         }
-        propagate(bound_ * (1 + 1e-6), 10 * cap_, poll);
+        propagate(bound_ * (1 + 1e-6), cap_, poll);
         forget();
         return initial_value();
     }

@@ -16,19 +16,20 @@ from __future__ import annotations
 import math
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 import polvet._core as _core
 from polvet.errors import InputError, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
-from polvet.shield.least_risk import find_goal_seeds, risk_of
-from polvet.shield.occupation import Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
+from polvet.shield.least_risk import NONE, find_goal_seeds, find_least_risk
+from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
-from polvet.shield.world import COST, SubMdp, World, induce_permitted
+from polvet.shield.world import COST, World, induce_permitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class LearningOptions:
     """When to stop, and how long each deployment is."""
 
     iterations: int = 50
-    episodes: int = 2_000
-    longest: int = 10_000
-    explore: float = 0.1
+    episodes: int = 20_000
+    longest: int = 1_000
+    explore: float = 0.3
     gap: float = 1e-6
     kappa: float | None = None  # good enough
     randomised: bool = True
-    attempts: int = 3
+    attempts: int = 1
 
 
 def learn(
@@ -77,7 +78,7 @@ def learn(
     bound: Fraction,
     *,
     cost_lower: float = 0.0,
-    cost_upper: float = math.inf,
+    cost_upper: float | None = None,
     options: LearningOptions | None = None,
     inside: Mask | None = None,
     rng: random.Random | None = None,
@@ -85,13 +86,16 @@ def learn(
 ) -> Learned | Impossible:
     """Return a safe scheduler of least expected cost, learning the costs (reward `cost` of the world) by visiting.
 
+    Each cost is promised to lie between `cost_lower` and `cost_upper` (default: the greatest cost in the model).
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
     _check_world(world, cost_lower, cost_upper)
+    ceiling = float(world.mdp.rewards[COST].max()) if cost_upper is None else cost_upper
     chance = rng or random.Random(0)
     begun = time.monotonic()
     true_cost = world.mdp.rewards[COST]
+    careful = find_least_risk(world).option
     seen = np.zeros(world.mdp.choices, dtype=np.uint64)
     rounds: list[Round] = []
     deployed: list[Mask] = []
@@ -121,19 +125,20 @@ def learn(
         hoped = np.where(seen > 0, true_cost, cost_lower)
         proposal = propose_occupation(world, hoped, bound)
         if proposal is not None and how.randomised and inside is None:
-            candidate = evaluate_randomised(world, hoped, proposal.visits, bound)
+            candidate = evaluate_randomised(world, hoped, proposal.visits, careful, bound)
             if candidate is not None:
                 _deploy(world, candidate, seen, min(how.episodes, 500), how.longest, chance)
         known = seen > 0
-        spent = np.where(known, true_cost, cost_upper if cost_upper < math.inf else 0.0)
-        mask, value = _best_inside(world, permitted, spent, known, cost_upper)
+        # SOUND: an upper bound may only use what was seen, or what is promised.
+        spent = np.where(known, true_cost, ceiling)
+        mask, value = _best_inside(world, permitted, spent)
         if value < upper_deterministic:
             upper_deterministic, best_mask = value, mask
         hoped = np.where(known, true_cost, cost_lower)
         unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower)
         if proposal is not None and how.randomised and inside is None:
-            mixed = evaluate_randomised(world, spent, proposal.visits, bound)
-            if mixed is not None and known[mixed.weights > 0].all() and mixed.cost < min(upper, upper_deterministic):
+            mixed = evaluate_randomised(world, spent, proposal.visits, careful, bound)
+            if mixed is not None and mixed.cost < min(upper, upper_deterministic):
                 best_random = mixed
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
@@ -147,7 +152,7 @@ def learn(
                 upper,
             )
         )
-        if upper - lower <= how.gap * max(1.0, abs(upper)):
+        if _agree(lower, upper, how.gap):
             reason = "optimal: lower and upper bound agree"
             break
         if how.kappa is not None and upper <= how.kappa:
@@ -158,11 +163,15 @@ def learn(
         ):
             reason = "nothing new can be learned"
             break
-    optimal = upper - lower <= how.gap * max(1.0, abs(upper))
+    optimal = _agree(lower, upper, how.gap)
     return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal)
 
 
-def _check_world(world: World, cost_lower: float, cost_upper: float) -> None:
+def _agree(lower: float, upper: float, gap: float) -> bool:
+    return upper < math.inf and upper - lower <= gap * max(1.0, abs(upper))
+
+
+def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> None:
     if COST not in world.mdp.rewards:
         raise InputError("the model has no cost to learn.", Where("--cost"), "Name a reward variable.")
     if not world.is_plain:
@@ -171,16 +180,17 @@ def _check_world(world: World, cost_lower: float, cost_upper: float) -> None:
         raise InputError(f"there are {len(world.mdp.initial)} start states.", Where("--start"), "Learning needs one.")
     if not world.goal.any():
         raise InputError("no goal state can be reached.", Where("--goal"), "Give a condition that some run satisfies.")
-    if not 0 <= cost_lower <= cost_upper:
+    costs = world.mdp.rewards[COST]
+    most = float(costs.max(initial=0.0)) if cost_upper is None else cost_upper
+    if not 0 <= cost_lower <= most < math.inf:
         raise InputError(
-            f"the costs are said to lie between {cost_lower:g} and {cost_upper:g}.", Where("--cost-lower"),
+            f"the costs are said to lie between {cost_lower:g} and {most:g}.", Where("--cost-lower"),
             "Give 0 <= lower <= upper.",
         )  # fmt: skip
-    costs = world.mdp.rewards[COST]
-    outside = np.flatnonzero((costs < cost_lower) | (costs > cost_upper))
+    outside = np.flatnonzero((costs < cost_lower) | (costs > most))
     if len(outside):
         raise InputError(
-            f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {cost_upper:g}].", Where("--cost-lower"),
+            f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {most:g}].", Where("--cost-lower"),
             "Widen --cost-lower and --cost-upper.",
         )  # fmt: skip
 
@@ -215,7 +225,7 @@ def _explore(
     permitted: Mask,
     cost: Float64s,
     optimistic: float,
-    seen: np.ndarray,
+    seen: NDArray[np.uint64],
     how: LearningOptions,
     rng: random.Random,
 ) -> None:
@@ -229,7 +239,7 @@ def _explore(
 
 
 def _deploy(
-    world: World, scheduler: Randomised, seen: np.ndarray, episodes: int, longest: int, rng: random.Random
+    world: World, scheduler: Randomised, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random
 ) -> None:
     """Run the randomised scheduler and note which choices were taken."""
     mdp = world.mdp
@@ -248,27 +258,24 @@ def _deploy(
             state = targets[rng.choices(branches, [probabilities[b] for b in branches])[0]]
 
 
-def _best_inside(
-    world: World, permitted: Mask, spent: Float64s, known: Mask, cost_upper: float
-) -> tuple[Mask | None, float]:
-    """Return the cheapest compliant scheduler and a proved upper bound on its cost; unknown costs count as their upper."""
-    usable = permitted if cost_upper < math.inf else permitted & known
-    sub: SubMdp = induce_permitted(world, usable)
+def _best_inside(world: World, permitted: Mask, spent: Float64s) -> tuple[Mask | None, float]:
+    """Return the cheapest compliant scheduler and a proved upper bound on its cost, infinite where none surely ends."""
+    sub = induce_permitted(world, permitted)
     ended = sub.goal | sub.fail
-    from dataclasses import replace
-
     mdp = replace(sub.mdp, rewards={COST: spent[sub.choices]}, exact_rewards={})
     value = solve(mdp, Reward(COST, ended, minimise=True), relative_gap=1e-9)
     if value.upper == math.inf or value.scheduler is None:
         return None, math.inf
     mask = np.zeros(world.options, dtype=bool)
-    chosen = value.scheduler != 0xFFFFFFFF
-    picked = (mdp.choice_start[:-1].astype(np.int64) + value.scheduler)[chosen & ~ended]
+    chosen = (value.scheduler != NONE) & ~ended
+    picked = (mdp.choice_start[:-1].astype(np.int64) + value.scheduler)[chosen]
     mask[sub.choices[picked]] = True  # options are choices in a plain world
     return mask, value.upper
 
 
-def _lower_bounds(world: World, hoped: Float64s, bound: Fraction, before: float) -> tuple[float, float, object]:
+def _lower_bounds(
+    world: World, hoped: Float64s, bound: Fraction, before: float
+) -> tuple[float, float, Occupation | None]:
     """Return the paper's lower bound, the best proved one, and the program's occupation measure."""
     unconstrained = prove_lower_bound(world, hoped, bound, 0.0)
     proposal = propose_occupation(world, hoped, bound)
@@ -276,8 +283,3 @@ def _lower_bounds(world: World, hoped: Float64s, bound: Fraction, before: float)
     if proposal is not None:
         lower = max(lower, prove_lower_bound(world, hoped, bound, proposal.price))
     return unconstrained, lower, proposal
-
-
-def risk_of_scheduler(world: World, mask: Mask) -> float:
-    """Return the proved greatest risk of the options."""
-    return risk_of(world, mask)[1]

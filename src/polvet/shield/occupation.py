@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet.mdp import Reach, Reward, SparseMdp, solve
-from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.least_risk import risk_per_choice
 from polvet.shield.world import World
 
@@ -48,7 +49,9 @@ class Randomised:
 
 def propose_occupation(world: World, cost: Float64s, bound: Fraction) -> Occupation | None:
     """Return an optimal occupation measure of the constrained MDP, or None where the program finds none."""
-    import highspy
+    import highspy as _highspy
+
+    highspy: Any = _highspy
 
     mdp = world.mdp
     inner = np.flatnonzero(~world.ended)
@@ -105,13 +108,18 @@ def prove_lower_bound(world: World, cost: Float64s, bound: Fraction, price: floa
     return max(0.0, math.nextafter(float(relaxed), -math.inf))
 
 
-def evaluate_randomised(world: World, cost: Float64s, visits: Float64s, bound: Fraction) -> Randomised | None:
+def evaluate_randomised(
+    world: World, cost: Float64s, visits: Float64s, fallback: Uint32s, bound: Fraction
+) -> Randomised | None:
     """Return the scheduler that takes choices as often as visited, where it is proved safe and ends surely."""
     mdp = world.mdp
     owners = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
     total = np.bincount(owners, weights=visits, minlength=mdp.states)
-    weights = np.where(total[owners] > 1e-12, visits / np.maximum(total[owners], 1e-300), 0.0)
+    weights = np.where(total[owners] > 1e-10, visits / np.maximum(total[owners], 1e-300), 0.0)
     weights[weights < 1e-9] = 0.0
+    # States that are hardly ever met take their least risky option.
+    idle = ~world.ended & (total <= 1e-10)
+    weights[fallback[idle]] = 1.0
     chain, costs, fail, goal = _mix(world, weights, cost)
     if chain is None:
         return None

@@ -98,7 +98,7 @@ def permit(
     if (risk.exact if risk.exact is not None else Fraction(risk.lower)) > bound:
         return Impossible(risk.lower, risk.upper, risk.exact)
     if bound == 0:
-        return _permit_without_risk(world, bound, deadline, begun)
+        return _permit_without_risk(world, risk, deadline, begun)
     fallback = np.zeros(world.options, dtype=bool)
     fallback[risk.option[risk.option != NONE]] = True
     if seeds is None:
@@ -148,9 +148,12 @@ def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | No
     sub = induce_permitted(world, permitted)
     query = Reach(goal=sub.fail)
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    value = solve(sub.mdp, query, relative_gap=1e-9, time_limit=left)
-    if Fraction(value.upper) <= bound or Fraction(value.lower) > bound or not sub.mdp.is_exact:
-        return Fraction(value.upper) <= bound
+    for gap in (1e-4, 1e-10):
+        value = solve(sub.mdp, query, relative_gap=gap, time_limit=left)
+        if Fraction(value.upper) <= bound or Fraction(value.lower) > bound:
+            return Fraction(value.upper) <= bound
+    if not sub.mdp.is_exact:
+        return False
     exact = exact_values(sub.mdp, query, value, deadline=deadline)
     return exact is not None and all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
 
@@ -174,7 +177,7 @@ def _judge(world: World, permitted: Mask, bound: Fraction, deadline: float | Non
     return _Proof(sub, tuple(Fraction(x) for x in value.uppers.tolist()), False, value.lower, value.upper)
 
 
-def _permit_without_risk(world: World, bound: Fraction, deadline: float | None, begun: float) -> Permitted | Impossible:
+def _permit_without_risk(world: World, risk: LeastRisk, deadline: float | None, begun: float) -> Permitted | Impossible:
     """Return the scheduler that permits exactly what stays where failing is impossible: the classic shield."""
     safe = safe_region(world)
     mdp = world.mdp
@@ -186,8 +189,8 @@ def _permit_without_risk(world: World, bound: Fraction, deadline: float | None, 
         permitted = np.logical_and.reduceat(stays, world.option_choice[:-1].astype(np.int64))
     permitted &= safe[world.owners()] if world.options else True
     if not safe[mdp.initial].all():
-        return Impossible(0.0, 1.0, None)
-    proved = _judge(world, permitted, bound, deadline)
+        return Impossible(risk.lower, risk.upper, risk.exact)
+    proved = _judge(world, permitted, Fraction(0), deadline)
     assert proved is not None, "the safe region is closed"
     return _permitted(world, permitted, proved, True, 0, begun)
 
@@ -227,7 +230,7 @@ class _Enlarger:
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            above, RELATIVE_SLACK * near, max(200_000, 20 * mdp.branches),
+            above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])

@@ -1,0 +1,114 @@
+"""Permissive schedulers by mixed-integer programming (HiGHS): as many *reachable* options as possible.
+
+Source   Draeger, Forejt, Kwiatkowska, Parker & Ujma, Permissive Controller Synthesis for Probabilistic Systems, LMCS
+         2015, the encoding the paper calls an alternative in section 4.1.
+Differs  permissiveness counts an option only where a flow from the start states arrives: r_s says that s is reached, an
+         allowed option carries it on. Without that, most counted options are unreachable.
+Limits   big-M constraints in doubles: the answer is a proposal that `permissive.is_safe` decides on; a bare
+         "infeasible" is never believed, the caller falls back to the enlargement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from polvet.mdp.sparse import Mask
+from polvet.shield.permissive import is_safe
+from polvet.shield.world import World, induce_permitted
+
+TIGHTER = 1e-6  # the program is asked to stay that much (relatively) below the bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MilpAnswer:
+    """What the program found: permitted reachable options that are proved safe (None: nothing), and its bound."""
+
+    permitted: Mask | None
+    count: int
+    bound: float  # no more options than this, in the solver's arithmetic
+    status: str
+
+
+def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> MilpAnswer:
+    """Return the most permissive scheduler that the program finds in the given time."""
+    import highspy as _highspy
+
+    highspy: Any = _highspy
+
+    mdp = world.mdp
+    options, states = world.options, mdp.states
+    # Columns: y (option allowed and its state reached), r (state reached), p (risk).
+    r, p = options, options + states
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("time_limit", seconds)
+    columns = options + 2 * states
+    lower, upper = np.zeros(columns), np.ones(columns)
+    lower[p + np.flatnonzero(world.fail)] = 1.0
+    lower[r + mdp.initial.astype(np.int64)] = 1.0
+    for s in mdp.initial.tolist():
+        upper[p + s] = float(bound) * (1 - TIGHTER) if bound < 1 else 1.0
+    cost = np.zeros(columns)
+    cost[:options] = -1.0
+    rows: list[tuple[float, float, dict[int, float]]] = []
+    starts, choices = world.option_start.tolist(), world.option_choice.tolist()
+    branches, target, chance = mdp.branch_start.tolist(), mdp.target.tolist(), mdp.probability.tolist()
+    for s in range(states):
+        mine = range(starts[s], starts[s + 1])
+        if not mine:
+            continue
+        rows.append((0.0, math.inf, {**dict.fromkeys(mine, 1.0), r + s: -1.0}))  # a reached state allows something
+        for o in mine:
+            rows.append((0.0, math.inf, {r + s: 1.0, o: -1.0}))  # only reached states count
+            for c in range(choices[o], choices[o + 1]):
+                row = {p + s: 1.0, o: -1.0}
+                for b in range(branches[c], branches[c + 1]):
+                    row[p + target[b]] = row.get(p + target[b], 0.0) - chance[b]
+                rows.append((-1.0, math.inf, row))  # p_s >= sum - (1 - y)
+            for t in {target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])}:
+                rows.append((0.0, math.inf, {r + t: 1.0, o: -1.0}))  # what is allowed reaches its outcomes
+    # A state counts as reached only where some allowed option leads to it; loops are cut by the exact count afterwards.
+    into: dict[int, dict[int, float]] = {}
+    for o in range(options):
+        for b in range(branches[choices[o]], branches[choices[o + 1]]):
+            into.setdefault(target[b], {})[o] = 1.0
+    first = set(mdp.initial.tolist())
+    for s in range(states):
+        if s not in first:
+            rows.append((0.0, math.inf, {**into.get(s, {}), r + s: -1.0}))
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = columns, len(rows)
+    program.col_cost_, program.col_lower_, program.col_upper_ = cost, lower, upper
+    program.row_lower_ = np.array([row[0] for row in rows])
+    program.row_upper_ = np.array([row[1] for row in rows])
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = np.cumsum([0] + [len(row[2]) for row in rows]).astype(np.int32)
+    program.a_matrix_.index_ = np.array([k for row in rows for k in row[2]], dtype=np.int32)
+    program.a_matrix_.value_ = np.array([v for row in rows for v in row[2].values()])
+    kinds = [highspy.HighsVarType.kInteger] * options + [highspy.HighsVarType.kContinuous] * (2 * states)
+    program.integrality_ = kinds
+    solver.passModel(program)
+    solver.run()
+    status = solver.modelStatusToString(solver.getModelStatus())
+    info = solver.getInfo()
+    values = np.array(solver.getSolution().col_value)
+    if len(values) != columns or info.primal_solution_status != 2:
+        return MilpAnswer(None, 0, math.inf, status)
+    mask = values[:options] > 0.5
+    kept = np.zeros(options, dtype=bool)
+    kept[induce_permitted(world, mask).options] = True
+    complete = _allows_something_everywhere(world, kept)
+    if not complete or not is_safe(world, kept, bound):
+        return MilpAnswer(None, 0, -info.mip_dual_bound, status)
+    return MilpAnswer(kept, int(kept.sum()), -info.mip_dual_bound, status)
+
+
+def _allows_something_everywhere(world: World, permitted: Mask) -> bool:
+    sub = induce_permitted(world, permitted)
+    counts = np.diff(sub.mdp.choice_start)
+    return bool(((counts > 0) | world.ended[sub.states]).all())

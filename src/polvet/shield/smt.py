@@ -1,0 +1,123 @@
+"""Permissive schedulers by SMT (Z3): constraints 1 to 4, exclusion, greedy enlargement, MaxSMT, and exhaustion.
+
+Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016,
+         section 4.1: `_encode` is constraints 1 to 4, `exclude` the disjunction that bans what was considered.
+Differs  a whole permissive scheduler is excluded, not one deterministic scheduler at a time: the next one must allow
+         something that no earlier one allowed in its place. Options of one state share its constraint (2).
+Cost     non-linear in nothing, but Boolean over reals: exponential in the worst case; kept for comparison.
+Limits   exact probabilities; constraint 2 speaks of all states, so unreachable ones are decided as well. Every answer
+         is checked by `permissive.is_safe` afterwards: a solver's word is no evidence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from polvet.errors import InputError
+from polvet.mdp.sparse import Mask
+from polvet.shield.permissive import is_safe
+from polvet.shield.world import World, induce_permitted
+
+
+class PermissiveSmt:
+    """The encoding, kept in one incremental solver."""
+
+    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, seconds: float | None = None) -> None:
+        import z3
+
+        if not world.mdp.is_exact:
+            raise InputError("the encoding needs exact probabilities.", hint="Build the world with exact=True.")
+        self.z3: Any = z3
+        self.world, self.bound = world, bound
+        self.solver: Any = z3.Optimize() if maximise else z3.Solver()
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.allow = [z3.Bool(f"y{o}") for o in range(world.options)]
+        self.value = [z3.Real(f"p{s}") for s in range(world.mdp.states)]
+        self._encode()
+        if maximise:
+            for one in self.allow:
+                self.solver.add_soft(one)
+
+    def _encode(self) -> None:
+        z3, world = self.z3, self.world
+        mdp = world.mdp
+        exact = mdp.exact_probabilities()
+        number = {p: z3.Q(p.numerator, p.denominator) for p in set(exact)}
+        starts, choices = world.option_start.tolist(), world.option_choice.tolist()
+        branches, target = mdp.branch_start.tolist(), mdp.target.tolist()
+        add = self.solver.add
+        for s in mdp.initial.tolist():
+            add(self.value[s] <= z3.Q(self.bound.numerator, self.bound.denominator))  # (1)
+        for s in range(mdp.states):
+            add(self.value[s] >= 0, self.value[s] <= 1)
+            if starts[s] < starts[s + 1]:
+                add(z3.Or(self.allow[starts[s] : starts[s + 1]]))  # (2)
+            if world.fail[s]:
+                add(self.value[s] == 1)  # (3)
+            for o in range(starts[s], starts[s + 1]):
+                for c in range(choices[o], choices[o + 1]):
+                    terms = [number[exact[b]] * self.value[target[b]] for b in range(branches[c], branches[c + 1])]
+                    add(z3.Implies(self.allow[o], self.value[s] >= z3.Sum(terms)))  # (4)
+
+    def exclude(self, permitted: Mask) -> None:
+        """Ban every permissive scheduler that is part of this one."""
+        self.solver.add(self.z3.Or([self.allow[o] for o in np.flatnonzero(~permitted)]))
+
+    def _check(self, *assumptions: Any) -> Any:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                return self.z3.unknown
+            self.solver.set("timeout", max(1, int(1000 * left)))
+        return self.solver.check(*assumptions)
+
+    def find(self) -> Mask | None:
+        """Return a safe permissive scheduler, or None where the solver finds none (in time)."""
+        if self._check() != self.z3.sat:
+            return None
+        model = self.solver.model()
+        mask = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
+        return self._checked(mask)
+
+    def _checked(self, mask: Mask) -> Mask:
+        if not is_safe(self.world, mask, self.bound):
+            raise RuntimeError("the solver's permissive scheduler is not safe")
+        return mask
+
+    def enlarge(self, permitted: Mask) -> Mask:
+        """Return a locally maximal one: options are added one by one as long as the solver agrees (greedy, until time is up)."""
+        current = permitted.copy()
+        self.solver.push()
+        self.solver.add([self.allow[o] for o in np.flatnonzero(current)])
+        for o in np.flatnonzero(~permitted).tolist():
+            if current[o]:
+                continue
+            if self._check(self.allow[o]) == self.z3.sat:
+                model = self.solver.model()
+                found = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
+                added = found & ~current
+                current |= found
+                self.solver.add([self.allow[k] for k in np.flatnonzero(added)])
+        self.solver.pop()
+        return self._checked(current)
+
+
+def reachable_options(world: World, permitted: Mask) -> Mask:
+    """Return the permitted options of states that they reach."""
+    mask = np.zeros(world.options, dtype=bool)
+    mask[induce_permitted(world, permitted).options] = True
+    return mask
+
+
+def iterate_all(world: World, bound: Fraction) -> Iterator[Mask]:
+    """Yield safe permissive schedulers that together hold every safe deterministic scheduler (Theorem 1: complete)."""
+    encoding = PermissiveSmt(world, bound)
+    while (found := encoding.find()) is not None:
+        largest = encoding.enlarge(found)
+        yield largest
+        encoding.exclude(largest)
