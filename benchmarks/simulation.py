@@ -1,9 +1,11 @@
 """Policy steps per CPU second: polvet's batch simulation against stormpy's sparse simulator and a Gymnasium-style loop.
 
-polvet runs the policy (a 2x64 network or 20 rounds of depth-5 trees, with random weights and lessons) on one thread. stormpy's sparse
-simulator takes random choices, evaluates no policy, and its model is built beforehand, unmeasured. The Gymnasium-style loop
-is the usual one: `env.step(action)` in Python (a hand-written Flappy Bird, faster than any interpreter) and one onnxruntime
-call per step. Repetitions are interleaved, the best of each side counts.
+polvet runs the policy (a 2x64 network or 20 rounds of depth-5 trees, with random weights and lessons) on one thread, 100
+runs per start state as `polvet evaluate` does, and once more with a new start state for every run, where little can be
+remembered from run to run (what the policy chose in a state is kept while there is room). stormpy's sparse simulator takes
+random choices, evaluates no policy, and its model is built beforehand, unmeasured. The Gymnasium-style loop is the usual
+one: `env.step(action)` in Python (a hand-written Flappy Bird, faster than any interpreter) and one onnxruntime call per
+step. Repetitions are interleaved, the best of each side counts.
     python -m benchmarks.simulation [--repeat 3] [-o benchmarks/results/simulation.json]
 """
 
@@ -40,7 +42,7 @@ WORLDS: dict[str, dict[str, Any]] = {
     "one-way-line": {"n": 15, "p": 10},
     "blocksworld": {"n": 6, "cost": 0},
 }
-RUNS, MAX_STEPS, STORM_STEPS, LOOP_STEPS = 40_000, 200, 200_000, 10_000
+RUNS, PER_START, MAX_STEPS, STORM_STEPS, LOOP_STEPS = 40_000, 100, 200, 200_000, 10_000
 Measured = Callable[[], int]
 
 
@@ -61,12 +63,12 @@ def random_trees(task: Task, rng: np.random.Generator) -> Policy:
     return imitate(rows, taught, inputs, outputs).policy
 
 
-def kernel_steps(bound: Bound) -> Measured:
+def kernel_steps(bound: Bound, per_start: int) -> Measured:
     starts = Starts.of(bound.task)
-    packed = bound.compiled.pack(starts.sample(RUNS, random.Random(0)))
+    packed = bound.compiled.pack(starts.sample(RUNS // per_start, random.Random(0)))
 
     def run() -> int:
-        return simulate(bound, packed, max_steps=MAX_STEPS, seed=1).steps
+        return simulate(bound, packed, runs_per_start=per_start, max_steps=MAX_STEPS, seed=1).steps
 
     return run
 
@@ -165,8 +167,10 @@ def main() -> None:
             task = instance.task()
             network, trees = random_network(task, rng), random_trees(task, rng)
             runs = {
-                "polvet, 2x64 network": kernel_steps(fit(task, network).compile()),
-                "polvet, 20x5 trees": kernel_steps(fit(task, trees).compile()),
+                "polvet, 2x64 network": kernel_steps(fit(task, network).compile(), PER_START),
+                "polvet, 20x5 trees": kernel_steps(fit(task, trees).compile(), PER_START),
+                "polvet, 2x64 network, one run per start": kernel_steps(fit(task, network).compile(), 1),
+                "polvet, 20x5 trees, one run per start": kernel_steps(fit(task, trees).compile(), 1),
                 "stormpy, random choices": storm_steps(file),
             }
             if world == "flappy-bird":

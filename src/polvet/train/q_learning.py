@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ class _Learner:
     def _network(self, sizes: list[int]) -> Any:
         nn = self.torch.nn
         parts: list[Any] = []
-        for width, neurons in zip(sizes[:-1], sizes[1:], strict=True):
+        for width, neurons in pairwise(sizes):
             parts += [nn.Linear(width, neurons), nn.ReLU()]
         return nn.Sequential(*parts[:-1])
 
@@ -160,7 +161,10 @@ class _Learner:
     def policy(self) -> Network:
         """Return the online network with the scaling folded into its first layer."""
         linear = [part for part in self.online if hasattr(part, "weight")]
-        layers = [(part.weight.detach().numpy().astype(np.float64), part.bias.detach().numpy().astype(np.float64)) for part in linear]
+        layers = [
+            (part.weight.detach().numpy().astype(np.float64), part.bias.detach().numpy().astype(np.float64))
+            for part in linear
+        ]
         weights, bias = layers[0]
         layers[0] = weights * self.scale, bias + weights @ (self.offset * self.scale)
         return network_of(layers, self.fitted.policy.inputs, self.fitted.policy.outputs)
