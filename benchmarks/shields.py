@@ -56,9 +56,7 @@ def measure(name: str, sizes: dict[str, int], bound_text: str, cost: str, option
     row["milp"] = {
         "count": milp.count, "seconds": time.perf_counter() - begun, "bound": milp.bound, "status": milp.status,
     }  # fmt: skip
-    learned = learn(
-        world, bound, options=LearningOptions(iterations=options.iterations), seconds=options.learn_seconds
-    )
+    learned = learn(world, bound, options=LearningOptions(iterations=options.iterations), seconds=options.learn_seconds)
     assert isinstance(learned, Learned)
     row["learning"] = [
         {"i": k + 1, "t": one.seconds, "unconstrained": one.unconstrained, "lower": one.lower,

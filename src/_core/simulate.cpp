@@ -1,5 +1,8 @@
-// Batch simulation: lanes of runs step together, so that the policy sees many rows at once; see simulate.h.
+// Batch simulation: lanes of runs step together, so that the policy sees many rows at once; what it chose in a state, and
+// where that leads, is remembered for all later runs that come by. See simulate.h.
 #include "simulate.h"
+
+#include "explore.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +12,13 @@
 #include <thread>
 
 namespace polvet {
+
+// Branches have probability > 0; what rounding leaves over falls to the last.
+static inline uint32_t draw_branch(const double* probability, uint32_t begin, uint32_t end, uint64_t bits) {
+    double rest = unit(bits);
+    while (begin + 1 < end && rest >= probability[begin]) rest -= probability[begin++];
+    return begin;
+}
 
 Taken take(const Expansion& e, uint32_t begin, uint32_t end, int32_t chosen, Draw chance) {
     uint32_t first = begin;
@@ -20,36 +30,37 @@ Taken take(const Expansion& e, uint32_t begin, uint32_t end, int32_t chosen, Dra
     const uint32_t own = after - first;
     const uint32_t pick = uint32_t(below(chance.first, own + (end - silent)));
     const uint32_t v = pick < own ? first + pick : silent + (pick - own);
-    const MoveRecord& move = e.moves[v];
-    double rest = unit(chance.second);
-    uint32_t b = move.begin;
-    // Branches have probability > 0; what rounding leaves over falls to the last.
-    while (b + 1 < move.end && rest >= e.probability[b]) rest -= e.probability[b++];
-    return {v, b};
+    return {v, draw_branch(e.probability.data(), e.moves[v].begin, e.moves[v].end, chance.second)};
 }
 
 namespace {
 
-constexpr size_t LANES = 128;
-constexpr uint64_t PORTION = 256;
+constexpr size_t LANES = 256, MOST_NODES = 1 << 20, MOST_WORDS = 1 << 24;
+constexpr uint64_t PORTION = 4096;
+constexpr uint32_t NOT_TAKEN = UINT32_MAX;
+constexpr uint8_t UNSEEN = 255;
+
+// What is remembered of a state: how runs end there, or the operators that a step draws from.
+struct Node { uint8_t kind = UNSEEN; bool expanded = false, queued = false; uint32_t operator_begin = 0, operators = 0; };
+struct Operator { uint32_t begin, end; };
 
 class Worker {
 public:
     Worker(const BoundPolicy& policy, const SimulateOptions& options)
-        : policy_(policy), options_(options), machine_(policy.program), chooser_(policy), words_(policy.program->words) {}
+        : options_(options), machine_(policy.program), chooser_(policy), store_(make_store(policy.program->words)),
+          words_(policy.program->words) {}
 
     // Simulate the runs [begin, end), counted from 0; false where something broke (see fault, faulty, broken).
     bool runs(const uint64_t* starts, uint64_t begin, uint64_t end, Simulated& out) {
         lanes_.clear();
-        states_.clear();
         uint64_t next = begin;
         while (next < end || !lanes_.empty()) {
             while (next < end && lanes_.size() < LANES) {
-                const uint64_t* start = starts + next / options_.runs_per_start * words_;
-                lanes_.push_back({next++, 0});
-                states_.insert(states_.end(), start, start + words_);
+                const uint32_t id = find(starts + next / options_.runs_per_start * words_);
+                lanes_.push_back({next++, 0, id});
             }
             if (!step(out)) return false;
+            if (nodes_.size() > MOST_NODES || branch_words_.size() > MOST_WORDS) forget();
             if (++looks_ % 64 == 0 && !alive()) return true;
         }
         return true;
@@ -62,80 +73,119 @@ public:
     std::vector<uint64_t> faulty;
 
 private:
-    struct Lane { uint64_t run; uint64_t step; };
+    struct Lane { uint64_t run; uint64_t step; uint32_t id; };
 
-    bool fail_at(const uint64_t* state, bool policy) {
+    const uint64_t* state(uint32_t id) const { return std::visit([id](const auto& s) { return s.state(id); }, store_); }
+
+    uint32_t find(const uint64_t* state) {
+        const auto [id, fresh] = std::visit([&](auto& s) { return s.insert(state); }, store_);
+        if (fresh) nodes_.emplace_back();
+        return id;
+    }
+
+    // Drop all that is remembered; the lanes stay where they are.
+    void forget() {
+        std::vector<uint64_t> kept;
+        for (const Lane& lane : lanes_) kept.insert(kept.end(), state(lane.id), state(lane.id) + words_);
+        std::visit([](auto& s) { s.clear(); }, store_);
+        nodes_.clear(); operators_.clear(); probability_.clear(); target_.clear(); branch_words_.clear();
+        for (size_t k = 0; k < lanes_.size(); ++k) lanes_[k].id = find(kept.data() + k * words_);
+    }
+
+    bool fail_at(uint32_t id, bool policy) {
         fault = machine_.fault;
         broken = policy;
-        faulty.assign(state, state + words_);
+        faulty.assign(state(id), state(id) + words_);
         return false;
     }
 
-    void finish(size_t lane, End end, Simulated& out) {
-        const uint64_t run = lanes_[lane].run;
-        out.end[run] = end;
-        out.length[run] = uint32_t(lanes_[lane].step);
-        std::copy_n(states_.data() + lane * words_, words_, out.last.data() + run * words_);
+    void finish(const Lane& lane, uint8_t end, Simulated& out) {
+        out.end[lane.run] = end;
+        out.length[lane.run] = uint32_t(lane.step);
+        std::copy_n(state(lane.id), words_, out.last.data() + lane.run * words_);
     }
 
-    void remove(size_t lane) {                // the last lane takes its place
-        lanes_[lane] = lanes_.back();
-        lanes_.pop_back();
-        std::copy_n(states_.end() - words_, words_, states_.begin() + lane * words_);
-        states_.resize(states_.size() - words_);
-    }
+    void remove(size_t lane) { lanes_[lane] = lanes_.back(); lanes_.pop_back(); }
 
     bool step(Simulated& out) {
+        missing_.clear();
         for (size_t k = 0; k < lanes_.size();) {
-            const uint64_t* state = states_.data() + k * words_;
-            // SOUND: fail beats goal.
-            End end = RUNNING;
-            if (options_.fail >= 0 && machine_.holds(size_t(options_.fail), state)) end = END_FAIL;
-            else if (options_.goal >= 0 && machine_.holds(size_t(options_.goal), state)) end = END_GOAL;
-            else if (lanes_[k].step >= options_.max_steps) end = END_LIMIT;
-            if (machine_.fault != Fault::NONE) return fail_at(state, false);
-            if (end == RUNNING) { ++k; continue; }
-            finish(k, end, out);
-            remove(k);
-        }
-        e_.clear(); move_end_.clear(); chooser_.clear();
-        for (size_t k = 0; k < lanes_.size(); ++k) {
-            const uint64_t* state = states_.data() + k * words_;
-            const size_t first = e_.moves.size();
-            if (!machine_.expand(state, e_)) return fail_at(state, false);
-            move_end_.push_back(uint32_t(e_.moves.size()));
-            chooser_.add(state, e_.moves.data() + first, e_.moves.data() + e_.moves.size());
-        }
-        chooser_.decide();
-        ended_.clear();
-        for (size_t k = 0; k < lanes_.size(); ++k) {
-            const int32_t chosen = chooser_.chosen[k];
-            if (chosen == BROKEN) return fail_at(states_.data() + k * words_, true);
-            if (chosen < PSEUDO_ACTION) {
-                finish(k, chosen == STUCK ? END_STUCK : END_DEADLOCK, out);
-                ended_.push_back(k);
-                continue;
+            const Lane& lane = lanes_[k];
+            Node& node = nodes_[lane.id];
+            if (node.kind == UNSEEN) {
+                // SOUND: fail beats goal.
+                node.kind = RUNNING;
+                if (options_.fail >= 0 && machine_.holds(size_t(options_.fail), state(lane.id))) node.kind = END_FAIL;
+                else if (options_.goal >= 0 && machine_.holds(size_t(options_.goal), state(lane.id))) node.kind = END_GOAL;
+                if (machine_.fault != Fault::NONE) return fail_at(lane.id, false);
             }
-            const uint64_t number = options_.first_run + lanes_[k].run;
-            const Taken taken = take(e_, k ? move_end_[k - 1] : 0, move_end_[k], chosen, draw(options_.seed, number, lanes_[k].step));
-            std::copy_n(e_.words.data() + taken.branch * words_, words_, states_.data() + k * words_);
-            ++lanes_[k].step;
-            ++steps;
+            uint8_t end = node.kind;
+            if (end != END_FAIL && end != END_GOAL && lane.step >= options_.max_steps) end = END_LIMIT;
+            if (end != RUNNING) { finish(lane, end, out); remove(k); continue; }
+            if (!node.expanded && !node.queued) { node.queued = true; missing_.push_back(lane.id); }
+            ++k;
         }
-        for (size_t i = ended_.size(); i-- > 0;) remove(ended_[i]);
+        if (!missing_.empty() && !expand()) return false;
+        for (size_t k = 0; k < lanes_.size();) {
+            Lane& lane = lanes_[k];
+            const Node& node = nodes_[lane.id];
+            if (node.kind != RUNNING) { finish(lane, node.kind, out); remove(k); continue; }
+            const Draw chance = draw(options_.seed, options_.first_run + lane.run, lane.step);
+            const Operator chosen = operators_[node.operator_begin + below(chance.first, node.operators)];
+            const uint32_t branch = draw_branch(probability_.data(), chosen.begin, chosen.end, chance.second);
+            if (target_[branch] == NOT_TAKEN) target_[branch] = find(branch_words_.data() + branch * words_);
+            lane.id = target_[branch];
+            ++lane.step;
+            ++steps;
+            ++k;
+        }
         return true;
     }
 
-    const BoundPolicy& policy_;
+    // Ask model and policy about all states met for the first time, at once.
+    bool expand() {
+        e_.clear(); move_end_.clear(); chooser_.clear();
+        for (uint32_t id : missing_) {
+            const size_t first = e_.moves.size();
+            if (!machine_.expand(state(id), e_)) return fail_at(id, false);
+            move_end_.push_back(uint32_t(e_.moves.size()));
+            chooser_.add(state(id), e_.moves.data() + first, e_.moves.data() + e_.moves.size());
+        }
+        chooser_.decide();
+        for (size_t k = 0; k < missing_.size(); ++k) {
+            Node& node = nodes_[missing_[k]];
+            const int32_t chosen = chooser_.chosen[k];
+            if (chosen == BROKEN) return fail_at(missing_[k], true);
+            node.expanded = true;
+            if (chosen < PSEUDO_ACTION) { node.kind = chosen == STUCK ? END_STUCK : END_DEADLOCK; continue; }
+            node.operator_begin = uint32_t(operators_.size());
+            for (uint32_t v = k ? move_end_[k - 1] : 0; v < move_end_[k]; ++v) {
+                const MoveRecord& move = e_.moves[v];
+                if (move.label >= 0 && move.label != chosen) continue;
+                const uint32_t begin = uint32_t(target_.size());
+                operators_.push_back({begin, begin + (move.end - move.begin)});
+                probability_.insert(probability_.end(), e_.probability.begin() + move.begin, e_.probability.begin() + move.end);
+                branch_words_.insert(branch_words_.end(), e_.words.begin() + move.begin * words_, e_.words.begin() + move.end * words_);
+                target_.resize(target_.size() + (move.end - move.begin), NOT_TAKEN);
+            }
+            node.operators = uint32_t(operators_.size()) - node.operator_begin;
+        }
+        return true;
+    }
+
     const SimulateOptions& options_;
     Machine machine_;
     Chooser chooser_;
+    AnyStore store_;
     const size_t words_;
     std::vector<Lane> lanes_;
-    std::vector<uint64_t> states_;
+    std::vector<Node> nodes_;
+    std::vector<Operator> operators_;
+    std::vector<double> probability_;         // per branch
+    std::vector<uint32_t> target_;            // per branch: a node, or NOT_TAKEN
+    std::vector<uint64_t> branch_words_;
+    std::vector<uint32_t> missing_, move_end_;
     Expansion e_;
-    std::vector<uint32_t> move_end_;
-    std::vector<size_t> ended_;
     uint64_t looks_ = 0;
 };
 
@@ -147,7 +197,8 @@ Simulated simulate(const BoundPolicy& policy, const uint64_t* starts, size_t cou
     out.end.assign(total, RUNNING);
     out.length.assign(total, 0);
     out.last.assign(total * policy.program->words, 0);
-    const unsigned threads = policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, total / PORTION + 1), 1, 64)) : 1;
+    const unsigned threads = policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, total / 256 + 1), 1, 64)) : 1;
+    const uint64_t portion = std::clamp<uint64_t>(total / (threads * 8), 1, PORTION);
     std::atomic<uint64_t> next{0}, done{0};
     std::atomic<Status> stop{Status::DONE};
     std::mutex mutex;
@@ -161,8 +212,8 @@ Simulated simulate(const BoundPolicy& policy, const uint64_t* starts, size_t cou
             return stop == Status::DONE;
         };
         try {
-            for (uint64_t begin; (begin = next.fetch_add(PORTION)) < total && stop == Status::DONE;) {
-                const uint64_t end = std::min(begin + PORTION, total);
+            for (uint64_t begin; (begin = next.fetch_add(portion)) < total && stop == Status::DONE;) {
+                const uint64_t end = std::min(begin + portion, total);
                 if (!worker.runs(starts, begin, end, out)) {
                     std::lock_guard lock(mutex);
                     // The first broken run by number would need all runs before it; any one explains the fault.

@@ -144,6 +144,12 @@ def test_a_python_function_runs_in_the_kernel():
     assert Inspection(bound).judge(bound.compiled.pack([(0,), (4,)])) == [Judgement.SAFE, Judgement.SAFE]
 
 
+def test_a_policy_that_reads_nothing_runs():
+    bound = fit(counter(), CallablePolicy((), ("up", "stay"), lambda state: "up")).compile()
+    assert trace(bound, (0,), 0).end is End.FAIL
+    assert Inspection(bound).judge(bound.compiled.pack([(0,), (6,)])) == [Judgement.UNSAFE, Judgement.SAFE]
+
+
 def test_an_error_in_a_python_function_reaches_the_caller():
     def broken(state):
         raise ZeroDivisionError(f"at {state}")

@@ -224,7 +224,8 @@ def _curve_lines(curve: list[Any]) -> list[str]:
     if curve and isinstance(curve[0], dict):
         head = "steps       goal %   fail %   length   loss"
         rows = [
-            f"{point['steps']:>10,} {point['goal_percent']:8.2f} {point['fail_percent']:8.2f} {point['mean_length']:8.1f} {point['loss']:9.5f}"
+            f"{point['steps']:>10,} {point['goal_percent']:8.2f} {point['fail_percent']:8.2f} "
+            f"{point['mean_length']:8.1f} {point['loss']:9.5f}"
             for point in curve
         ]
         return [head, *rows]

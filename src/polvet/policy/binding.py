@@ -142,7 +142,7 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
         policy = renamed(policy, inputs=reading.inputs)
     if reading.outputs is not None and tuple(policy.outputs) != reading.outputs:
         policy = renamed(policy, outputs=reading.outputs)
-    if has_positional_names(policy.inputs):
+    if policy.inputs and has_positional_names(policy.inputs):  # a rule list may read nothing at all
         known = [variable.name for variable in task.network.variables if not variable.is_location]
         policy, inputs_from = _by_position(policy, known, "input", "variable", where), "model"
     if has_positional_names(policy.outputs):

@@ -10,9 +10,9 @@ Rewards  1 at a goal, -1 at a fail and where the policy is stuck, 0 otherwise; `
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,11 @@ class QOptions:
     steps: int = 200_000  # steps of the environment
     lanes: int = 32  # runs at once
     batch: int = 256
+    steps_per_update: int = 16
     memory: int = 100_000
     discount: float = 0.99
     learning_rate: float = 1e-3
-    refresh: int = 500  # updates between copies to the target network
+    refresh: int = 250  # updates between copies to the target network
     explore_until: float = 0.6  # share of the steps after which epsilon has fallen to its end
     epsilon_end: float = 0.05
     max_steps: int = 200  # of an episode
@@ -127,7 +128,7 @@ class _Learner:
     def _network(self, sizes: list[int]) -> Any:
         nn = self.torch.nn
         parts: list[Any] = []
-        for width, neurons in itertools.pairwise(sizes):
+        for width, neurons in pairwise(sizes):
             parts += [nn.Linear(width, neurons), nn.ReLU()]
         return nn.Sequential(*parts[:-1])
 
@@ -147,8 +148,8 @@ class _Learner:
             lengths.append(found["lengths"])
             done += portion * options.lanes
             if self.memory.size >= options.batch:
-                losses.append(self._update())
-                losses.append(self._update())
+                wanted = max(1, portion * options.lanes // options.steps_per_update)
+                losses += [self._update() for _ in range(wanted)]
             if done >= next_point:
                 next_point += shown
                 curve.append(_point(done, np.concatenate(ends), np.concatenate(lengths), losses))
