@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= dev
+EXTRAS ?= dev,test,bdd,peers
 CORE   := $(wildcard src/_core/*)
 
 .PHONY: all demo test quick lint bench clean
@@ -28,11 +28,10 @@ lint: $(VENV)/.built
 	$(BIN)/mypy
 
 demo: $(VENV)/.built
-	$(BIN)/python -m polvet.demo
+	POLVET=$(BIN)/polvet sh examples/demo.sh
 
 bench: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[peers]' --no-build-isolation
-	$(BIN)/python -m benchmarks
+	for script in exploring mdp policies termination safety; do $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build

@@ -26,7 +26,6 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "shared" / "benchmarks"
 
 MODELS: list[tuple[str, dict[str, Any]]] = [
     ("qvbs/mdp/consensus/consensus.4.jani", {"K": 4}),
-    ("qvbs/mdp/consensus/consensus.6.jani", {"K": 2}),
     ("qvbs/mdp/csma/csma.3-2.jani", {}),
     ("qvbs/mdp/csma/csma.3-4.jani", {}),
     ("qvbs/mdp/wlan/wlan.5.jani", {"COL": 0}),
@@ -37,10 +36,11 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("qvbs/mdp/firewire/firewire.true.jani", {"delay": 3, "deadline": 400}),
     ("qvbs/mdp/firewire_dl/firewire_dl.jani", {"delay": 36, "deadline": 800}),
     ("qvbs/mdp/ij/ij.20.jani", {}),
-    ("qvbs/mdp/pacman/pacman.jani", {"MAXSTEPS": 5}),
+    ("qvbs/mdp/pacman/pacman.jani", {"MAXSTEPS": 20}),
     ("qvbs/mdp/echoring/echoring.jani", {"ITERATIONS": 2}),
     ("qvbs/mdp/eajs/eajs.3.jani", {"energy_capacity": 150, "B": 7}),
     ("qvbs/mdp/resource-gathering/resource-gathering.jani", {"B": 200, "GOLD_TO_COLLECT": 15, "GEM_TO_COLLECT": 15}),
+    ("qvbs/mdp/tireworld/tireworld.17.jani", {}),
     ("qvbs/mdp/elevators/elevators.b-11-9.jani", {}),
     ("qvbs/mdp/zenotravel/zenotravel.4-2-2.jani", {}),
     ("qvbs/mdp/exploding-blocksworld/exploding-blocksworld.5.jani", {}),

@@ -57,6 +57,7 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     for (auto [label, careful, begin, end] : nb::cast<std::vector<std::tuple<int32_t, bool, uint32_t, uint32_t>>>(d["joints"]))
         p->joints.push_back({label, careful, begin, end});
     p->menus = nb::cast<std::vector<int32_t>>(d["menus"]);
+    p->menu_refs = nb::cast<std::vector<uint32_t>>(d["menu_refs"]);
     p->unpacked = nb::cast<std::vector<int32_t>>(d["unpacked"]);
     p->lead = nb::cast<int32_t>(d["lead"]);
     p->conditions = nb::cast<std::vector<int32_t>>(d["conditions"]);
@@ -140,16 +141,16 @@ void bind_kernel(nb::module_& m) {
 
     nb::class_<Space>(m, "Space")
         .def(nb::new_([](std::shared_ptr<Program> p, Array<uint64_t> initial, bool build, bool parents, std::vector<uint32_t> stop_at,
-                         double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
+                         double seconds, uint64_t bytes, uint64_t states, nb::object progress, const BoundPolicy* policy) {
             auto space = std::make_unique<Space>(p);
             Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), progress};
-            ExploreOptions options{build, parents, std::move(stop_at)};
+            ExploreOptions options{build, parents, std::move(stop_at), policy};
             {
                 nb::gil_scoped_release release;
                 explore(*space, initial.data(), initial.shape(0), options, limits);
             }
             return space.release();
-        }), "program"_a, "initial"_a, "build"_a, "parents"_a, "stop_at"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none())
+        }), "program"_a, "initial"_a, "build"_a, "parents"_a, "stop_at"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(), "policy"_a.none() = nb::none())
         .def("__len__", &Space::size)
         .def_ro("status", &Space::status)
         .def_ro("fault", &Space::fault)
@@ -160,6 +161,9 @@ void bind_kernel(nb::module_& m) {
         .def_prop_ro("moves", [](const Space& s) { return s.counts.moves; })
         .def_prop_ro("transitions", [](const Space& s) { return s.counts.transitions; })
         .def_prop_ro("deadlocks", [](const Space& s) { return s.counts.deadlocks; })
+        .def_prop_ro("stuck", [](const Space& s) { return s.counts.stuck; })
+        .def_prop_ro("near_ties", [](const Space& s) { return s.counts.near_ties; })
+        .def_ro("policy_broken", &Space::policy_broken)
         .def_prop_ro("initial", [](const Space& s) { auto copy = s.initial; return give(std::move(copy)); }, nb::rv_policy::move)
         .def_prop_ro("parent", [](const Space& s) { auto copy = s.parent; return give(std::move(copy)); }, nb::rv_policy::move)
         .def("states", [](const Space& s, size_t begin, size_t end) {

@@ -7,9 +7,12 @@ namespace polvet {
 void bind_kernel(nb::module_&);
 void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
+void bind_bound_policy(nb::module_&);
+void bind_simulate(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
+void bind_permissive(nb::module_&);
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
@@ -18,4 +21,7 @@ NB_MODULE(_core, m) {
     polvet::bind_decide(m);
     bind_mdp(m);
     bind_policies(m);
+    bind_permissive(m);
+    polvet::bind_bound_policy(m);
+    polvet::bind_simulate(m);
 }

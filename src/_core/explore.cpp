@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;
 
-struct Row { uint32_t state; uint32_t move_end; bool stopped; };
+struct Row { uint32_t state; uint32_t move_end; bool stopped, stuck = false; };
 
 class RowWriter {
 public:
@@ -86,6 +86,28 @@ uint64_t labels_in(const Expansion& e, uint32_t begin, uint32_t end) {
     return count ? count : begin != end;      // only silent operators: one pseudo-action
 }
 
+// Drop the moves that the policy does not take; false where a score of the policy is not a number.
+bool follow(Space& space, Chooser& chooser, Expansion& e, std::vector<Row>& rows, std::vector<uint32_t>& ends, std::vector<uint32_t>* origin) {
+    chooser.decide();
+    ends.clear();
+    for (size_t k = 0; k < rows.size(); ++k) {
+        if (chooser.chosen[k] == BROKEN) {
+            space.status = Status::FAULT; space.faulty = rows[k].state; space.policy_broken = true;
+            return false;
+        }
+        rows[k].stuck = chooser.chosen[k] == STUCK;
+        space.counts.stuck += rows[k].stuck;
+        space.counts.near_ties += !chooser.sure[k];
+        ends.push_back(rows[k].move_end);
+    }
+    keep_chosen(e, ends, chooser.chosen, space.program->words, space.program->step_rewards.size());
+    for (size_t k = 0; k < rows.size(); ++k) {
+        rows[k].move_end = ends[k];
+        if (origin && ends[k]) origin->resize(e.moves[ends[k] - 1].end, rows[k].state);
+    }
+    return true;
+}
+
 template <int W>
 void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, const ExploreOptions& options, Limits& limits) {
     Machine machine(space.program);
@@ -100,6 +122,9 @@ void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, c
     std::vector<Row> rows;
     std::vector<uint64_t> hashes;
     std::vector<uint32_t> ids, origin;
+    std::unique_ptr<Chooser> chooser;
+    std::vector<uint32_t> ends;
+    if (options.policy) { chooser = std::make_unique<Chooser>(*options.policy); chooser->want_sure = true; }
     uint64_t until_poll = 0;
     for (size_t head = 0; head < store.size();) {
         if (head >= until_poll) {
@@ -108,6 +133,7 @@ void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, c
             if (space.status != Status::DONE) return;
         }
         e.clear(); rows.clear(); origin.clear();
+        if (chooser) chooser->clear();
         while (head + rows.size() < store.size() && rows.size() < BATCH_STATES && e.branches() < BATCH_BRANCHES) {
             const uint32_t number = uint32_t(head + rows.size());
             const uint64_t* state = store.state(number);
@@ -117,9 +143,14 @@ void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, c
                 space.status = Status::FAULT; space.faulty = number; space.fault = machine.fault;
                 return;
             }
+            if (chooser) {
+                const size_t first = rows.empty() ? 0 : rows.back().move_end;
+                chooser->add(state, e.moves.data() + first, e.moves.data() + e.moves.size());
+            }
             rows.push_back({number, uint32_t(e.moves.size()), stopped});
-            if (options.parents) origin.resize(e.branches(), number);
+            if (options.parents && !chooser) origin.resize(e.branches(), number);
         }
+        if (chooser && !follow(space, *chooser, e, rows, ends, options.parents ? &origin : nullptr)) return;
         const size_t branches = e.branches();
         hashes.resize(branches); ids.resize(branches);
         const uint64_t* states = e.words.data();
@@ -135,7 +166,7 @@ void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, c
             const uint32_t end = row.move_end;
             space.counts.choices += labels_in(e, begin, end);
             space.counts.moves += end - begin;
-            if (begin == end && !row.stopped) ++space.counts.deadlocks;
+            if (begin == end && !row.stopped && !row.stuck) ++space.counts.deadlocks;
             if (options.build) writer.write(store.state(row.state), e, begin, end, ids);
             begin = end;
         }

@@ -3,13 +3,14 @@
 #include <memory>
 #include <variant>
 
+#include "bound_policy.h"
 #include "limits.h"
 #include "program.h"
 #include "store.h"
 
 namespace polvet {
 
-struct Counts { uint64_t expanded = 0, choices = 0, moves = 0, transitions = 0, deadlocks = 0; };
+struct Counts { uint64_t expanded = 0, choices = 0, moves = 0, transitions = 0, deadlocks = 0, stuck = 0, near_ties = 0; };
 
 struct Matrix {                               // one row per state; a row's choices; a choice's branches
     std::vector<uint64_t> choice_start{0}, branch_start{0};
@@ -40,15 +41,17 @@ struct Space {
     Status status = Status::DONE;
     int64_t faulty = -1;                      // the state in which the model broke a rule
     Fault fault = Fault::NONE;
+    bool policy_broken = false;               // a score of the policy was not a number there
 
     size_t size() const { return std::visit([](const auto& s) { return s.size(); }, store); }
     const uint64_t* state(size_t n) const { return std::visit([n](const auto& s) { return s.state(n); }, store); }
     size_t bytes() const { return std::visit([](const auto& s) { return s.bytes(); }, store); }
 };
 
-struct ExploreOptions { bool build = false, parents = false; std::vector<uint32_t> stop_at; };
+struct ExploreOptions { bool build = false, parents = false; std::vector<uint32_t> stop_at; const BoundPolicy* policy = nullptr; };
 
-// Breadth first from the initial states; states where a `stop_at` condition holds are not expanded.
+// Breadth first from the initial states; states where a `stop_at` condition holds are not expanded. With a policy only its
+// label's operators and the silent ones are followed, in the reference order of evaluation; where it is stuck, none.
 void explore(Space& space, const uint64_t* initial, size_t count, const ExploreOptions& options, Limits& limits);
 
 }  // namespace polvet

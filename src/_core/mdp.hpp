@@ -2,7 +2,7 @@
 //
 // Rounding. Every number the solvers handle is >= 0. A sum of n products computed in double precision, rounding to nearest, has a
 // relative error of at most (n + 3) u, u = 2^-53, also when each probability and the reward are the doubles nearest to the exact
-// rationals (one u each). `down` and `up` move a computed value outward by that and by TINY, which covers underflow. So the bounds hold
+// rationals (one u each); INEXACT more units cover probabilities that are themselves short products and sums of such doubles. `down` and `up` move a computed value outward by that and by TINY, which covers underflow. So the bounds hold
 // for the MDP with the exact probabilities, in any evaluation order, and need no rounding mode. The slow twin is polvet/mdp/exact.py.
 #pragma once
 #include <chrono>
@@ -38,14 +38,16 @@ struct Bounds {
     double lo, hi;
 };
 
-// SOUND: `terms` is the number of products in the sum; the 6 extra units cover the inexact inputs, the division by a row sum (whose own
-// terms the caller counts) and the two roundings in this very function.
+// SOUND: `terms` is the number of products in the sum; the extra units cover the inexact inputs (a synchronisation of k automata has a
+// probability of k factors, 2k - 1 units off; branches to one state are summed), the division by a row sum (whose own terms the caller
+// counts) and the two roundings in this very function.
+inline constexpr double INEXACT = 64;
 inline double down(double x, double terms) {
     if (x == INFINITE) return x;
-    const double y = x - (x * ((terms + 6) * UNIT) + TINY);
+    const double y = x - (x * ((terms + INEXACT) * UNIT) + TINY);
     return y > 0 ? y : 0.0;
 }
-inline double up(double x, double terms) { return x + (x * ((terms + 6) * UNIT) + TINY); }
+inline double up(double x, double terms) { return x + (x * ((terms + INEXACT) * UNIT) + TINY); }
 
 // The deadline, and the user's Ctrl-C. `expired` is cheap: the clock is read once per 2^16 units of work.
 class Poll {

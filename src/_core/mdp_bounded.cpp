@@ -63,9 +63,9 @@ u64 solve_steps(const Problem& problem, u64 steps, Bounds* value, Poll& poll) {
             if (problem.reward == nullptr && best.hi > 1.0) best.hi = 1.0;
             changed |= best.lo != now[s].lo || best.hi != now[s].hi;
             next[s] = best;
-            poll.expired(4);
         }
         std::swap(now, next);
+        poll.expired(1 + m.branch_start[m.choice_start[m.states]]);
         if (!changed) {
             done = steps;  // SOUND: a pass without change repeats itself for all remaining steps
             break;

@@ -114,7 +114,8 @@ class Component {
             const double rate = before < INFINITE ? std::min(change / before, 0.9999999) : 0.5;
             before = change;
             calm = change * std::max(rate / (1 - rate), 0.1) < tolerance ? calm + 1 : 0;
-            if (calm >= 2 || change == 0) {
+            // At rounding level, or after very many sweeps, the proposal is as good as it gets; the proof decides.
+            if (calm >= 2 || change < 1e-14 || k > 20000) {
                 greedy(policy, 0);
                 return;
             }

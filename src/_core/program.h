@@ -74,7 +74,8 @@ struct Program {
     std::vector<Branch> branches;
     std::vector<Careful> careful;
     std::vector<Joint> joints;
-    std::vector<int32_t> menus;              // entry points: the edges of joints' further participants
+    std::vector<int32_t> menus;              // entry points: the edges of a further participant
+    std::vector<uint32_t> menu_refs;         // per joint, the menus of its further participants
     std::vector<int32_t> unpacked;           // variables some code reads
     std::vector<Field> scratch_bounds;       // one per scratch variable
     int32_t lead = 0;                        // entry point: the edges of joints' first participants
@@ -90,7 +91,7 @@ inline int64_t as_bits(double real) { return std::bit_cast<int64_t>(real); }
 double apply_function(int32_t function, double x);                // the order of kernel/assemble.py's FUNCTIONS
 bool power(int64_t base, int64_t exponent, int64_t& result);      // false where the result is no int64
 
-struct MoveRecord { int32_t joint, label; uint32_t begin, end; double weight; };
+struct MoveRecord { int32_t joint, label; uint32_t begin, end; };
 
 // What a state leads to: moves in the order of the joints, each with its branches.
 struct Expansion {
@@ -120,25 +121,36 @@ public:
     bool want_rewards = false, want_edges = false;
 
 private:
+    struct Lead { int32_t joint, edge; };
+
     bool run(int32_t pc);
+    static void sort_leads(std::vector<Lead>& leads);
     bool move(const uint64_t* state, int32_t joint, const int32_t* edges, size_t count, Expansion& out);
     bool fast_branches(const uint64_t* state, const Edge& edge, Expansion& out);
     bool joined_branches(const uint64_t* state, const int32_t* edges, size_t count, bool careful, Expansion& out);
+    bool execute_carefully(const uint64_t* state, size_t count, uint64_t* target);
     bool branch_probability(const Branch& branch, double& probability);
+    uint64_t* begin_branch(const uint64_t* state, Expansion& out);   // room for one more branch, holding a copy of the state
     void forget_scratch();                   // transient variables go back to their initial values
-    void rewards_of(const uint64_t* source, const uint64_t* target, Expansion& out);
+    void rewards_of(const uint64_t* source, size_t branch, Expansion& out);
 
     std::vector<int64_t> registers_;
-    std::vector<uint64_t> target_;           // the packed state being written
+    uint64_t* target_ = nullptr;             // the packed state being written
     std::vector<int64_t> next_;              // careful path: slots being written
     std::vector<uint32_t> written_;          // careful path: stamp of the last write
     uint32_t stamp_ = 0;
     int64_t result_ = 0;
-    struct Lead { int32_t joint, edge; };
     std::vector<Lead> emitted_, leads_;
     std::vector<std::vector<int32_t>> menu_edges_;
     std::vector<uint64_t> menu_epoch_;
     uint64_t epoch_ = 0;
+    // Buffers of joined moves, kept to spare allocations: each participant's possible branches, and where the odometers stand.
+    struct Possible { uint32_t branch; double probability; };
+    std::vector<std::vector<Possible>> possible_;
+    std::vector<size_t> branch_at_, edge_at_;
+    std::vector<int32_t> chosen_;
+    std::vector<int64_t> before_;
+    std::vector<Careful> steps_;
 };
 
 

@@ -1,7 +1,8 @@
 // A set of packed states, numbered in the order of their arrival.
 //
 // States stand in one flat array; the index is open addressing over 64-bit entries (upper half of the hash, number + 1),
-// so a miss is seen without touching the state. W is the number of words of a state, 0 where it is only known at run time.
+// so most misses are seen without touching the state. A place is named by the hash's upper bits, so doubling the index is one
+// sequential pass over the old one. W is the number of words of a state, 0 where it is only known at run time.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +20,7 @@ inline uint64_t mix(uint64_t x) {
 template <int W>
 class Store {
 public:
-    explicit Store(uint32_t words) : words_(W ? W : words) { resize(1 << 10); }
+    explicit Store(uint32_t words) : words_(W ? W : words) { grow(10); }
 
     uint32_t words() const { return W ? W : words_; }
     size_t size() const { return count_; }
@@ -36,35 +37,39 @@ public:
     // Second stage: the entry is near now; fetch the state it names.
     void prefetch_state(uint64_t hash) const {
         uint64_t entry = index_[slot(hash)];
-        if (entry && (entry >> 32) == (hash & 0xffffffffULL)) __builtin_prefetch(state(uint32_t(entry) - 1));
+        if (entry && (entry >> 32) == (hash >> 32)) __builtin_prefetch(state(uint32_t(entry) - 1));
     }
 
     // The number of the state, and whether it is new.
     std::pair<uint32_t, bool> insert(const uint64_t* state, uint64_t hash) {
-        uint64_t tag = hash & 0xffffffffULL;
+        const uint64_t tag = hash >> 32;
         size_t place = slot(hash);
         while (uint64_t entry = index_[place]) {
             if ((entry >> 32) == tag && equal(state, uint32_t(entry) - 1)) return {uint32_t(entry) - 1, false};
-            place = place + 1 == capacity_ ? 0 : place + 1;
+            place = (place + 1) & last_;
         }
         if (count_ >= limit_) {
-            resize(capacity_ + capacity_ / 2 + 64);
+            grow(bits_ + 1);
             place = slot(hash);
-            while (index_[place]) place = place + 1 == capacity_ ? 0 : place + 1;
+            while (index_[place]) place = (place + 1) & last_;
         }
         index_[place] = tag << 32 | uint64_t(count_ + 1);
-        if (states_.size() + words() > states_.capacity()) states_.reserve(states_.capacity() + states_.capacity() / 4 + 4096);
-        states_.insert(states_.end(), state, state + words());
+        if constexpr (W == 1) {
+            states_.push_back(*state);
+        } else {
+            if (states_.size() + words() > states_.capacity()) states_.reserve(states_.capacity() + states_.capacity() / 2 + 4096);
+            states_.insert(states_.end(), state, state + words());
+        }
         return {uint32_t(count_++), true};
     }
     std::pair<uint32_t, bool> insert(const uint64_t* state) { return insert(state, hash(state)); }
 
     // Forget all states; memory is kept. Costs what was stored, not what there is room for.
     void clear() {
-        if (count_ > capacity_ / 16) std::fill(index_.begin(), index_.end(), 0);
+        if (count_ > last_ / 16) std::fill(index_.begin(), index_.end(), 0);
         else                             // entries of a run stand together: from each home to the end of its run
             for (size_t number = 0; number < count_; ++number)
-                for (size_t place = slot(hash(state(number))); index_[place]; place = place + 1 == capacity_ ? 0 : place + 1)
+                for (size_t place = slot(hash(state(number))); index_[place]; place = (place + 1) & last_)
                     index_[place] = 0;
         count_ = 0;
         states_.clear();
@@ -72,34 +77,36 @@ public:
 
     // The number of the state, or -1.
     int64_t find(const uint64_t* state) const {
-        uint64_t h = hash(state), tag = h & 0xffffffffULL;
-        for (size_t place = slot(h); uint64_t entry = index_[place]; place = place + 1 == capacity_ ? 0 : place + 1)
+        const uint64_t h = hash(state), tag = h >> 32;
+        for (size_t place = slot(h); uint64_t entry = index_[place]; place = (place + 1) & last_)
             if ((entry >> 32) == tag && equal(state, uint32_t(entry) - 1)) return int64_t(uint32_t(entry)) - 1;
         return -1;
     }
 
 private:
-    size_t slot(uint64_t hash) const { return size_t((static_cast<unsigned __int128>(hash) * capacity_) >> 64); }
+    size_t slot(uint64_t hash) const { return size_t(hash >> (64 - bits_)); }
     bool equal(const uint64_t* state, uint32_t number) const {
         const uint64_t* other = this->state(number);
         if constexpr (W == 1) return *state == *other;
         return std::memcmp(state, other, words() * 8) == 0;
     }
-    void resize(size_t capacity) {
-        capacity_ = capacity;
-        limit_ = capacity - capacity / 4;
-        std::vector<uint64_t>().swap(index_);   // free the old index before the new one is taken
-        index_.assign(capacity, 0);
-        for (size_t number = 0; number < count_; ++number) {
-            uint64_t h = hash(state(number));
-            size_t place = slot(h);
-            while (index_[place]) place = place + 1 == capacity_ ? 0 : place + 1;
-            index_[place] = (h & 0xffffffffULL) << 32 | uint64_t(number + 1);
+    void grow(uint32_t bits) {
+        std::vector<uint64_t> old = std::move(index_);
+        bits_ = bits;
+        last_ = (size_t(1) << bits) - 1;
+        limit_ = (size_t(1) << bits) / 4 * 3;
+        index_.assign(size_t(1) << bits, 0);
+        for (uint64_t entry : old) {
+            if (!entry) continue;
+            // The entry keeps the upper 32 bits of its hash; a larger index needs the hash itself.
+            size_t place = bits_ <= 32 ? size_t((entry >> 32) >> (32 - bits_)) : slot(hash(state(uint32_t(entry) - 1)));
+            while (index_[place]) place = (place + 1) & last_;
+            index_[place] = entry;
         }
     }
 
-    uint32_t words_;
-    size_t count_ = 0, capacity_ = 0, limit_ = 0;
+    uint32_t words_, bits_ = 0;
+    size_t count_ = 0, last_ = 0, limit_ = 0;
     std::vector<uint64_t> states_, index_;
 };
 

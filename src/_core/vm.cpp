@@ -1,13 +1,14 @@
 // The machine: runs register code, expands states. The slow twin is model/semantics.py.
 #include "program.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace polvet {
 
 Machine::Machine(std::shared_ptr<const Program> program_)
-    : program(std::move(program_)), registers_(program->registers), target_(program->words), next_(program->slots),
-      written_(program->slots), menu_edges_(program->menus.size()), menu_epoch_(program->menus.size()) {}
+    : program(std::move(program_)), registers_(program->registers), next_(program->slots), written_(program->slots),
+      menu_edges_(program->menus.size()), menu_epoch_(program->menus.size()) {}
 
 void Machine::load(const uint64_t* state) {
     const Program& p = *program;
@@ -92,7 +93,7 @@ __attribute__((noinline)) bool Machine::run(int32_t pc) {
     const Instruction* code = p.code.data();
     const Instruction* i = code + pc;
     int64_t* r = registers_.data();
-    uint64_t* out = target_.data();
+    uint64_t* const out = target_;
 #define GO goto *table[i->op]
 #define NEXT do { ++i; GO; } while (0)
 #define JUMP_IF(condition) do { if (condition) { i = code + i->c; GO; } NEXT; } while (0)
@@ -232,8 +233,9 @@ bool Machine::branch_probability(const Branch& branch, double& probability) {
     return true;
 }
 
-void Machine::rewards_of(const uint64_t* source, const uint64_t* target, Expansion& out) {
+void Machine::rewards_of(const uint64_t* source, size_t branch, Expansion& out) {
     const Program& p = *program;
+    const uint64_t* target = out.words.data() + branch * p.words;
     for (size_t k = 0; k < p.step_rewards.size(); ++k) {
         if (p.step_rewards[k] < 0) { out.rewards.push_back(0); continue; }
         if (p.step_reads_state[k]) load(target);
@@ -245,6 +247,17 @@ void Machine::rewards_of(const uint64_t* source, const uint64_t* target, Expansi
 
 void Machine::forget_scratch() {
     for (uint32_t s = program->variables; s < program->slots; ++s) registers_[s] = program->registers[s];
+}
+
+uint64_t* Machine::begin_branch(const uint64_t* state, Expansion& out) {
+    const uint32_t words = program->words;
+    if (words == 1) {
+        out.words.push_back(*state);
+        return &out.words.back();
+    }
+    const size_t at = out.words.size();
+    out.words.insert(out.words.end(), state, state + words);
+    return out.words.data() + at;
 }
 
 bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& out) {
@@ -259,78 +272,85 @@ bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& 
         if (branch.probability_code >= 0) computed = true;
         total += probability;
         if (probability == 0) continue;
-        for (uint32_t w = 0; w < p.words; ++w) target_[w] = state[w];
+        target_ = begin_branch(state, out);
         if (!run(branch.fast)) return false;
-        out.words.insert(out.words.end(), target_.begin(), target_.end());
         out.probability.push_back(probability);
-        if (want_rewards) rewards_of(state, target_.data(), out);
+        if (want_rewards) rewards_of(state, out.probability.size() - 1, out);
         else if (p.writes_scratch) forget_scratch();
         if (fault != Fault::NONE) return false;
     }
-    if (computed && !(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
-    if (computed && std::fabs(total - 1) > 1e-12)
-        for (size_t b = first; b < out.probability.size(); ++b) out.probability[b] /= total;
+    if (computed) {
+        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
+        if (std::fabs(total - 1) > 1e-12)
+            for (size_t b = first; b < out.probability.size(); ++b) out.probability[b] /= total;
+    }
     return true;
+}
+
+// Assignments by ascending index: those of one index read what the ones before it left, and write beside it.
+bool Machine::execute_carefully(const uint64_t* state, size_t count, uint64_t* target) {
+    const Program& p = *program;
+    int64_t* r = registers_.data();
+    before_.resize(p.variables);
+    unpack(state, before_.data());
+    for (uint32_t s = 0; s < p.variables; ++s) next_[s] = r[s] = before_[s];
+    for (uint32_t s = p.variables; s < p.slots; ++s) next_[s] = r[s];
+    steps_.clear();
+    for (size_t k = 0; k < count; ++k) {
+        const Branch& branch = p.branches[possible_[k][branch_at_[k]].branch];
+        steps_.insert(steps_.end(), p.careful.begin() + branch.careful_begin, p.careful.begin() + branch.careful_end);
+    }
+    std::stable_sort(steps_.begin(), steps_.end(), [](const Careful& x, const Careful& y) { return x.index < y.index; });
+    bool good = true;
+    for (size_t begin = 0; begin < steps_.size() && good;) {
+        size_t end = begin;
+        ++stamp_;
+        for (; end < steps_.size() && steps_[end].index == steps_[begin].index && good; ++end) good = run(steps_[end].code);
+        for (uint32_t s = 0; s < p.slots; ++s) r[s] = next_[s];
+        begin = end;
+    }
+    if (good && !pack(next_.data(), target)) { fault = Fault::OUT_OF_BOUNDS; good = false; }
+    if (!want_rewards || !good) forget_scratch();
+    for (uint32_t s = 0; s < p.variables; ++s) r[s] = before_[s];
+    return good;
 }
 
 bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_t count, bool careful, Expansion& out) {
     const Program& p = *program;
     // The branches of every participant with their probabilities, then an odometer over all combinations.
-    std::vector<std::vector<std::pair<uint32_t, double>>> choices(count);
+    if (possible_.size() < count) possible_.resize(count);
+    branch_at_.assign(count, 0);
     for (size_t k = 0; k < count; ++k) {
         const Edge& edge = p.edges[edges[k]];
+        auto& mine = possible_[k];
+        mine.clear();
         double total = 0;
         for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
             double probability;
             if (!branch_probability(p.branches[b], probability)) return false;
             total += probability;
-            if (probability > 0) choices[k].push_back({b, probability});
+            if (probability > 0) mine.push_back({b, probability});
         }
         if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
         if (std::fabs(total - 1) > 1e-12)
-            for (auto& choice : choices[k]) choice.second /= total;
+            for (Possible& one : mine) one.probability /= total;
     }
-    std::vector<size_t> at(count, 0);
     for (;;) {
         double probability = 1;
-        for (size_t k = 0; k < count; ++k) probability *= choices[k][at[k]].second;
-        if (!careful) {
-            for (uint32_t w = 0; w < p.words; ++w) target_[w] = state[w];
-            for (size_t k = 0; k < count; ++k)
-                if (!run(p.branches[choices[k][at[k]].first].fast)) return false;
-            if (!want_rewards && p.writes_scratch) forget_scratch();
+        for (size_t k = 0; k < count; ++k) probability *= possible_[k][branch_at_[k]].probability;
+        target_ = begin_branch(state, out);
+        if (careful) {
+            if (!execute_carefully(state, count, target_)) return false;
         } else {
-            int64_t* r = registers_.data();
-            for (uint32_t s = 0; s < p.slots; ++s) next_[s] = r[s];
-            std::vector<int64_t> everything(p.variables);
-            unpack(state, everything.data());
-            for (uint32_t s = 0; s < p.variables; ++s) next_[s] = r[s] = everything[s];
-            std::vector<Careful> steps;
-            for (size_t k = 0; k < count; ++k) {
-                const Branch& branch = p.branches[choices[k][at[k]].first];
-                steps.insert(steps.end(), p.careful.begin() + branch.careful_begin, p.careful.begin() + branch.careful_end);
-            }
-            bool good = true;
-            while (!steps.empty() && good) {
-                int32_t index = steps[0].index;
-                for (const Careful& step : steps) index = std::min(index, step.index);
-                ++stamp_;
-                for (const Careful& step : steps)
-                    if (step.index == index && good) good = run(step.code);
-                std::erase_if(steps, [&](const Careful& step) { return step.index == index; });
-                for (uint32_t s = 0; s < p.slots; ++s) r[s] = next_[s];
-            }
-            if (good && !pack(next_.data(), target_.data())) { fault = Fault::OUT_OF_BOUNDS; good = false; }
-            if (!want_rewards || !good) forget_scratch();
-            for (uint32_t s = 0; s < p.variables; ++s) r[s] = everything[s];
-            if (!good) return false;
+            for (size_t k = 0; k < count; ++k)
+                if (!run(p.branches[possible_[k][branch_at_[k]].branch].fast)) return false;
+            if (!want_rewards && p.writes_scratch) forget_scratch();
         }
-        out.words.insert(out.words.end(), target_.begin(), target_.end());
         out.probability.push_back(probability);
-        if (want_rewards) rewards_of(state, target_.data(), out);
+        if (want_rewards) rewards_of(state, out.probability.size() - 1, out);
         if (fault != Fault::NONE) return false;
         size_t k = count;
-        while (k > 0 && ++at[k - 1] == choices[k - 1].size()) at[--k] = 0;
+        while (k > 0 && ++branch_at_[k - 1] == possible_[k - 1].size()) branch_at_[--k] = 0;
         if (k == 0) return true;
     }
 }
@@ -349,12 +369,23 @@ bool Machine::move(const uint64_t* state, int32_t joint, const int32_t* edges, s
         forget_scratch();
         return true;
     }
-    out.moves.push_back({joint, j.label, uint32_t(begin), uint32_t(out.probability.size()), 1.0});
+    out.moves.push_back({joint, j.label, uint32_t(begin), uint32_t(out.probability.size())});
     if (want_edges) {
         out.edge_begin.push_back(uint32_t(out.edges.size()));
         out.edges.insert(out.edges.end(), edges, edges + count);
     }
     return true;
+}
+
+// Code names edges grouped by the variables it jumps on; moves come in the order of joints and edges. Few are named at once.
+void Machine::sort_leads(std::vector<Lead>& leads) {
+    for (size_t i = 1; i < leads.size(); ++i) {
+        const Lead lead = leads[i];
+        size_t k = i;
+        for (; k > 0 && (leads[k - 1].joint > lead.joint || (leads[k - 1].joint == lead.joint && leads[k - 1].edge > lead.edge)); --k)
+            leads[k] = leads[k - 1];
+        leads[k] = lead;
+    }
 }
 
 bool Machine::expand(const uint64_t* state, Expansion& out) {
@@ -365,8 +396,7 @@ bool Machine::expand(const uint64_t* state, Expansion& out) {
     emitted_.clear();
     if (!run(p.lead)) return false;
     leads_.swap(emitted_);
-    int32_t chosen[64];
-    std::vector<int32_t> many;
+    sort_leads(leads_);
     for (const Lead& lead : leads_) {
         const Joint& j = p.joints[lead.joint];
         const size_t others = j.menu_end - j.menu_begin;
@@ -374,27 +404,29 @@ bool Machine::expand(const uint64_t* state, Expansion& out) {
             if (!move(state, lead.joint, &lead.edge, 1, out)) return false;
             continue;
         }
+        const uint32_t* menus = p.menu_refs.data() + j.menu_begin;
         bool possible = true;
-        for (uint32_t m = j.menu_begin; m < j.menu_end && possible; ++m) {
+        for (size_t k = 0; k < others && possible; ++k) {
+            const uint32_t m = menus[k];
             if (menu_epoch_[m] != epoch_) {
                 menu_epoch_[m] = epoch_;
                 emitted_.clear();
                 if (!run(p.menus[m])) return false;
+                sort_leads(emitted_);
                 menu_edges_[m].clear();
                 for (const Lead& e : emitted_) menu_edges_[m].push_back(e.edge);
             }
             possible = !menu_edges_[m].empty();
         }
         if (!possible) continue;
-        if (others >= 63) many.resize(others + 1);
-        int32_t* edges = others >= 63 ? many.data() : chosen;
-        edges[0] = lead.edge;
-        std::vector<size_t> at(others, 0);
+        chosen_.resize(others + 1);
+        chosen_[0] = lead.edge;
+        edge_at_.assign(others, 0);
         for (;;) {
-            for (size_t k = 0; k < others; ++k) edges[k + 1] = menu_edges_[j.menu_begin + k][at[k]];
-            if (!move(state, lead.joint, edges, others + 1, out)) return false;
+            for (size_t k = 0; k < others; ++k) chosen_[k + 1] = menu_edges_[menus[k]][edge_at_[k]];
+            if (!move(state, lead.joint, chosen_.data(), others + 1, out)) return false;
             size_t k = others;
-            while (k > 0 && ++at[k - 1] == menu_edges_[j.menu_begin + k - 1].size()) at[--k] = 0;
+            while (k > 0 && ++edge_at_[k - 1] == menu_edges_[menus[k - 1]].size()) edge_at_[--k] = 0;
             if (k == 0) break;
         }
     }

@@ -57,6 +57,7 @@ class Space:
         bytes: int,
         states: int,
         progress: Callable[[int, int], None] | None,
+        policy: BoundPolicy | None = None,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -77,6 +78,12 @@ class Space:
     def transitions(self) -> int: ...
     @property
     def deadlocks(self) -> int: ...
+    @property
+    def stuck(self) -> int: ...
+    @property
+    def near_ties(self) -> int: ...
+    @property
+    def policy_broken(self) -> bool: ...
     @property
     def initial(self) -> NDArray[np.uint32]: ...
     @property
@@ -128,9 +135,11 @@ def mdp_steps(
 def mdp_reward_bounded(
     model: MdpModel,
     stop: NDArray[np.uint8],
+    above: NDArray[np.uint8],
     amount: NDArray[np.uint32],
     maximise: bool,
     bound: int,
+    at_least: bool,
     gap: float,
     value: NDArray[np.float64],
     time_limit: float,
@@ -270,3 +279,131 @@ class Diagram:
     def total(self) -> tuple[int, int]: ...
     def unrank(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]: ...
     def structure(self) -> tuple[int, list[tuple[int, int, int]], list[tuple[int, int, int]]]: ...
+
+class Enlargement:
+    def __init__(
+        self,
+        choice_start: NDArray[np.uint64],
+        branch_start: NDArray[np.uint64],
+        target: NDArray[np.uint32],
+        probability: NDArray[np.float64],
+        option_start: NDArray[np.uint64],
+        option_choice: NDArray[np.uint64],
+        fail: NDArray[np.uint8],
+        initial: NDArray[np.uint32],
+        minimum: NDArray[np.float64],
+        least: NDArray[np.uint32],
+        bound: float,
+        slack: float,
+        cap: int,
+    ) -> None: ...
+    def reset(self, seed: NDArray[np.uint8]) -> float: ...
+    def enlarge(self, priority: NDArray[np.float64], seconds: float) -> tuple[list[list[int]], list[int], bool]: ...
+    def extension(self, option: int, best: bool) -> list[int]: ...
+    def permit(self, options: Sequence[int]) -> float: ...
+    def read(self, permitted: NDArray[np.uint8], reached: NDArray[np.uint8], value: NDArray[np.float64]) -> None: ...
+    def count(self) -> int: ...
+
+def least_risk_game(
+    branch_start: NDArray[np.uint64],
+    target: NDArray[np.uint32],
+    probability: NDArray[np.float64],
+    option_start: NDArray[np.uint64],
+    option_choice: NDArray[np.uint64],
+    value: NDArray[np.float64],
+    best: NDArray[np.uint32],
+    seconds: float,
+) -> bool: ...
+def q_learn(
+    branch_start: NDArray[np.uint64],
+    target: NDArray[np.uint32],
+    probability: NDArray[np.float64],
+    option_start: NDArray[np.uint64],
+    option_choice: NDArray[np.uint64],
+    permitted: NDArray[np.uint8],
+    initial: NDArray[np.uint32],
+    cost: NDArray[np.float64],
+    quality: NDArray[np.float64],
+    seen: NDArray[np.uint64],
+    episodes: int,
+    longest: int,
+    explore: float,
+    seed: int,
+    seconds: float,
+) -> int: ...
+
+# bound_policy.cpp, bind_simulate.cpp
+
+class BoundPolicy:
+    def __init__(
+        self,
+        program: Program,
+        policy: Scorer | Callable[[NDArray[np.float32], NDArray[np.uint8] | None], NDArray[np.int32]],
+        inputs: Sequence[int],
+        label_of_output: Sequence[int],
+        labels: int,
+        filtered: bool,
+    ) -> None: ...
+    def rows(self, states: NDArray[np.uint64]) -> NDArray[np.float32]: ...
+
+def simulate(
+    policy: BoundPolicy,
+    starts: NDArray[np.uint64],
+    fail: int,
+    goal: int,
+    runs_per_start: int,
+    max_steps: int,
+    seed: int,
+    first_run: int,
+    threads: int,
+    seconds: float,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]: ...
+def trace(
+    policy: BoundPolicy, start: NDArray[np.uint64], fail: int, goal: int, run: int, max_steps: int, seed: int
+) -> dict[str, Any]: ...
+
+class Inspector:
+    def __init__(self, policy: BoundPolicy, fail: int, goal: int) -> None: ...
+    def inspect(
+        self,
+        starts: NDArray[np.uint64],
+        seconds: float,
+        bytes: int,
+        states: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> NDArray[np.uint8]: ...
+    def witness(self, start: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32], int]: ...
+    @property
+    def states(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def policy_broken(self) -> bool: ...
+    @property
+    def faulty(self) -> NDArray[np.uint64]: ...
+    @property
+    def expanded(self) -> int: ...
+    @property
+    def transitions(self) -> int: ...
+    @property
+    def near_ties(self) -> int: ...
+    @property
+    def ends(self) -> list[int]: ...
+
+class Rollout:
+    def __init__(
+        self,
+        policy: BoundPolicy,
+        starts: NDArray[np.uint64],
+        fail: int,
+        goal: int,
+        lanes: int,
+        max_steps: int,
+        seed: int,
+    ) -> None: ...
+    def collect(self, policy: BoundPolicy, steps: int, epsilon: float) -> dict[str, Any]: ...

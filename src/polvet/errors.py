@@ -10,7 +10,7 @@ PolvetError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
@@ -32,7 +32,7 @@ class Where:
 
     def at(self, key: str | int) -> Where:
         """Return the place one step deeper."""
-        return replace(self, path=(*self.path, key))
+        return Where(self.file, (*self.path, key), self.line, self.column)
 
     def __str__(self) -> str:
         place = self.file

@@ -129,14 +129,18 @@ def find_property(model: Model, name: str, where: Where) -> Property:
     return found
 
 
-def named_property(model: Model, text: str) -> Property:
-    """Return the model's property of that name, or the property that the text is, in PRISM's notation."""
-    if model.property_named(text) is None and any(sign in text for sign in "=[]<>"):
-        from polvet.prism.properties import parse_property
-        from polvet.prism.translate import vocabulary_of_model
+def named_property(path: str | Path, model: Model, text: str) -> Property:
+    """Return the property of that name of the model in the file, or the property that the text is, in PRISM's notation."""
+    where = Where("--property")
+    if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
+        return find_property(model, text, where)
+    from polvet.model.wellformed_properties import check_properties
+    from polvet.prism import vocabulary_of_file
+    from polvet.prism.properties import parse_property
 
-        return parse_property(text, vocabulary_of_model(model), Where("--property"))
-    return find_property(model, text, Where("--property"))
+    found = parse_property(text, vocabulary_of_file(path, model), where)
+    check_properties([found], model)
+    return found
 
 
 def _read_toml(path: str | Path) -> dict[str, Any]:

@@ -81,6 +81,11 @@ def test_a_time_limit_of_nothing_is_unknown_and_names_the_limit(plan, capsys):
     assert "time limit" in shown["reason"]
 
 
+def test_a_memory_limit_is_lifted_again_and_workers_are_read(plan, capsys):
+    assert run(["terminates", plan(ENDING), "--memory-limit", "100000", "--workers", "2"]) == 0
+    assert run(["terminates", plan(LOOPING), "--memory-limit", "0"]) == 30
+
+
 def broken(change):
     document = json.loads(json.dumps(ENDING))
     change(document)

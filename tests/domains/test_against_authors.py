@@ -11,8 +11,9 @@ from polvet.jani import load_properties
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.starts import Starts
 from polvet.load import TaskOptions, load_network, load_task
+from polvet.model.expressions import Binary, conjunction, disjunction
 from polvet.model.network import Network
-from polvet.model.properties import PolicyTask, StateCondition
+from polvet.model.properties import PolicyTask, StateCondition, StatesValues
 from polvet.model.task import Task, condition
 from tests.domains.worlds import BENCHMARKS, differences, explored, needs_benchmarks
 
@@ -151,3 +152,29 @@ def test_the_published_barto_small_start_states_are_states_of_ours() -> None:
         rows.append(tuple(given.get(name, False) for name in names))
     assert len(rows) > 900
     assert compiled.machine.holds(0, compiled.pack(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "starts", "method"),
+    [
+        ("jani-env/bouncing_ball/bouncing_ball.jani", "jani-env/bouncing_ball/start.jani", "exact"),
+        ("jani-env/bouncing_ball/bouncing_ball.jani", "jani-env/bouncing_ball/start_compact.jani", "rejection"),
+        ("microplaja/beluga_4_2.jani", "microplaja/pa_beluga_4_2_random_starts_1000.jani", "exact"),
+    ],
+)
+def test_published_lists_of_start_states_are_counted_as_listed(model: str, starts: str, method: str) -> None:
+    network = theirs(model)
+    (only,) = load_properties(BENCHMARKS / starts)
+    found = only.expression.start if isinstance(only.expression, PolicyTask) else only.expression
+    if isinstance(found, StatesValues):
+        listed = {frozenset((target, value) for target, value in state.values) for state in found.states}
+        parts = [conjunction(*(Binary("=", target, value) for target, value in state)) for state in listed]
+        task = Task(network, start=condition(network, disjunction(*parts), only.where))
+        assert Starts.of(task).count == len(listed) > 20
+    else:
+        assert isinstance(found, StateCondition)
+        assert found.condition is not None
+        task = Task(network, start=condition(network, found.condition, only.where))
+        assert Starts.of(task).count is None
+    assert Starts.of(task).method == method
+    assert len(Starts.of(task).sample(10, random.Random(1))) == 10

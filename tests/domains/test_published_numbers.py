@@ -68,6 +68,7 @@ def test_sliced_blocks_have_their_arrangements() -> None:
 SAFE = [
     ("blocksworld", {"n": 4, "cost": 0}), ("blocksworld", {"n": 3, "cost": 2}),
     ("transport", {"locations": 4, "packages": 3}), ("beluga", {"jigs": 3}), ("beluga", {"jigs": 4}),
+    ("beluga", {"jigs": 5}),
     ("one-way-line", {"n": 2, "p": 5}), ("two-way-line", {"n": 2, "p": 6}),
     ("one-way-line", {"n": 2, "p": 6, "icy": True, "park": True}),
     ("two-way-line", {"n": 2, "p": 6, "icy": True, "park": True}), ("two-way-line", {"n": 2, "p": 6, "icy": True}),

@@ -1,7 +1,6 @@
 """Small instances of every domain, and what tests do with them: explore, compare, decide safety by brute force."""
 
 import random
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,22 +53,19 @@ def explored(task: Task, **options: Any) -> tuple[Compiled, Any]:
     return compiled, compiled.explore(compiled.pack_starts(Starts.of(task)), **options)
 
 
-def unsafe_states(task: Task) -> tuple[Any, np.ndarray]:
+def unsafe_states(task: Task, *, goal_ends: bool = True) -> tuple[Any, np.ndarray]:
     """Return the explored space and, for each state, whether no policy avoids `fail` from it (backward propagation)."""
-    _, space = explored(task, build=True)
+    _, space = explored(task, build=True, stop_at=[0, 1] if goal_ends else [0])
     choice_start, branch_start, target, *_ = space.take_matrix()
+    first, last = choice_start[:-1].astype(np.int64), choice_start[1:].astype(np.int64)
     unsafe = space.mask(0).astype(bool)
-    ended = space.mask(1).astype(bool) & ~unsafe
-    changed = True
-    while changed:
-        changed = False
-        bad_branch = unsafe[target]
-        bad_choice = np.array([bad_branch[b:e].any() for b, e in pairwise(branch_start)])
-        for state in np.flatnonzero(~unsafe & ~ended):
-            begin, end = choice_start[state], choice_start[state + 1]
-            if begin < end and bad_choice[begin:end].all():
-                unsafe[state] = changed = True
-    return space, unsafe
+    while True:
+        bad = np.add.reduceat(unsafe[target].astype(np.int64), branch_start[:-1].astype(np.int64)) > 0
+        bad_before = np.concatenate([[0], np.cumsum(bad)])
+        doomed = (last > first) & (bad_before[last] - bad_before[first] == last - first)
+        if not (doomed & ~unsafe).any():
+            return space, unsafe
+        unsafe |= doomed
 
 
 def moves_by_name(semantics: Semantics, names: list[str], state: dict[str, Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.ranked import BigDiagram
-from polvet.kernel.starts import Starts, count_starts, draw_ranks, iter_starts, sample_starts
+from polvet.kernel.starts import Starts, count_starts, draw_ranks, drawable_starts, iter_starts, sample_starts
 from polvet.model.build import ModelBuilder
 from polvet.model.expressions import (
     Binary,
@@ -278,6 +278,20 @@ def test_memory_ends_in_a_named_limit() -> None:
     assert task.start is not None
     with pytest.raises(LimitReached, match="MB"):
         Starts(task.network, task.start, megabytes=20)
+    drawn = drawable_starts(task, megabytes=20)
+    assert (drawn.method, drawn.count) == ("rejection", None)
+
+
+def test_what_cannot_be_counted_is_drawn_by_rejection() -> None:
+    m = ModelBuilder("loose")
+    xs = [m.int(f"x{i}", 0, 40) for i in range(40)]
+    m.edge("stay")
+    task = m.task(start=every(*(xs[i] * xs[j] != 7 * i + j for i in range(40) for j in range(max(0, i - 6), i, 5))))
+    starts = drawable_starts(task, megabytes=1)
+    assert starts.method == "rejection"
+    assert task.start is not None
+    holds = Semantics(task.network).compile(task.start)
+    assert all(holds(state) for state in starts.sample(20, random.Random(0)))
 
 
 def test_a_state_is_found_by_its_rank() -> None:

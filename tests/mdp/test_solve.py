@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -217,6 +219,23 @@ def test_a_time_limit_leaves_sound_bounds_and_says_so() -> None:
     value = solve(mdp, Reward("steps", goal=np.isin(np.arange(20_001), [0, 20_000])), time_limit=0.0)
     assert value.limit == "time limit"
     assert value.lower <= 10**8 <= value.upper
+
+
+def test_an_interrupt_reaches_python_while_the_kernel_runs() -> None:
+    code = """
+import numpy as np, signal
+from tests.mdp.test_solve import HALF, gambler
+from polvet.mdp import Reach, solve
+mdp = gambler(2000, HALF)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+try:
+    solve(mdp, Reach(goal=np.arange(2001) == 2000, step_bound=10**9))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "interrupted\n"
 
 
 @pytest.mark.parametrize(

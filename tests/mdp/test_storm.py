@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from polvet.mdp import solve
+from polvet.mdp import SparseMdp, solve
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 KINDS = {
@@ -76,6 +78,47 @@ def check_group(file: str, parameters: str, group: list[dict[str, Any]]) -> None
         assert value.limit is None
         assert value.relative_gap <= 1e-6
         check_value(value.lower, value.upper, wanted[prop.get_name()])
+
+
+def exact_of(mdp: SparseMdp) -> SparseMdp:
+    """The model with each double read as the simple fraction it came from."""
+    distinct, index = np.unique(mdp.probability, return_inverse=True)
+    fractions = tuple(Fraction(p).limit_denominator(10**7) for p in distinct.tolist())
+    return replace(
+        mdp,
+        probability=np.array([float(p) for p in fractions])[index],
+        probability_index=index.astype(np.uint32),
+        fractions=fractions,
+        exact_rewards={
+            name: [Fraction(x).limit_denominator(10**6) for x in values.tolist()]
+            for name, values in mdp.rewards.items()
+        },
+    )
+
+
+TINY = [
+    (file, parameters, entry)
+    for file, parameters, group in entries(1_500)
+    for entry in group
+    if isinstance(entry["value"], dict) and "num" in entry["value"] and "step-bounded" not in entry["type"]
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "parameters", "entry"), TINY, ids=[f"{Path(f).stem} {p} {e['property']}" for f, p, e in TINY]
+)
+def test_exact_mode_gives_the_published_fraction(file: str, parameters: str, entry: dict[str, Any]) -> None:
+    stormpy = pytest.importorskip("stormpy")
+    from benchmarks.mdp import query_of, sparse_of
+
+    jani, properties = stormpy.parse_jani_model(str(BENCHMARKS / file))
+    jani, properties = stormpy.instantiate_constants(jani, json.loads(parameters), properties)
+    (wanted,) = [p for p in properties if p.get_name() == entry["property"]]
+    model = stormpy.build_model(jani, [wanted])
+    query = query_of(model, wanted.get_raw_formula(), default_minimise=True)
+    assert query is not None
+    value = solve(exact_of(sparse_of(model)), query, exact=True)
+    assert value.exact == Fraction(int(entry["value"]["num"]), int(entry["value"]["den"]))
 
 
 SMALL = [entry for entry in entries(3_000) if '"B": 1000000' not in entry[1]]  # a million steps take some seconds

@@ -51,7 +51,9 @@ def least_failure(task: Task, start: State) -> Fraction:
         moves = [] if fail(state) or goal(state) else semantics.moves(state)
         silent = [move for move in moves if move.label is None]
         labels = dict.fromkeys(move.label for move in moves if move.label is not None)
-        games[state] = [[m for m in moves if m.label == label] + silent for label in labels] or ([silent] if silent else [])
+        games[state] = [[m for m in moves if m.label == label] + silent for label in labels] or (
+            [silent] if silent else []
+        )
         states += {o.state for move in moves for o in move.outcomes} - set(states)
     choices = [range(max(1, len(games[s]))) for s in states]
     best = Fraction(1)

@@ -78,7 +78,9 @@ def test_all_algorithms_agree_and_evidence_is_accepted(name: str, tmp_path: Path
             assert Verdict.UNKNOWN not in found, algorithm
 
 
-@pytest.mark.parametrize("name", ["racetrack", "flappy-bird", "layers", "janitor", "one-way-line", "transport", "folline"])
+@pytest.mark.parametrize(
+    "name", ["racetrack", "flappy-bird", "layers", "janitor", "one-way-line", "transport", "folline"]
+)
 def test_decision_diagrams_agree_on_worlds_over_integers(name: str, tmp_path: Path) -> None:
     pytest.importorskip("dd")
     from polvet.safety.propagate_bdd import decide_by_diagrams

@@ -82,7 +82,8 @@ def test_joint_operators_agree_with_the_search(tmp_path: Path) -> None:
 def test_leaving_the_bounds_makes_verdicts_unknown_only_where_it_matters(tmp_path: Path) -> None:
     path = tmp_path / "bounds.prism"
     path.write_text(
-        "mdp\nmodule m\n x : [0..4] init 0;\n [go] true -> (x'=x+1);\n [stay] x=0 -> true;\n endmodule\n", encoding="utf-8"
+        "mdp\nmodule m\n x : [0..4] init 0;\n [go] true -> (x'=x+1);\n [stay] x=0 -> true;\n endmodule\n",
+        encoding="utf-8",
     )
     task = load_task(path, TaskOptions(fail="x == 2"))
     states = [(k,) for k in range(5)]

@@ -6,7 +6,7 @@ import pytest
 
 from polvet.evidence.lasso import check_replay, iter_states
 from polvet.evidence.lex_rank import check_ranking
-from polvet.policy.finite_memory import Builder, Effect, load_fmp, normalise
+from polvet.policy.finite_memory import Builder, Choice, Effect, load_fmp, normalise
 from polvet.termination.decide import terminates
 from polvet.termination.progress_sieve import progress_sieve
 from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
@@ -148,9 +148,26 @@ def test_under_qualitative_semantics_the_complete_test_equals_progress_sieve():
     assert 20 < proved < 130
 
 
-def test_every_choice_of_an_edge_is_considered():
-    from polvet.policy.finite_memory import Choice
+def test_with_endless_increases_and_fixed_decreases_it_also_equals_progress_sieve():
+    proved = 0
+    for fmp in iter_plans(6, 100, states=(2, 6)):
+        edges = []
+        for edge in fmp.edges:
+            effects = {
+                name: Effect(1, None) if (effect.low or 0) > 0 else effect
+                for name, effect in edge.choices[0].effects.items()
+            }
+            edges.append(type(edge)(edge.id, edge.source, edge.target, (Choice(effects),)))
+        mixed = type(fmp)(fmp.variables, fmp.control_states, fmp.initial, tuple(edges), "mixed")
+        result = terminates(mixed)
+        check(mixed, result)
+        sieved = progress_sieve(normalise(mixed)).proves_termination
+        assert sieved == (result.verdict is Verdict.TERMINATING)
+        proved += sieved
+    assert 10 < proved < 95
 
+
+def test_every_choice_of_an_edge_is_considered():
     builder = Builder("q").edge_with_choices(
         "q", "q", Choice({"x": Effect.exactly(-1)}), Choice({"x": Effect.exactly(1)})
     )

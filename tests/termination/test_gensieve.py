@@ -12,6 +12,7 @@ from polvet.termination.elimination import elimination_forest, first_vertex, low
 from polvet.termination.gensieve import gensieve
 from polvet.termination.progress_sieve import progress_sieve
 from polvet.termination.sieve import sieve
+from polvet.termination.trace import trace_lines, trace_rounds
 from polvet.termination.verdicts import Verdict
 from tests.termination.plans import BENCHMARKS, iter_plans
 
@@ -71,6 +72,31 @@ def test_phi_1_takes_two_rounds_and_the_first_removes_the_edges_that_lower_x2():
     lowering = {edge.id for edge in fmp.edges if "x2" in edge.choices[0].effects and edge.source in ("q0", "q1")}
     assert {graph.edges[edge].edge for edge in root.removed} == lowering
     assert root.variables == ("x2",)
+
+
+def test_the_trace_tells_forest_and_removed_edges_of_every_round():
+    fmp = Builder("a").edge("a", "a", x=-1, y=1).edge("a", "b", y=-1).edge("b", "a", y=0).edge("b", "b", z=-1).build()
+    graph = normalise(fmp)
+    trace = gensieve(graph, first_vertex)
+    rounds = trace_rounds(graph, trace)
+    assert rounds[0][0]["forest"] == [
+        {"states": ["a", "b"], "point": "a", "parent": None},
+        {"states": ["b"], "point": "b", "parent": 0},
+    ]
+    assert rounds[0][0]["removed"] == [0, 3]
+    lines = trace_lines(graph, trace)
+    assert lines[:2] == ["round 1: <a b; a> [<b; b>]", "  removed edges 0, 3 (they lower x, z)"]
+    assert lines[-1] == "  every path lowers a variable that none raises"
+
+
+@published
+def test_phi_6_has_a_forest_whose_first_round_removes_the_edges_that_lower_x0():
+    graph = normalise(load_fmp(SIEVE / "T_phi6_8.txt"))
+    traces = [gensieve(graph, random_vertex(random.Random(seed))) for seed in range(40)]
+    first = [
+        {name for turn in trace.rounds[0] for name in turn.variables} for trace in traces if trace.proves_termination
+    ]
+    assert {"x0"} in first
 
 
 @published

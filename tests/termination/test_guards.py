@@ -8,6 +8,7 @@ import pytest
 
 from polvet.evidence.lasso import check_replay
 from polvet.evidence.lex_rank import check_ranking
+from polvet.evidence.recurrent_set import find_leak
 from polvet.policy.finite_memory import Builder, Effect
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Nonterminating, Terminating, Verdict
@@ -19,6 +20,8 @@ def check(fmp, result):
         assert check_ranking(fmp, certificate) is None
     elif certificate["kind"] == "lasso":
         assert check_replay(fmp, certificate) is None
+    else:
+        assert find_leak(fmp, certificate) is None
 
 
 def random_guarded_plan(rng):
@@ -114,8 +117,23 @@ def doubling():
     )  # fmt: skip
 
 
-def test_a_doubling_loop_is_never_called_terminating():
-    assert terminates(doubling()).verdict is not Verdict.TERMINATING
+def test_a_doubling_loop_never_ends_and_a_recurrent_set_shows_it():
+    result = terminates(doubling())
+    assert isinstance(result, Nonterminating)
+    certificate = json.loads(json.dumps(result.certificate))
+    assert certificate["kind"] == "recurrent-set"
+    assert find_leak(doubling(), certificate) is None
+
+
+def test_recurrent_sets_with_a_leak_are_rejected():
+    good = json.loads(json.dumps(terminates(doubling()).certificate))
+    for change in (lambda c: c["sets"].pop("b"), lambda c: c["sets"].update(a=[]), lambda c: c["moves"].update(a=[]),
+                   lambda c: c["initial_valuation"].update(x=0, y=0), lambda c: c["moves"]["a"].pop(),
+                   lambda c: c["sets"].update(b=[{"x": 1, "": -1}]),
+                   lambda c: c.update(initial_state="b")):  # fmt: skip
+        bad = json.loads(json.dumps(good))
+        change(bad)
+        assert find_leak(doubling(), bad) is not None
 
 
 @pytest.mark.parametrize(

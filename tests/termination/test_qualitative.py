@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from polvet.cli.app import run
 from polvet.errors import InputError, Where
 from polvet.evidence.lasso import check_replay
 from polvet.evidence.lex_rank import check_ranking
 from polvet.policy.finite_memory import load_fmp, normalise
+from polvet.policy.finite_memory.features import Features, parse_condition
 from polvet.policy.finite_memory.sketch import parse_sketch
 from polvet.termination.decide import terminates
 from polvet.termination.progress_sieve import progress_sieve
@@ -93,6 +97,38 @@ def test_a_bad_problem_or_policy_is_an_input_error_with_the_line(change, policy,
     (tmp_path / "policy.txt").write_text(policy)
     with pytest.raises(InputError, match=place):
         load_fmp(tmp_path / "p.qnp", policy=tmp_path / "policy.txt")
+
+
+def test_conditions_may_be_nested_and_name_features_with_brackets():
+    features = Features(("H", "delta(X)", "n", "K"), frozenset(["delta(X)", "n"]))
+
+    def brute(text):
+        found = parse_condition(text, features, Where("c"))
+        return {p for p in product([False, True], repeat=4) if any(all(p[i] == v for i, v in c.items()) for c in found)}
+
+    table = {
+        "H && (delta(X) > 0 || n = 0)": lambda h, d, n, k: h and (d or not n),
+        "!(H || n >= 1), K": lambda h, d, n, k: not (h or n) and k,
+        "!H && !(n = 0 && (K || H)) || delta(X) <= 0": lambda h, d, n, k: (not h and (n or not (k or h))) or not d,
+        "not H and n != 0 or K": lambda h, d, n, k: (not h and n) or k,
+        "": lambda h, d, n, k: True,
+    }  # fmt: skip
+    for text, meaning in table.items():
+        assert brute(text) == {p for p in product([False, True], repeat=4) if meaning(*p)}, text
+    for text in ("H &&", "(H", "H H", "n > 2", "n", "H = 0", "Q", "H, !H"):
+        with pytest.raises(InputError):
+            parse_condition(text, features, Where("c"))
+
+
+@published
+def test_a_solution_has_no_dead_ends_and_an_incomplete_policy_has_one(tmp_path, capsys):
+    problem = BENCHMARKS / "qnp2fond" / f"{PROBLEMS['blocks_clear']}.qnp"
+    assert run(["terminates", str(problem), "--policy", str(POLICIES / "blocks_clear.txt"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["solves"] is True
+    (tmp_path / "half.txt").write_text("n > 0, !holding -> Pick-above-x")
+    assert run(["terminates", str(problem), "--policy", str(tmp_path / "half.txt"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["solves"], shown["dead_ends"]) == (False, ["n>0,holding"])
 
 
 def test_a_policy_with_memory_alternates_its_rules(tmp_path):

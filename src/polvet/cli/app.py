@@ -13,7 +13,9 @@ from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
 
-COMMANDS: tuple[str, ...] = ("info", "explore", "check", "decide", "terminates", "certify", "domains")
+COMMANDS: tuple[str, ...] = (
+    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "permit", "terminates", "certify", "domains",
+)  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
 
 app = typer.Typer(

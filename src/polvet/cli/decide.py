@@ -151,9 +151,7 @@ def _by_diagrams(task: Task, asked: list[State], limits: Limits, disable: bool) 
     }  # fmt: skip
 
 
-def _asked_states(
-    task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits
-) -> list[State]:
+def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
     from polvet.evidence.state_files import iter_states, parse_state
     from polvet.kernel.starts import iter_starts

@@ -8,17 +8,18 @@ from typing import Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Output, TimeLimit
+from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyOption, TimeLimit
 from polvet.cli.tasks import (
     Constants,
     MaxStates,
-    ModelFile,
     OutOfBounds,
     Start,
+    TaskFile,
     counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
+    with_mode,
 )  # fmt: skip
 
 
@@ -28,9 +29,11 @@ def register(app: typer.Typer) -> None:
 
 
 def explore(
-    task: ModelFile,
+    task: TaskFile,
     constants: Constants = "",
     start: Start = None,
+    policy: PolicyOption = None,
+    mode: Mode = None,
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
     time_limit: TimeLimit = None,
@@ -45,6 +48,12 @@ def explore(
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start))
+    fitted = None
+    if policy is not None:
+        from polvet.policy.binding import load_fitted
+
+        fitted = load_fitted(with_mode(loaded, mode), policy)
+        loaded = fitted.task
     compiled = Compiled(loaded.network, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
     initial = None
     if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
@@ -53,7 +62,8 @@ def explore(
     with counting("exploring") as progress:
         limits = limits_of(time_limit, memory_limit, max_states, progress)
         explored = time.monotonic()
-        space = compiled.explore(initial, limits=limits)
+        bound = None if fitted is None else fitted.bind(compiled).core
+        space = compiled.explore(initial, limits=limits, policy=bound)
     seconds = time.monotonic() - explored
     limit = describe_limit(space, limits)
     states = len(space)
@@ -70,6 +80,13 @@ def explore(
         f"deadlocks    {space.deadlocks:,}",
         f"speed        {seconds:.3f} s, {rate:,.0f} states/s, {figures['bytes_per_state']} bytes per state",
     ]
+    if fitted is not None:
+        figures |= {"stuck": space.stuck, "near_ties": space.near_ties, "policy": fitted.describe()}
+        lines += [
+            f"policy       {policy} ({fitted.task.reading.mode}); inputs named by the {fitted.inputs_from}, "
+            f"outputs by the {fitted.outputs_from}",
+            f"stuck        {space.stuck:,}; near ties {space.near_ties:,}",
+        ]
     if output is not None:
         _write_states(compiled, space, output)
         lines.append(f"written      {output}")

@@ -9,7 +9,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json
-from polvet.cli.tasks import Constants, Fail, Goal, ModelFile, Start, task_options
+from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_options
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def info(
-    task: ModelFile,
+    task: TaskFile,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,

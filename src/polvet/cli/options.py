@@ -13,3 +13,8 @@ TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Stop afte
 MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
 Workers = Annotated[str, typer.Option("--workers", help="How many processes or threads, or ray:ADDRESS.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
+PolicyFile = Annotated[
+    Path, typer.Argument(metavar="POLICY", help="ONNX, XGBoost, LightGBM, .nnet, table/1, rules/1, ...")
+]
+PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Follow this policy only.")]
+Mode = Annotated[str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ import typer
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits, Progress
 from polvet.load import TaskOptions, parse_constants
+from polvet.model.task import MODES, Task
 
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI or PRISM model.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A JANI or PRISM model, or a task.toml.")]
@@ -38,6 +41,24 @@ def disables_out_of_bounds(choice: str) -> bool:
     if choice not in ("error", "disable"):
         raise InputError(f"'{choice}' is unknown.", Where("--out-of-bounds"), "Use error or disable.")
     return choice == "disable"
+
+
+def with_mode(task: Task, mode: str | None) -> Task:
+    """Return the task read with that mode, where one is given."""
+    if mode is None:
+        return task
+    if mode not in MODES:
+        raise InputError(f"'{mode}' is unknown.", Where("--mode"), "Use filtered or raw.")
+    return replace(task, reading=replace(task.reading, mode=mode))
+
+
+def threads_of(workers: str, tasks: int) -> int:
+    """Return how many threads `--workers` asks for: `all` is every core, but no more than there are tasks."""
+    if workers == "all":
+        return max(1, min(os.cpu_count() or 1, tasks))
+    if not workers.isdigit() or int(workers) < 1:
+        raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, or 'all'.")
+    return int(workers)
 
 
 def limits_of(

@@ -1,33 +1,35 @@
-"""`polvet terminates`: whether a generalized plan (a finite-memory policy) ends, from every valuation."""
+"""`polvet terminates`: whether a generalized plan (a finite-memory policy) ends, from every valuation.
+
+The engines are imported when the command runs, so that `polvet certify`, in the same program, never loads them.
+"""
 
 from __future__ import annotations
 
 import json as json_text
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Output, Seed, TimeLimit
+from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
 from polvet.errors import InputError, Where
 from polvet.files import read_text, sha256, write_whole
-from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp
+from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
+from polvet.policy.finite_memory.draw import edge_label
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.its import parse_its
 from polvet.policy.finite_memory.load import is_its
-from polvet.termination.decide import terminates as decide
-from polvet.termination.goal import Missed, Undecided, check_goal
-from polvet.termination.its import its_terminates
-from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown, Verdict
+from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
 
-CODES = {
-    Verdict.TERMINATING: ExitCode.DONE,
-    Verdict.NONTERMINATING: ExitCode.FOUND,
-    Verdict.UNKNOWN: ExitCode.UNKNOWN,
-}
+if TYPE_CHECKING:
+    from polvet.termination.verdicts import TerminationResult
+    from polvet.termination.why import Blocking
+
+CODES = {"terminating": ExitCode.DONE, "nonterminating": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
 def register(app: typer.Typer) -> None:
@@ -43,40 +45,107 @@ def terminates(
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
     ] = None,
+    why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False,
+    bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
+    draw: Annotated[Path | None, typer.Option("--draw", help="Write a picture: .dot (Graphviz) or .mmd.")] = None,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     json: Json = False,
     seed: Seed = 0,
     time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
     """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate."""
+    from polvet.termination.bound import longest_run
+    from polvet.termination.decide import terminates as decide
+    from polvet.termination.its import its_terminates
+    from polvet.termination.why import find_blocking_edges
+
     start = time.perf_counter()
-    if goal is not None and policy is not None:
-        hint = "The problem's own goal already stops the policy; ask without --goal."
-        raise InputError("--goal is for finite-memory policies of their own, not for .qnp problems.", hint=hint)
     text = read_text(fmp)
-    plan = load_fmp(fmp, policy=policy)
-    if is_its(text):
-        result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
-    else:
-        result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
-    verdict, code, certificate, reason = _with_goal(plan, result, goal)
+    if goal is not None and (policy is not None or is_its(text)):
+        hint = "A .qnp problem's own goal already stops its policy; ask without --goal."
+        raise InputError(
+            "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=hint
+        )
+    with _memory_limited(memory_limit):
+        plan = load_fmp(fmp, policy=policy)
+        if is_its(text):
+            result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
+        else:
+            result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
+        verdict, code, certificate, reason = _with_goal(plan, result, goal)
+    more: dict[str, Any] = {}
+    lines: list[str] = []
+    if policy is not None:
+        stuck = dead_ends(parse_qnp(text, Where(str(fmp))), plan)
+        more["solves"] = verdict == "terminating" and not stuck
+        more["dead_ends"] = stuck
+        lines.append(f"  dead ends outside the goal: {', '.join(stuck) or 'none'}")
+    if why:
+        blocking = find_blocking_edges(plan)
+        more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
+        lines += _why_lines(plan, blocking, result)
+    if bound:
+        growth = longest_run(plan)
+        more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
+        lines.append(f"  longest run from values up to n: {growth}")
+    if draw is not None:
+        write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
+    if export is not None:
+        write_whole(export, json_text.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
     answer = _answer(
         plan, result, fmp, policy, output, seed, time.perf_counter() - start,
-        verdict=verdict, code=code, certificate=certificate, reason=reason,
+        verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
     )  # fmt: skip
     return answer.show(as_json=json)
+
+
+@contextmanager
+def _memory_limited(megabytes: int | None) -> Iterator[None]:
+    """Bound the address space while the block runs; beyond it a MemoryError ends the command as unknown."""
+    if megabytes is None:
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1024 * 1024, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None, result: TerminationResult) -> list[str]:
+    if blocking is None:
+        stopped = result.verdict.value == "unknown"
+        return [
+            f"  nothing blocks the complete test; {result.method} is weaker" if stopped else "  nothing blocks a proof"
+        ]
+    kind = "the smallest set" if blocking.smallest else "none of them can be left out"
+    lines = [f"  edges that run for ever on their own ({kind}):"]
+    for identity in blocking.edges:
+        edge = plan.edge(identity)
+        if edge is not None:
+            lines.append(f"    {identity}: {edge.source} -> {edge.target}  {edge_label(edge)}")
+    return lines
 
 
 def _with_goal(
     plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None
 ) -> tuple[str, ExitCode, Mapping[str, Any] | None, str | None]:
     """Return verdict, exit code, certificate and reason; with a goal a terminating policy must also end in it."""
+    from polvet.termination.goal import Missed, Undecided, check_goal
+    from polvet.termination.verdicts import Nonterminating, Unknown
+
     certificate = None if isinstance(result, Unknown) else result.certificate
     reason = result.reason if isinstance(result, Unknown) else None
     goal = None if text is None else parse_goal(text, plan)
     if goal is None or isinstance(result, Nonterminating):
-        return result.verdict.value, CODES[result.verdict], certificate, reason
+        return result.verdict.value, CODES[result.verdict.value], certificate, reason
     found = check_goal(plan, goal)
     if isinstance(found, Missed):
         missed = {**found.certificate, "fmp": dump_fmp(plan)}
@@ -107,6 +176,8 @@ def _answer(
     code: ExitCode,
     certificate: Mapping[str, Any] | None,
     reason: str | None,
+    more: Mapping[str, Any],
+    more_lines: list[str],
 ) -> Answer:
     shown: Any = None
     if certificate is not None:
@@ -118,12 +189,15 @@ def _answer(
             **certificate,
         }
         if output is not None:
-            write_whole(output, json_text.dumps(shown, ensure_ascii=False, indent=1) + "\n")
+            write_whole(output, json_text.dumps(shown, ensure_ascii=False) + "\n")
             shown = str(output)
     figures = dict(result.figures)
     trace = figures.pop("trace", [])
-    lines = [f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if key != 'removed')}"]
-    lines += [f"  {line}" for line in trace]
+    rounds = figures.pop("trace_rounds", [])
+    lines = [
+        f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if not isinstance(value, list))}"
+    ]
+    lines += [f"  {line}" for line in trace] + more_lines
     if output is not None and certificate is not None:
         lines.append(f"  certificate ({certificate['kind']}): {output}")
     return Answer(
@@ -135,5 +209,5 @@ def _answer(
         reason=reason,
         seed=seed,
         certificate=shown,
-        more={"method": result.method, **({"trace": trace} if trace else {})},
+        more={"method": result.method, **({"trace": trace, "trace_rounds": rounds} if trace else {}), **more},
     )

@@ -146,6 +146,15 @@ class _Line:
         self.m.edge(label, guard=every(*tests), to=outcomes)
 
 
+def ice_on_line(*, p: int, icy: bool, ice: str) -> frozenset[int]:
+    """Return the icy places of a line with these parameters.
+
+    >>> sorted(ice_on_line(p=10, icy=True, ice="")), sorted(ice_on_line(p=10, icy=False, ice=""))
+    ([4, 5], [])
+    """
+    return _icy_places(ice, p) if icy else frozenset()
+
+
 def _icy_places(text: str, places: int) -> frozenset[int]:
     """Return the places listed in `4,5`; nothing listed: the two in the middle."""
     if not text:

@@ -48,10 +48,12 @@ CHECKERS: dict[str, str] = {
     "lasso": "polvet.evidence.lasso:check_lasso",
     "goal-reaching": "polvet.evidence.goal:check_goal_reaching",
     "goal-missed": "polvet.evidence.goal:check_goal_missed",
+    "recurrent-set": "polvet.evidence.recurrent_set:check_recurrent_set",
     "its-run": "polvet.evidence.its_run:check_its_run",
     "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
     "run": "polvet.evidence.run:check_run",
+    "permissive": "polvet.evidence.permissive:check_permissive",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
 

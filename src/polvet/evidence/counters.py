@@ -8,7 +8,9 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Rejected, Subjects, find_other_file
+from polvet.files import read_text
 from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp, parse_fmp
+from polvet.policy.finite_memory.load import is_its
 
 _INTEGER = re.compile(r"-?\d{1,4000}")
 
@@ -17,9 +19,18 @@ class Malformed(Exception):
     """Part of a certificate does not have the shape its kind asks for; becomes a rejection."""
 
 
-def find_subject(certificate: Mapping[str, Any], subjects: Subjects) -> FiniteMemoryPolicy | Rejected:
-    """Return the policy the certificate speaks about: the given file, else the copy inside the certificate."""
+def find_subject(
+    certificate: Mapping[str, Any], subjects: Subjects, *, about_every_run: bool
+) -> FiniteMemoryPolicy | Rejected:
+    """Return the policy the certificate speaks about: the given file, else the copy inside the certificate.
+
+    A transition system is read as an abstraction that can do more than the system: claims about every run carry
+    over, a run of the abstraction says nothing.
+    """
     if subjects.task is not None:
+        # SOUND: a run of an abstraction may have no counterpart in the system.
+        if not about_every_run and is_its(read_text(subjects.task)):
+            return Rejected("a run of the abstraction is no run of the transition system")
         return find_other_file(certificate, subjects) or load_fmp(subjects.task, policy=subjects.policy)
     if "fmp" not in certificate:
         raise InputError("the certificate holds no copy of its policy.", hint="Give the file with --task.")

@@ -30,7 +30,7 @@ _OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">=", "==": "!=", "!=": "=="}
 
 def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that every execution ends in the goal."""
-    fmp = find_subject(certificate, subjects)
+    fmp = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(fmp, Rejected):
         return fmp
     if (problem := check_ranking(fmp, certificate)) is not None:
@@ -48,7 +48,7 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
 
 def check_goal_missed(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate shows an execution that stops outside the goal."""
-    fmp = find_subject(certificate, subjects)
+    fmp = find_subject(certificate, subjects, about_every_run=False)
     if isinstance(fmp, Rejected):
         return fmp
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.counters import Malformed, about, find_subject, integer, mapping, sequence
-from polvet.policy.finite_memory import Atom, Choice, Edge, FiniteMemoryPolicy, Valuation
+from polvet.policy.finite_memory import Atom, Choice, Edge, EdgeId, FiniteMemoryPolicy, Valuation
 
 MAX_REPLAY = 2_000_000
 """The most steps that are replayed singly where a comparison with == or != does not allow to look at ends only."""
@@ -24,7 +24,7 @@ MAX_REPLAY = 2_000_000
 
 def check_lasso(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that some execution of the policy never ends."""
-    fmp = find_subject(certificate, subjects)
+    fmp = find_subject(certificate, subjects, about_every_run=False)
     if isinstance(fmp, Rejected):
         return fmp
     problem = check_replay(fmp, certificate)
@@ -63,12 +63,13 @@ def parse_lasso(
 ) -> tuple[Valuation, tuple[Step, ...], tuple[Segment, ...]]:
     """Return the initial valuation, the prefix and the cycle of a lasso certificate."""
     valuation = parse_valuation(fmp, certificate)
-    prefix = parse_steps(fmp, certificate.get("prefix", []), "prefix")
+    by_id = {edge.id: edge for edge in fmp.edges}
+    prefix = parse_steps(fmp, certificate.get("prefix", []), "prefix", by_id)
     segments = []
     for index, item in enumerate(sequence(certificate.get("cycle"), "cycle")):
         entry = mapping(item, f"cycle[{index}]")
         repeat = integer(entry.get("repeat", 1), f"cycle[{index}].repeat")
-        steps = parse_steps(fmp, entry.get("edges"), f"cycle[{index}].edges")
+        steps = parse_steps(fmp, entry.get("edges"), f"cycle[{index}].edges", by_id)
         if repeat < 1 or not steps:
             raise Malformed(f"cycle[{index}] is empty")
         segments.append(Segment(steps, repeat))
@@ -94,10 +95,12 @@ def parse_valuation(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> 
     return valuation
 
 
-def parse_steps(fmp: FiniteMemoryPolicy, items: Any, place: str) -> tuple[Step, ...]:
-    """Return the steps of a list of edges."""
-    by_id = {edge.id: edge for edge in fmp.edges}
-    return tuple(_step(fmp, by_id, item, f"{place}[{i}]") for i, item in enumerate(sequence(items, place)))
+def parse_steps(
+    fmp: FiniteMemoryPolicy, items: Any, place: str, by_id: Mapping[EdgeId, Edge] | None = None
+) -> tuple[Step, ...]:
+    """Return the steps of a list of edges; `by_id` saves finding the edges anew."""
+    known = {edge.id: edge for edge in fmp.edges} if by_id is None else by_id
+    return tuple(_step(fmp, known, item, f"{place}[{i}]") for i, item in enumerate(sequence(items, place)))
 
 
 def _step(fmp: FiniteMemoryPolicy, by_id: Mapping[Any, Edge], item: Any, place: str) -> Step:

@@ -23,7 +23,7 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Primitiv
 
 def check_lex_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that the policy terminates from every valuation."""
-    fmp = find_subject(certificate, subjects)
+    fmp = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(fmp, Rejected):
         return fmp
     result = check_ranking(fmp, certificate)

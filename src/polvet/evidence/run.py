@@ -17,7 +17,7 @@ from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.states import Arena, Malformed, find_arena
 from polvet.files import sha256
 from polvet.model.semantics import State
-from polvet.model.task import Task, state_to_names
+from polvet.model.task import Task
 
 Chooser = Callable[[State, tuple[str, ...]], str | None]
 
@@ -81,18 +81,6 @@ def _is_start(arena: Arena, state: State) -> bool:
 
 def load_chooser(task: Task, file: Path) -> Chooser:
     """Return the policy in the file as a function from a state and its applicable labels to the label it chooses."""
-    from polvet.policy.load import load_policy
-    from polvet.policy.protocol import choose_label, has_positional_names, renamed
+    from polvet.policy.binding import load_fitted
 
-    network, reading = task.network, task.reading
-    policy = load_policy(file, reading.inputs, reading.outputs)
-    if has_positional_names(policy.inputs):
-        policy = renamed(policy, inputs=[variable.name for variable in network.variables if not variable.is_location])
-    if has_positional_names(policy.outputs):
-        policy = renamed(policy, outputs=network.labels)
-
-    def choose(state: State, applicable: tuple[str, ...]) -> str | None:
-        named = state_to_names(network, state)
-        return choose_label(policy, named, applicable if reading.mode == "filtered" else None)
-
-    return choose
+    return load_fitted(task, file).choose

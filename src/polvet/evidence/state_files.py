@@ -128,3 +128,19 @@ def _states_in(reader: StateFormat, item: Any, where: Where) -> Iterator[State]:
         yield reader.read(item["state"], where)
     else:
         yield reader.read(item, where)
+
+
+def iter_first_states(task: Task, path: str | Path) -> Iterator[State]:
+    """Yield the first state of each line of the file: of a run its start, else the state itself."""
+    where = Where(str(path))
+    text = read_text(path, max_bytes=MAX_BYTES)
+    reader = StateFormat(task)
+    items = (
+        enumerate(parse_json(text, where))
+        if text.lstrip().startswith("[")
+        else ((k, parse_json(line, where)) for k, line in enumerate(text.splitlines()) if line.strip())
+    )
+    for number, item in items:
+        if isinstance(item, dict) and "format" in item:
+            continue
+        yield next(iter(_states_in(reader, item, where.at(number))))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
-from polvet.errors import LimitReached, ModelError
+from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.lower import Reward, lower
 from polvet.kernel.starts import Starts
 from polvet.model.arithmetic import Value
@@ -84,8 +84,11 @@ class Compiled:
         parents: bool = False,
         stop_at: Sequence[int] = (),
         limits: Limits | None = None,
+        policy: _core.BoundPolicy | None = None,
     ) -> _core.Space:
         """Return the reachable states; `build` also keeps the sparse matrix, `stop_at` names conditions that end runs.
+
+        With a policy bound to this program, only what it chooses (and silent operators) is followed.
 
         A model that breaks a rule raises a ModelError; limits do not raise: look at the space's `status`.
         """
@@ -97,10 +100,16 @@ class Compiled:
             inf if bounds.seconds is None else bounds.seconds,
             2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
             2**32 if bounds.states is None else bounds.states,
-            bounds.on_progress,
+            bounds.on_progress, policy,
         )  # fmt: skip
         if space.status == _core.Status.FAULT:
-            self.explain_fault(self.unpack(space.states(space.faulty, space.faulty + 1))[0], space.fault)
+            state = self.unpack(space.states(space.faulty, space.faulty + 1))[0]
+            if space.policy_broken:
+                shown = self.semantics.show(state)
+                raise InputError(
+                    f"a score of the policy is not a number in state {shown}.", hint="Its values overflow there."
+                )
+            self.explain_fault(state, space.fault)
         if space.status == _core.Status.INTERRUPTED:
             raise KeyboardInterrupt
         return space

@@ -1,8 +1,8 @@
 """From a `Network` to a program of the kernel.
 
 Joints are sorted by label, so that the moves of a state come grouped by what a policy chooses; silent ones come last.
-The edges of all joints' first participants share one decision tree on equality tests (`SWITCH`); the edges of further
-participants are looked at only where the first one moves.
+The edges of all joints' first participants are found by jumps on the variables their guards compare with constants
+(`SWITCH`); the edges of further participants are looked at only where the first one moves.
 
 Fast path    updates read the state's registers and write the packed successor at once: all assignments have one index.
 Careful path several indices, possible double writes, or transient variables read again: slots are written beside, one
@@ -38,7 +38,6 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Kind, Network, NetworkEdge, Update
 
 MAX_SWITCH_RANGE = 4096
-TREE_GROWTH = 6  # the decision tree may repeat edges up to this many times their number
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +104,19 @@ class _Lowering:
         edge_rows = [self._edge(edge, used.get(i, set()), wanted) for i, edge in enumerate(network.edges)]
 
         menus: list[int] = []
+        shared: dict[tuple[int, ...], int] = {}  # participants with the same edges share a menu
+        references: list[int] = []
         rows = []
         leads: list[_Item] = []
         for number, (joint, careful) in enumerate(zip(joints, is_careful, strict=True)):
             leads += self._items(number, joint.participants[0])
-            begin = len(menus)
+            begin = len(references)
             for edges in joint.participants[1:]:
-                menus.append(self._menu(self._items(number, edges)))
-            rows.append((order[joint.label] if joint.label is not None else -1, careful, begin, len(menus)))
+                if edges not in shared:
+                    shared[edges] = len(menus)
+                    menus.append(self._menu(self._items(number, edges)))
+                references.append(shared[edges])
+            rows.append((order[joint.label] if joint.label is not None else -1, careful, begin, len(references)))
         lead = self._menu(leads)
         entries = [self._truth(condition) for condition in conditions]
         per_state = [-1 if one.per_state is None else self._real(one.per_state) for one in rewards]
@@ -137,6 +141,7 @@ class _Lowering:
             "careful": self.careful,
             "joints": rows,
             "menus": menus,
+            "menu_refs": references,
             "unpacked": sorted(slot for slot in out.read if slot < len(network.variables)),
             "lead": lead,
             "conditions": entries,
@@ -168,35 +173,45 @@ class _Lowering:
         return [_Item(joint, edge, tuple(conjuncts(self.network.edges[edge].guard))) for edge in edges]
 
     def _menu(self, items: list[_Item]) -> int:
-        """Emit code that names every item whose tests hold, in the items' order."""
-        self._budget = TREE_GROWTH * len(items) + 256
-        return self._tree(items)
-
-    def _tree(self, items: list[_Item]) -> int:
-        split = self._best_split(items)
-        if split is None:
-            return self._leaf(items)
-        variable, by_value, rest = split
-        values = sorted(by_value)
-        base, span = values[0], values[-1] - values[0] + 1
-        switch = len(self.jumps)
-        self.jumps.append((base, [], 0))
-        entry = self.out.emit("SWITCH", self.out.value(variable), switch)
-        otherwise = self._tree(rest)
-        targets = [otherwise] * span
-        for value in values:
-            mine = by_value[value]
-            merged = sorted(
-                (*mine, *((i, item) for i, item in enumerate(items) if item in rest)), key=lambda pair: pair[0]
-            )
-            targets[value - base] = self._tree([item for _, item in merged])
-        self.jumps[switch] = (base, targets, otherwise)
+        """Emit code that names every item whose tests hold; the machine sorts what it names."""
+        entry = self.out.here
+        self._group(items)
+        self.out.emit("HALT")
         return entry
 
-    def _best_split(self, items: list[_Item]) -> tuple[Name, dict[int, list[tuple[int, _Item]]], list[_Item]] | None:
-        counts: Counter[str] = Counter()
+    def _group(self, items: list[_Item]) -> None:
+        """Emit tests of the items: those that compare one variable with constants share a jump on its value.
+
+        Items that do not test the variable are not repeated under its values: they come after, with a jump of their own
+        (typically one per automaton, on its location).
+        """
+        while (split := self._best_split(items)) is not None:
+            name, by_value, items = split
+            values = sorted(by_value)
+            base = values[0]
+            switch = len(self.jumps)
+            self.jumps.append((base, [], 0))
+            self.out.emit("SWITCH", self.out.value(Name(name)), switch)
+            starts: dict[int, int] = {}
+            ends: list[int] = []
+            for value in values:
+                starts[value] = self.out.here
+                self._group(by_value[value])
+                ends.append(self.out.emit("JMP"))
+            self.out.land(ends)
+            after = self.out.here
+            self.jumps[switch] = (base, [starts.get(value, after) for value in range(base, values[-1] + 1)], after)
+        for item in items:
+            fails = [jump for test in item.tests for jump in self.out.unless(test)]
+            self.out.emit("EMIT", item.joint, item.edge)
+            self.out.land(fails)
+
+    def _best_split(self, items: list[_Item]) -> tuple[str, dict[int, list[_Item]], list[_Item]] | None:
+        """Return the variable that most items compare with different constants, those items by value, and the rest."""
+        if len(items) < 3:
+            return None
+        values: dict[str, Counter[int]] = defaultdict(Counter)
         tested: list[dict[str, tuple[int, int]]] = []  # per item: variable -> (value, which test)
-        values: dict[str, set[int]] = defaultdict(set)
         for item in items:
             found: dict[str, tuple[int, int]] = {}
             for place, test in enumerate(item.tests):
@@ -204,41 +219,26 @@ class _Lowering:
                 if equality is not None and equality[0] not in found:
                     found[equality[0]] = equality[1], place
             tested.append(found)
-            counts.update(found.keys())
             for name, (value, _) in found.items():
-                values[name].add(value)
-        best = None
-        for name, count in counts.most_common(8):
-            different = values[name]
-            if len(different) < 2 or count < 3 or max(different) - min(different) >= MAX_SWITCH_RANGE:
-                continue
-            cost = (len(items) - count) * (len(different) + 1) + count
-            score = count * (1 - 1 / len(different)) - (cost - len(items)) / 8
-            if score > 0 and cost <= self._budget and (best is None or score > best[0]):
-                best = score, name, cost
+                values[name][value] += 1
+        best, gain = None, 1.5
+        for name, counts in values.items():
+            # What a jump saves: all tested items but those under the value at hand.
+            saved = counts.total() - max(counts.values())
+            if saved > gain and max(counts) - min(counts) < MAX_SWITCH_RANGE:
+                best, gain = name, saved
         if best is None:
             return None
-        _, name, cost = best
-        self._budget -= cost - len(items)
-        by_value: dict[int, list[tuple[int, _Item]]] = defaultdict(list)
+        by_value: dict[int, list[_Item]] = defaultdict(list)
         rest = []
-        for number, (item, found) in enumerate(zip(items, tested, strict=True)):
-            if name in found:
-                value, place = found[name]
+        for item, found in zip(items, tested, strict=True):
+            if best in found:
+                value, place = found[best]
                 remaining = item.tests[:place] + item.tests[place + 1 :]
-                by_value[value].append((number, _Item(item.joint, item.edge, remaining)))
+                by_value[value].append(_Item(item.joint, item.edge, remaining))
             else:
                 rest.append(item)
-        return Name(name), by_value, rest
-
-    def _leaf(self, items: list[_Item]) -> int:
-        entry = self.out.here
-        for item in items:
-            fails = [jump for test in item.tests for jump in self.out.unless(test)]
-            self.out.emit("EMIT", item.joint, item.edge)
-            self.out.land(fails)
-        self.out.emit("HALT")
-        return entry
+        return best, by_value, rest
 
     # -- updates
 
@@ -361,21 +361,21 @@ def _constant_bits(value: Expression, field: Field, kind: Kind) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """What decides whether an edge can take the fast path."""
+    """What decides whether an edge can take the fast path: what it reads and writes at which index."""
 
-    indices: frozenset[int]
-    writes: frozenset[str]
+    reads: frozenset[tuple[int, str]]
+    writes: frozenset[tuple[int, str]]
     delicate: bool  # reads scratch again, or may write a variable twice
 
     @classmethod
     def of(cls, edge: NetworkEdge, slots: dict[str, int], variables: int) -> _Traits:
-        indices: set[int] = set()
-        writes: set[str] = set()
+        """Return the traits of an edge."""
+        reads: set[tuple[int, str]] = set()
+        writes: set[tuple[int, str]] = set()
         delicate = False
         for branch in edge.branches:
             mine: set[str] = set()
             for update in branch.updates:
-                indices.add(update.index)
                 cells = _cells(update.target) if isinstance(update.target, Select) else [update.target.name]
                 delicate = delicate or bool(mine & set(cells))
                 mine |= set(cells)
@@ -385,21 +385,26 @@ class _Traits:
                         read |= names(index)
                     delicate = delicate or any(slots[cell] >= variables for cell in cells)
                 delicate = delicate or any(slots[name] >= variables for name in read)
-            writes |= mine
-        return cls(frozenset(indices), frozenset(writes), delicate)
+                reads |= {(update.index, name) for name in read}
+                writes |= {(update.index, name) for name in cells}
+        return cls(frozenset(reads), frozenset(writes), delicate)
 
 
 def _needs_care(participants: Sequence[Sequence[int]], traits: Sequence[_Traits]) -> bool:
-    indices: set[int] = set()
-    written: set[str] = set()
+    """Whether the order of assignments matters: a later one reads an earlier one, or two write the same variable."""
+    written: dict[str, set[int]] = defaultdict(set)  # variable -> the indices at which some edge writes it
+    reads: set[tuple[int, str]] = set()
     for edges in participants:
-        mine: set[str] = set()
+        mine: dict[str, set[int]] = defaultdict(set)
         for edge in edges:
             if traits[edge].delicate:
                 return True
-            indices |= traits[edge].indices
-            mine |= traits[edge].writes
-        if written & mine:
+            reads |= traits[edge].reads
+            for index, name in traits[edge].writes:
+                mine[name].add(index)
+        if any(name in written for name in mine):
             return True
-        written |= mine
-    return len(indices) > 1
+        written.update(mine)
+    # SOUND: where nothing written earlier is read later and every variable is written by one participant, all assignments
+    # may read the state before the step and be made in any order.
+    return any(index > earlier for index, name in reads for earlier in written.get(name, ()))

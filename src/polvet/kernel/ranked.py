@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from polvet import _core
 
 WORD = 2**64
+SMALL = 2**62  # numbers up to this are handled in numpy
+Ranks: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class BigDiagram:
@@ -76,16 +79,14 @@ class RankedPart:
         high, low = diagram.total
         return cls(diagram, None, high * WORD + low)
 
-    def rows(self, ranks: Sequence[int]) -> NDArray[np.int64]:
+    def rows(self, ranks: Ranks) -> NDArray[np.int64]:
         """Return one row of values per rank."""
         if self.big is not None:
             width = len(self.big.domains)
             return np.array([self.big.unrank(rank) for rank in ranks], dtype=np.int64).reshape(len(ranks), width)
         words = np.zeros((len(ranks), 2), dtype=np.uint64)
-        if isinstance(ranks, range) and self.total <= 2**63:
-            words[:, 1] = np.arange(ranks.start, ranks.stop, ranks.step, dtype=np.uint64)
-        elif self.total <= 2**63:
-            words[:, 1] = np.array(ranks, dtype=np.uint64)
+        if self.total <= SMALL:
+            words[:, 1] = np.asarray(ranks, dtype=np.int64).astype(np.uint64)
         else:
             words[:, 0] = np.array([rank // WORD for rank in ranks], dtype=np.uint64)
             words[:, 1] = np.array([rank % WORD for rank in ranks], dtype=np.uint64)

@@ -6,7 +6,8 @@ ranges of values are cut off or accepted whole by interval arithmetic. Counts be
 drawing a state uniformly is drawing a number; nothing is listed. Variables no part reads multiply.
 
 Exact     every part is finite. `count` is the number of states, ranks go from 0 to count - 1.
-Rejection a part reads a real variable with infinitely many values: points of the box between the bounds are drawn until
+Rejection a part reads a real variable with infinitely many values, or (only on demand) has too many different
+          remainders: points of the box between the bounds are drawn until
           the part holds. Bounds such as `x >= 0.5` and equations such as `x == 1` in the condition narrow the box.
           A real variable that the condition pins to finitely many values (a list of states) is exact.
 Differs   from Semantics.states_satisfying: a state for which a part of the condition is false is no start, even where
@@ -20,7 +21,6 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import inf, prod
 
 import numpy as np
@@ -28,14 +28,19 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.errors import InputError, LimitReached, ModelError, Where
-from polvet.kernel.layout import at_least
-from polvet.kernel.ranked import RankedPart
+from polvet.kernel.ranked import SMALL, RankedPart, Ranks
 from polvet.kernel.residuals import OP, Termwriter
+from polvet.kernel.start_parts import (
+    independent_parts,
+    names_in_order,
+    narrowed_bounds,
+    pinned_values,
+    reading_order,
+)
 from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
 from polvet.model.evaluate import Evaluator, compile_expression
-from polvet.model.expressions import FALSE, Binary, Expression, Name, children, conjuncts, names
-from polvet.model.folding import value_of
+from polvet.model.expressions import FALSE, Expression, conjuncts
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -43,10 +48,11 @@ from polvet.model.task import Task
 MAX_TRIES = 1_000_000
 MAX_MEGABYTES = 2_000
 BLOCK = 1 << 16
+START = Where("start")
 
 
 def count_starts(task: Task) -> int | None:
-    """Return the number of start states; None where there are infinitely many.
+    """Return the number of start states; None where there are infinitely many. Too hard to count: LimitReached.
 
     >>> from polvet.model.build import ModelBuilder
     >>> m = ModelBuilder("m"); x = m.int("x", 0, 99); y = m.int("y", 0, 99); m.edge("stay")
@@ -62,8 +68,18 @@ def iter_starts(task: Task, limit: int | None = None) -> Iterator[State]:
 
 
 def sample_starts(task: Task, n: int, seed: int) -> list[State]:
-    """Return n start states drawn independently and uniformly; `Starts.of(task).method` names how."""
-    return Starts.of(task).sample(n, random.Random(seed))
+    """Return n start states drawn independently and uniformly; `drawable_starts(task).method` names how."""
+    return drawable_starts(task).sample(n, random.Random(seed))
+
+
+def drawable_starts(task: Task, *, megabytes: int = 500) -> Starts:
+    """Return the start states to draw from: exactly, or by rejection where counting would need too much memory."""
+    if task.start is None:
+        return Starts.initial(task.network)
+    try:
+        return Starts(task.network, task.start, megabytes=megabytes, where=START)
+    except LimitReached:
+        return Starts(task.network, task.start, megabytes=megabytes, draw_beyond_limits=True, where=START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +126,11 @@ class Starts:
         initial: bool = False,
         megabytes: int = MAX_MEGABYTES,
         seconds: float | None = None,
+        draw_beyond_limits: bool = False,
         where: Where = NOWHERE,
     ) -> None:
         self.network = network
+        self._draw_beyond_limits = draw_beyond_limits
         self._limits = inf if seconds is None else seconds, megabytes
         self._where = where
         parts = list(conjuncts(condition))
@@ -122,7 +140,7 @@ class Starts:
             if initial and variable.initial is not None:
                 self._fixed[variable.name] = _stored(variable, variable.initial)
         self._position = {variable.name: place for place, variable in enumerate(network.variables)}
-        self._boxes = {v.name: _narrowed(v, parts) for v in network.variables if v.name not in self._fixed}
+        self._boxes = {v.name: narrowed_bounds(v, parts) for v in network.variables if v.name not in self._fixed}
         self._unusual = [place for place, v in enumerate(network.variables) if v.kind is not Kind.INT]
         self._ranked: list[tuple[RankedPart, tuple[int, ...]]] = []
         self._drawn: list[_DrawnPart] = []
@@ -138,7 +156,7 @@ class Starts:
         """Return the start states of a task: those satisfying `start`, or the model's initial states."""
         if task.start is None:
             return cls.initial(task.network)
-        return cls(task.network, task.start, where=Where("start"))
+        return cls(task.network, task.start, where=START)
 
     @classmethod
     def initial(cls, network: Network) -> Starts:
@@ -149,7 +167,7 @@ class Starts:
     # -- splitting the condition
 
     def _split(self, parts: list[Expression]) -> None:
-        groups = _components([(part, self._reads(part)) for part in parts])
+        groups = independent_parts([(part, self._reads(part)) for part in parts])
         used: set[str] = set()
         for variables, members in groups:
             used |= set(variables)
@@ -161,7 +179,7 @@ class Starts:
     def _reads(self, part: Expression) -> list[str]:
         """Return the variables without a fixed value that a part reads, in order of appearance."""
         if id(part) not in self._known_reads:
-            self._known_reads[id(part)] = [name for name in _names_in_order(part) if name in self._boxes]
+            self._known_reads[id(part)] = [name for name in names_in_order(part) if name in self._boxes]
         return self._known_reads[id(part)]
 
     def _add_part(self, variables: Sequence[str], members: list[Expression]) -> None:
@@ -170,7 +188,7 @@ class Starts:
         for name in variables:
             variable, (lower, upper) = by_name[self._position[name]], self._boxes[name]
             if variable.kind is Kind.REAL and (lower is None or lower != upper):
-                values = _pinned_values(members, name)
+                values = pinned_values(members, name)
                 if values is None:
                     open_ended.append(name)
                 else:
@@ -186,7 +204,7 @@ class Starts:
         if open_ended:
             self._draw_part(variables, members)
             return
-        order = _reading_order(variables, [self._reads(member) for member in members])
+        order = reading_order(variables, [self._reads(member) for member in members])
         diagram, leaves = _core.Diagram(), {}
         for name in order:
             leaves[name] = self._leaf(diagram, by_name[self._position[name]])
@@ -201,6 +219,10 @@ class Starts:
             raise InputError(error.what, self._where, error.hint) from None
         root = diagram.term(OP["AND"], 0, 0, terms, []) if terms else diagram.integer(1)
         diagram.compile(root, self._limits[0], self._limits[1] * 2**20, None)
+        stopped = diagram.status in (_core.Status.MEMORY, _core.Status.TIME)
+        if stopped and self._draw_beyond_limits and not any(name in self._pinned for name in variables):
+            self._draw_part(variables, members)
+            return
         self._check(diagram, order)
         part = RankedPart.of(diagram, [self._domain(by_name[self._position[name]]) for name in order])
         self._ranked.append((part, tuple(self._position[name] for name in order)))
@@ -265,11 +287,14 @@ class Starts:
             raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
         result = np.zeros((len(ranks), len(self.network.variables)), dtype=np.int64)
         self._write_fixed(result)
-        rest = list(ranks)
+        rest: Ranks = np.asarray(ranks, dtype=np.int64) if self.count <= SMALL else list(ranks)
         for part, places in reversed(self._ranked):
-            mine = [rank % part.total for rank in rest] if len(self._ranked) > 1 else rest
-            rest = [rank // part.total for rank in rest] if len(self._ranked) > 1 else rest
-            self._write_part(result, part, places, mine)
+            if isinstance(rest, np.ndarray):
+                rest, mine = np.divmod(rest, part.total)
+                self._write_part(result, part, places, mine)
+            else:
+                self._write_part(result, part, places, [rank % part.total for rank in rest])
+                rest = [rank // part.total for rank in rest]
         return result
 
     def _write_fixed(self, rows: NDArray[np.int64]) -> None:
@@ -277,9 +302,7 @@ class Starts:
             place = self._position[name]
             rows[:, place] = _bits(value) if self.network.variables[place].kind is Kind.REAL else int(value)
 
-    def _write_part(
-        self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Sequence[int]
-    ) -> None:
+    def _write_part(self, rows: NDArray[np.int64], part: RankedPart, places: tuple[int, ...], ranks: Ranks) -> None:
         values = part.rows(ranks)
         for column, place in enumerate(places):
             table = self._values_of(self.network.variables[place])
@@ -375,132 +398,3 @@ def _value(bits: int, kind: Kind) -> bool | int | float:
         real: float = struct.unpack("<d", struct.pack("<q", bits))[0]
         return real
     return bool(bits) if kind is Kind.BOOL else bits
-
-
-def _narrowed(variable: Variable, parts: Sequence[Expression]) -> tuple[int | float | None, int | float | None]:
-    """Return the bounds of a variable, narrowed by those conjuncts that compare it with a number."""
-    if variable.kind is Kind.BOOL:
-        return 0, 1
-    lower: int | Fraction | None = variable.lower
-    upper: int | Fraction | None = variable.upper
-    for part in parts:
-        found = _bound(part, variable)
-        if found is None:
-            continue
-        operator, number = found
-        if operator in ("≥", "=", ">"):
-            least = number + 1 if operator == ">" and variable.kind is Kind.INT else number
-            lower = least if lower is None else max(lower, least)
-        if operator in ("≤", "=", "<"):
-            most = number - 1 if operator == "<" and variable.kind is Kind.INT else number
-            upper = most if upper is None else min(upper, most)
-    if variable.kind is Kind.REAL:
-        return (None if lower is None else at_least(lower)), (None if upper is None else -at_least(-upper))
-    if lower is not None and upper is not None and lower > upper:
-        lower = upper = variable.lower if variable.lower is not None else 0  # the condition itself is false
-    return lower, upper  # type: ignore[return-value]
-
-
-def _bound(part: Expression, variable: Variable) -> tuple[str, int | Fraction] | None:
-    """Return (relation, number) if the part compares just this variable with a number."""
-    mirrored = {"≤": "≥", "≥": "≤", "<": ">", ">": "<", "=": "="}
-    if not isinstance(part, Binary) or part.operator not in mirrored:
-        return None
-    if isinstance(part.left, Name) and part.left.name == variable.name:
-        operator, number = part.operator, value_of(part.right)
-    elif isinstance(part.right, Name) and part.right.name == variable.name:
-        operator, number = mirrored[part.operator], value_of(part.left)
-    else:
-        return None
-    if number is None or isinstance(number, bool | float):
-        return None
-    if variable.kind is Kind.INT and Fraction(number).denominator != 1:
-        return None  # left to the evaluation, which is exact
-    return operator, (int(number) if variable.kind is Kind.INT else number)
-
-
-def _components(parts: Sequence[tuple[Expression, list[str]]]) -> list[tuple[list[str], list[Expression]]]:
-    """Return groups of parts that share no variable, each with its variables in order of appearance."""
-    owner: dict[str, int] = {}
-    groups: dict[int, tuple[dict[str, None], list[Expression]]] = {}
-    for number, (part, mine) in enumerate(parts):
-        touched = sorted({owner[name] for name in mine if name in owner})
-        merged: dict[str, None] = {}
-        members: list[Expression] = []
-        for group in touched:
-            variables, expressions = groups.pop(group)
-            merged.update(variables)
-            members += expressions
-        merged.update(dict.fromkeys(mine))
-        groups[number] = merged, [*members, part]
-        for name in merged:
-            owner[name] = number
-    return [(list(variables), members) for variables, members in groups.values()]
-
-
-def _names_in_order(part: Expression) -> list[str]:
-    found: dict[str, None] = {}
-    seen: set[int] = set()
-    pending = [part]
-    while pending:
-        one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, Name):
-            found[one.name] = None
-        pending += reversed(children(one))
-    return list(found)
-
-
-def _reading_order(variables: Sequence[str], reads: Sequence[list[str]]) -> list[str]:
-    """Return the variables in an order that finishes conjuncts early, so that few remainders differ.
-
-    Begun conjuncts come first, among them the one with the fewest variables left.
-    >>> _reading_order(["a", "b", "c", "d"], [["a", "c"], ["b", "d"], ["c", "d"]])
-    ['a', 'c', 'd', 'b']
-    """
-    order: dict[str, None] = {}
-    left = list(reads)
-    begun = [False] * len(left)
-    while any(left):
-        best = min((k for k, one in enumerate(left) if one), key=lambda k: (not begun[k], len(left[k])))
-        chosen = left[best][0]
-        order[chosen] = None
-        for k, one in enumerate(left):
-            if chosen in one:
-                begun[k] = True
-                left[k] = [name for name in one if name != chosen]
-    order.update(dict.fromkeys(variables))
-    return list(order)
-
-
-def _pinned_values(members: Sequence[Expression], name: str) -> list[float] | None:
-    """Return the finitely many values that the condition allows a real variable, if it names them."""
-    for member in members:
-        if name in names(member):
-            found = _values_in(member, name)
-            if found is not None:
-                return sorted(found)
-    return None
-
-
-def _values_in(part: Expression, name: str) -> set[float] | None:
-    pending, found = [part], set()
-    while pending:
-        one = pending.pop()
-        match one:
-            case Binary("∨", left, right):
-                pending += (left, right)
-            case Binary("∧"):
-                choices = [values for c in conjuncts(one) if (values := _values_in(c, name)) is not None]
-                if not choices:
-                    return None
-                found |= min(choices, key=len)
-            case Binary("=", Name(other), right) if other == name and value_of(right) is not None:
-                found.add(float(value_of(right) or 0) + 0.0)
-            case Binary("=", left, Name(other)) if other == name and value_of(left) is not None:
-                found.add(float(value_of(left) or 0) + 0.0)
-            case _:
-                return None
-    return found

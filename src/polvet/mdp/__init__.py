@@ -1,6 +1,6 @@
 """Sparse Markov decision processes and sound answers about them; not how they are built from a model."""
 
-from polvet.mdp.exact import solve_exactly, unfold_reward
+from polvet.mdp.exact import exact_values, solve_exactly, unfold_reward
 from polvet.mdp.graph import (
     EndComponents,
     Predecessors,
@@ -28,6 +28,7 @@ __all__ = [
     "connected_components",
     "end_components",
     "evaluate",
+    "exact_values",
     "find_probability_one",
     "find_probability_zero",
     "induce",

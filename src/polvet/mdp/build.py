@@ -6,7 +6,7 @@ A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled ope
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,6 +21,7 @@ from polvet.model.automata import ModelType
 from polvet.model.expressions import Expression
 from polvet.model.network import Network
 from polvet.model.semantics import Move, Semantics, State
+from polvet.policy.binding import Fitted
 
 EXACT_STATES = 300_000
 
@@ -32,8 +33,9 @@ class Built:
     mdp: SparseMdp
     masks: tuple[Mask, ...]
     labels: NDArray[np.int32]
-    states: Sequence[State] | None  # where the interpreter built it
+    state_of: Callable[[int], State]
     limit: LimitReached | None = None
+    near_ties: int = 0  # states where another float32 evaluation order of the policy may choose otherwise
 
     @property
     def deadlocks(self) -> Mask:
@@ -49,14 +51,19 @@ def build(
     stop_at: Sequence[int] = (),
     disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
+    policy: Fitted | None = None,
 ) -> Built:
-    """Return the reachable MDP; states where a condition in `stop_at` holds are not left."""
+    """Return the reachable MDP; states where a condition in `stop_at` holds are not left.
+
+    With a policy (fitted to a task of this network) only the operators of its label and silent ones are choices.
+    """
     rewards = rewards or {}
     bounds = limits or Limits()
     compiled = Compiled(
         network, conditions=conditions, rewards=tuple(rewards.values()), disable_out_of_bounds=disable_out_of_bounds
     )
-    space = compiled.explore(build=True, stop_at=stop_at, limits=bounds)
+    bound = None if policy is None else policy.bind(compiled).core
+    space = compiled.explore(build=True, stop_at=stop_at, limits=bounds, policy=bound)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
     mdp = SparseMdp(
         choice_start, branch_start, target, probability, space.initial,
@@ -64,7 +71,7 @@ def build(
     )  # fmt: skip
     limit = describe_limit(space, bounds)
     masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
-    return Built(mdp, masks, labels, None, limit)
+    return Built(mdp, masks, labels, lambda n: compiled.unpack(space.states(n, n + 1))[0], limit, space.near_ties)
 
 
 def build_exactly(
@@ -75,6 +82,7 @@ def build_exactly(
     stop_at: Sequence[int] = (),
     disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
+    policy: Fitted | None = None,
 ) -> Built:
     """Return the same MDP with every probability and reward as a Fraction, built by the slow interpreter."""
     bounds = limits or Limits()
@@ -103,6 +111,8 @@ def build_exactly(
         choices: list[list[tuple[int, Fraction]]] = []
         if not any(tests[i](state) for i in stop_at):
             moves = semantics.moves(state)
+            if policy is not None:
+                moves = policy.followed(state, moves)
             groups = [moves] if uniform and moves else [[move] for move in moves]
             for group in groups:
                 choices.append(_row(group, number, order))
@@ -111,10 +121,10 @@ def build_exactly(
                     earned[name].append(gain.of(state, group))
         rows.append(choices)
     if limit is not None:
-        return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), None, limit)
+        return Built(SparseMdp.build([[]]), (), np.zeros(0, np.int32), order.__getitem__, limit)
     mdp = SparseMdp.build(rows, initial=initial, rewards=earned)
     masks = tuple(np.array([bool(test(state)) for state in order], dtype=bool) for test in tests)
-    return Built(mdp, masks, np.array(labels, dtype=np.int32), order)
+    return Built(mdp, masks, np.array(labels, dtype=np.int32), order.__getitem__)
 
 
 def _label(network: Network, move: Move) -> int:

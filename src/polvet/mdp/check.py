@@ -20,11 +20,10 @@ from polvet.kernel.compiled import Limits
 from polvet.kernel.lower import Reward as KernelReward
 from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
-from polvet.mdp.instants import step_back
+from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
-from polvet.mdp.sparse import Float64s, Mask
+from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.mdp.total import total_reward
-from polvet.mdp.unfold import count_reward
 from polvet.model.expressions import TRUE, Binary, Expression, is_expression, negation
 from polvet.model.folding import value_of
 from polvet.model.network import Network
@@ -45,6 +44,7 @@ from polvet.model.properties import (
     Until,
 )  # fmt: skip
 from polvet.model.task import condition
+from polvet.policy.binding import Fitted
 
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
     "<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge, "=": operator.eq, "≠": operator.ne,
@@ -64,6 +64,9 @@ class CheckResult:
     transitions: int = 0
     build_seconds: float = 0.0
     limit: LimitReached | None = None
+    scheduler: Uint32s | None = None  # one choice per state that attains the bound, where the property has one
+    built: Built | None = None
+    near_ties: int = 0
 
     @property
     def value(self) -> bool | float | None:
@@ -85,8 +88,9 @@ def check_property(
     exact: bool = False,
     disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
+    policy: Fitted | None = None,
 ) -> CheckResult:
-    """Return the value of the property in the network."""
+    """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it."""
     begun = time.monotonic()
     bounds = limits or Limits()
     plan = _Plan(network, one)
@@ -98,16 +102,27 @@ def check_property(
         stop_at=plan.stop_at,
         disable_out_of_bounds=disable_out_of_bounds,
         limits=bounds,
+        policy=policy,
     )
     spent = time.monotonic() - begun
     mdp = built.mdp
-    size = {"states": mdp.states, "choices": mdp.choices, "transitions": mdp.branches, "build_seconds": spent}
+    size = {
+        "states": mdp.states,
+        "choices": mdp.choices,
+        "transitions": mdp.branches,
+        "build_seconds": spent,
+        "near_ties": built.near_ties,
+    }
     if built.limit is not None:
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
     left = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
-    found = _Evaluation(plan, built, relative_gap, exact, left).top(one.expression)
+    evaluation = _Evaluation(plan, built, relative_gap, exact, left)
+    found = evaluation.top(one.expression)
     limit = None if found.limit is None else LimitReached(found.limit, "--time-limit")
-    return CheckResult(found.lower, found.upper, found.exact, found.truth, limit=limit, **size)  # type: ignore[arg-type]
+    return CheckResult(
+        found.lower, found.upper, found.exact, found.truth, limit=limit, scheduler=evaluation.scheduler, built=built,
+        **size,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 class _Plan:
@@ -240,6 +255,7 @@ class _Evaluation:
 
     def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, seconds: float | None) -> None:
         self.plan, self.built, self.gap, self.exact, self.seconds = plan, built, gap, exact, seconds
+        self.scheduler: Uint32s | None = None
         self.initial = np.zeros(built.mdp.states, dtype=bool)
         self.initial[built.mdp.initial] = True
 
@@ -321,9 +337,9 @@ class _Evaluation:
     def quantity(self, part: Probability | ExpectedReward) -> Value:
         """Return bounds on a probability or an expected reward at every state."""
         minimise = part.optimum is Optimum.MIN
-        if isinstance(part, Probability):
-            return self._probability(part, minimise)
-        return self._expected(part, minimise)
+        value = self._probability(part, minimise) if isinstance(part, Probability) else self._expected(part, minimise)
+        self.scheduler = value.scheduler
+        return value
 
     def _probability(self, part: Probability, minimise: bool) -> Value:
         match part.path:
@@ -352,7 +368,10 @@ class _Evaluation:
         if safe is not None:
             raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where)
         after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
-        return self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+        value = self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+        if not self.exact or last is None:
+            return value
+        return replace(value, exact=late_until_exactly(self.built.mdp, goal, first, last, minimise=minimise))
 
     def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
         """Return `true U goal` with an accumulated reward of at least the bound."""
@@ -363,12 +382,7 @@ class _Evaluation:
         least = self.plan.constant(bounds.lower, "a reward bound")
         whole = max(0, ceil(least) + int(bounds.lower_exclusive and least.denominator == 1))
         name = self.plan.reward(rewards[0].reward, rewards[0].accumulate)
-        mdp, reached = count_reward(self.built.mdp, name, whole, goal)
-        value = solve(
-            mdp, ask.Reach(reached, None, minimise), relative_gap=self.gap, exact=self.exact, time_limit=self.seconds
-        )
-        starts = np.arange(self.built.mdp.states) * (whole + 1)
-        return replace(value, lowers=value.lowers[starts], uppers=value.uppers[starts], scheduler=None)
+        return self._solve(ask.Reach(goal, None, minimise, reward_at_least=(name, whole)))
 
     def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
         if part.time_instant is not None or part.reward_instants:

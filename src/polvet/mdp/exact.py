@@ -18,9 +18,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from polvet.errors import LimitReached
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
 from polvet.mdp.solve import GOAL, GOES_ON, TIME, Value, integer_reward, solve, stops_of
@@ -47,17 +49,21 @@ def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, d
         return _with_exact(value or solve(mdp, query), 1 - inner.exact, inner.scheduler)
     if value is None:
         value = solve(mdp, query)
-    match query:
-        case Reach(step_bound=int(steps)):
-            return _with_exact(value, _iterate_exactly(mdp, query, None, steps), None)
-        case CumulativeReward():
-            return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps), None)
-        case Reach(reward_bound=(str(), int())) | Reach(reward_at_least=(str(), int())):
-            unfolded, goal = unfold_reward(mdp, query)
-            inner = solve(unfolded, Reach(goal=goal, minimise=query.minimise), exact=True)
-            return value if inner.exact is None else _with_exact(value, inner.exact, None)
-        case Reach() | Reward():
-            return _improve(mdp, query, value, deadline)
+    try:
+        match query:
+            case Reach(step_bound=int(steps)):
+                return _with_exact(value, _iterate_exactly(mdp, query, None, steps, deadline), None)
+            case CumulativeReward():
+                return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps, deadline), None)
+            case Reach(reward_bound=(str(), int())) | Reach(reward_at_least=(str(), int())):
+                unfolded, goal = unfold_reward(mdp, query, deadline=deadline)
+                plain = Reach(goal=goal, minimise=query.minimise)
+                inner = solve_exactly(unfolded, plain, solve(unfolded, plain), deadline=deadline)
+                return replace(value, limit=TIME) if inner.exact is None else _with_exact(value, inner.exact, None)
+            case Reach() | Reward():
+                return _improve(mdp, query, value, deadline)
+    except LimitReached as limit:
+        return replace(value, limit=limit.limit)
     raise TypeError(f"{query!r} is not a query")
 
 
@@ -76,6 +82,12 @@ def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Val
     )
 
 
+def _check(deadline: float | None) -> None:
+    """Raise LimitReached where the deadline has passed."""
+    if deadline is not None and time.monotonic() > deadline:
+        raise LimitReached(TIME)
+
+
 def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
     """Return the states to solve numerically, and those known to be infinite (rewards only)."""
     nothing = np.zeros(mdp.states, dtype=np.bool_)
@@ -86,7 +98,27 @@ def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
     return ~zero & ~query.goal, nothing
 
 
+def exact_values(
+    mdp: SparseMdp, query: Reach | Reward, value: Value | None = None, *, deadline: float | None = None
+) -> list[Fraction | None]:
+    """Return the exact optimum at every reachable state, None where it is infinite or no initial state leads."""
+    worth, _, _ = _optimum(mdp, query, value or solve(mdp, query), deadline)
+    return [worth.get(s) for s in range(mdp.states)]
+
+
 def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None) -> Value:
+    worth, scheduler, infinite = _optimum(mdp, query, value, deadline)
+    starts = [int(s) for s in mdp.initial]
+    finite = [worth[s] for s in starts if not infinite[s]]
+    if not finite or (not query.minimise and len(finite) < len(starts)):
+        return replace(value, infinite=True, lower=math.inf, upper=math.inf)
+    return _with_exact(value, min(finite) if query.minimise else max(finite), scheduler)
+
+
+def _optimum(
+    mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None
+) -> tuple[dict[int, Fraction], Uint32s, Mask]:
+    """Return the exact worth of every reachable state, a scheduler that attains it, and where it is infinite."""
     if value.scheduler is None:
         raise ValueError("exact evaluation starts from a scheduler")
     stop = stops_of(mdp, query)
@@ -98,20 +130,12 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
     if isinstance(query, Reach):
         known.update((int(s), Fraction(1)) for s in np.flatnonzero(stop == GOAL))
     while True:
-        worth = _evaluate(mdp, chains, scheduler, known, deadline)
-        if worth is None:
-            return replace(value, limit=TIME)
+        worth = _evaluate(chains, scheduler, known, deadline)
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
-            break
-    # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is a
-    # pre-fixed point, so no scheduler is above.
-    # Least probability and greatest reward: one fixed point only on `solvable`. Least reward: compare with the steps
-    # of a best scheduler, which reaches the goal.
-    starts = [int(s) for s in mdp.initial]
-    finite = [worth[s] for s in starts if not infinite[s]]
-    if not finite or (not query.minimise and len(finite) < len(starts)):
-        return replace(value, infinite=True, lower=math.inf, upper=math.inf)
-    return _with_exact(value, min(finite) if query.minimise else max(finite), scheduler)
+            # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is
+            # a pre-fixed point, so no scheduler is above. Least probability and greatest reward: one fixed point only
+            # on `solvable`. Least reward: compare with the steps of a best scheduler, which reaches the goal.
+            return worth, scheduler, infinite
 
 
 def _reachable(mdp: SparseMdp, goes_on: Mask) -> Mask:
@@ -151,9 +175,9 @@ def _chains(mdp: SparseMdp, query: Reach | Reward, scope: Mask, infinite: Mask) 
 
 
 def _evaluate(
-    mdp: SparseMdp, chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], deadline: float | None
-) -> dict[int, Fraction] | None:
-    """Return the exact worth of the scheduler in every state of the chains; None when the deadline passes."""
+    chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], deadline: float | None
+) -> dict[int, Fraction]:
+    """Return the exact worth of the scheduler in every state of the chains."""
     states = list(chains.rows)
     number = {state: i for i, state in enumerate(states)}
     chosen = [chains.rows[state][int(scheduler[state])] for state in states]
@@ -164,14 +188,18 @@ def _evaluate(
         members[c].append(i)
     worth = dict(known)
     for group in members:
-        if deadline is not None and time.monotonic() > deadline:
-            return None
-        _eliminate([states[i] for i in group], [chosen[i] for i in group], chains, scheduler, worth)
+        _check(deadline)
+        _eliminate([states[i] for i in group], [chosen[i] for i in group], chains, scheduler, worth, deadline)
     return worth
 
 
 def _eliminate(
-    group: Sequence[int], rows: Sequence[Row], chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction]
+    group: Sequence[int],
+    rows: Sequence[Row],
+    chains: _Chains,
+    scheduler: Uint32s,
+    worth: dict[int, Fraction],
+    deadline: float | None,
 ) -> None:
     """Solve x = gain + P x on one component by eliminating one state after the other; the outside is known."""
     inside = set(group)
@@ -190,8 +218,19 @@ def _eliminate(
     for state, equation in equations.items():
         for target in equation:
             users[target].add(state)
-    order = sorted(group, key=lambda s: len(equations[s]) * len(users[s]))
-    for state in order:
+    # Fewest new entries first, as the products are now; stale heap entries are skipped.
+    heap = [(len(equations[s]) * len(users[s]), s) for s in group]
+    heapify(heap)
+    order: list[int] = []
+    while heap:
+        cost, state = heappop(heap)
+        if state not in users:
+            continue
+        if cost < len(equations[state]) * len(users[state]):
+            heappush(heap, (len(equations[state]) * len(users[state]), state))
+            continue
+        order.append(state)
+        _check(deadline)
         equation = equations[state]
         stay = equation.pop(state, Fraction(0))
         if stay == 1:
@@ -231,7 +270,9 @@ def _switch(chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction], *, 
     return moved
 
 
-def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_name: str | None, steps: int) -> Fraction:
+def _iterate_exactly(
+    mdp: SparseMdp, query: Reach | CumulativeReward, reward_name: str | None, steps: int, deadline: float | None
+) -> Fraction:
     """Return the exact value after so many steps of value iteration."""
     stop = stops_of(mdp, query).tolist()
     probabilities = mdp.exact_probabilities()
@@ -240,6 +281,7 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
     pick = min if query.minimise else max
     now = [Fraction(int(reward_name is None and s == GOAL)) for s in stop]
     for _ in range(steps):
+        _check(deadline)
         new = now.copy()
         for state in range(mdp.states):
             if stop[state] == GOES_ON and choice_start[state] < choice_start[state + 1]:
@@ -257,7 +299,7 @@ def _iterate_exactly(mdp: SparseMdp, query: Reach | CumulativeReward, reward_nam
     return pick(now[int(s)] for s in mdp.initial)
 
 
-def unfold_reward(mdp: SparseMdp, query: Reach) -> tuple[SparseMdp, Mask]:
+def unfold_reward(mdp: SparseMdp, query: Reach, *, deadline: float | None = None) -> tuple[SparseMdp, Mask]:
     """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability.
 
     "Left" is what may still be spent (at most) or must still be earned (at least).
@@ -289,6 +331,7 @@ def unfold_reward(mdp: SparseMdp, query: Reach) -> tuple[SparseMdp, Mask]:
     choices: dict[int, list[list[tuple[int, Fraction]]]] = {}
     goal: list[int] = []
     while todo:
+        _check(deadline)
         state, left = todo.pop()
         here = number[state, left]
         choices[here] = []

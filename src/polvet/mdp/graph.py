@@ -37,8 +37,8 @@ def connected_components(mdp: SparseMdp) -> tuple[int, Uint32s]:
     """Return how many strongly connected components there are and each state's, numbered bottom up.
 
     >>> from fractions import Fraction
-    >>> connected_components(SparseMdp.build([[[(1, Fraction(1))]], [[(0, Fraction(1))], [(2, Fraction(1))]],
-    []]))[1].tolist()
+    >>> one = Fraction(1)
+    >>> connected_components(SparseMdp.build([[[(1, one)]], [[(0, one)], [(2, one)]], []]))[1].tolist()
     [1, 1, 0]
     """
     component = np.empty(mdp.states, dtype=np.uint32)

@@ -6,9 +6,11 @@ Rounding  every step multiplies the bounds outward by (1 ± (d + 2) 2^-52) for d
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
-from polvet.mdp.sparse import Float64s, SparseMdp
+from polvet.mdp.sparse import Float64s, Mask, SparseMdp
 
 
 def step_back(
@@ -30,3 +32,25 @@ def step_back(
                 current[has_choice] = best.reduceat(sums, first_choice)
         bounds.append(current)
     return bounds[0], bounds[1]
+
+
+def late_until_exactly(mdp: SparseMdp, goal: Mask, first: int, last: int, *, minimise: bool) -> Fraction:
+    """Return the exact probability of `true U[first, last] goal` from the initial state that is best for the optimiser."""
+    chances = mdp.exact_probabilities()
+    starts, targets, choices = mdp.branch_start.tolist(), mdp.target.tolist(), mdp.choice_start.tolist()
+    best = min if minimise else max
+    worth = [Fraction(int(reached)) for reached in goal]
+    for step in range(last):
+        worth = [
+            Fraction(1)
+            if step < last - first and goal[state]
+            else best(
+                (
+                    sum((chances[b] * worth[targets[b]] for b in range(starts[c], starts[c + 1])), Fraction(0))
+                    for c in range(choices[state], choices[state + 1])
+                ),
+                default=worth[state],
+            )
+            for state in range(mdp.states)
+        ]
+    return Fraction(best(worth[state] for state in mdp.initial.tolist()))

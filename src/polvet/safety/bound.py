@@ -99,7 +99,9 @@ class _Game:
         value = self.fail.astype(np.float64)
         deadline = None if seconds is None else time.monotonic() + seconds / 2
         for _ in range(SWEEPS if len(choices) else 0):
-            operator = np.add.reduceat(self.mdp.probability * value[self.mdp.target], self.mdp.branch_start[:-1].astype(np.int64))
+            operator = np.add.reduceat(
+                self.mdp.probability * value[self.mdp.target], self.mdp.branch_start[:-1].astype(np.int64)
+            )
             label = np.maximum.reduceat(operator[choices], group_start)
             better = np.minimum(np.minimum.reduceat(label, owner_start), 1.0)
             change = float(np.max(np.abs(better - value[owners]), initial=0.0))
@@ -176,7 +178,9 @@ def _restrict(mdp: SparseMdp, kept: Sequence[Sequence[int]]) -> SparseMdp:
     choices = np.array([choice for one in kept for choice in one], dtype=np.int64)
     starts = mdp.branch_start.astype(np.int64)
     lengths = starts[choices + 1] - starts[choices]
-    branches = np.repeat(starts[choices] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths) + np.arange(lengths.sum())
+    branches = np.repeat(starts[choices] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths) + np.arange(
+        lengths.sum()
+    )
     return SparseMdp(
         np.cumsum([0, *map(len, kept)]).astype(np.uint64), np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64),
         mdp.target[branches], mdp.probability[branches], mdp.initial,
@@ -194,7 +198,9 @@ def _exact_twin(compiled: Compiled, words: NDArray[np.uint64], mdp: SparseMdp) -
     for s, state in enumerate(states):
         row: list[list[tuple[int, Fraction]]] = []
         if mdp.choice_start[s] < mdp.choice_start[s + 1]:
-            moves = sorted(semantics.moves(state), key=lambda move: len(order) if move.label is None else order[move.label])
+            moves = sorted(
+                semantics.moves(state), key=lambda move: len(order) if move.label is None else order[move.label]
+            )
             for move in moves:
                 shares: dict[int, Fraction] = {}
                 for outcome in move.outcomes:

@@ -121,7 +121,9 @@ class _Encoder:
             return
         if variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
             raise InputError(
-                f"'{variable.name}' is a real or has no bounds.", variable.where, "Use another --algorithm, such as lazy."
+                f"'{variable.name}' is a real or has no bounds.",
+                variable.where,
+                "Use another --algorithm, such as lazy.",
             )
         lower, size = int(variable.lower), int(variable.upper - variable.lower)
         self.bits[variable.name] = [f"{variable.name}#{k}" for k in range(size.bit_length())]

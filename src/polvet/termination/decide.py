@@ -14,12 +14,13 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Effort, find_ranking
-from polvet.termination.elimination import Tree, lowest_remaining_height, random_vertex
+from polvet.termination.elimination import lowest_remaining_height, random_vertex
 from polvet.termination.gensieve import GenSieveTrace, gensieve
 from polvet.termination.guards import prove_with_guards
 from polvet.termination.lasso import lasso_certificate
 from polvet.termination.progress_sieve import SieveTrace, progress_sieve
 from polvet.termination.sieve import sieve
+from polvet.termination.trace import trace_lines, trace_rounds
 from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown
 
 METHODS = ("auto", "complete", "sieve", "progress-sieve", "gensieve")
@@ -130,6 +131,7 @@ def _judge_sieve(
         **size,
         "rounds": len(trace.rounds),
         "removed": [[graph.fmp.edges[graph.edges[e].edge].id for e in removed] for removed in trace.rounds],
+        "left": [graph.fmp.edges[graph.edges[e].edge].id for e in trace.left],
     }
     return _judge(graph, trace.proves_termination, method, figures, tick)
 
@@ -147,38 +149,8 @@ def _judge_gensieve(
     assert last is not None
     figures = {**size, "forests": attempt + 1, "rounds": len(last.rounds), "steps": last.steps}
     figures["trace"] = trace_lines(graph, last)
+    figures["trace_rounds"] = trace_rounds(graph, last)
     return _judge(graph, last.proves_termination, "gensieve", figures, tick)
-
-
-def trace_lines(graph: Multigraph, trace: GenSieveTrace) -> list[str]:
-    """Return GenSieve's rounds as the paper draws them: the forest, then the edges that were removed."""
-    lines = []
-    turns = [(number, turn) for number, turns in enumerate(trace.rounds, start=1) for turn in turns]
-    for number, turn in turns:
-        lines.append(f"round {number}: {_tree_text(graph, turn.tree)}")
-        if turn.removed:
-            ids = ", ".join(str(graph.fmp.edges[graph.edges[edge].edge].id) for edge in turn.removed)
-            lines.append(f"  removed edges {ids} (they lower {', '.join(turn.variables)})")
-        else:
-            lines.append(
-                "  every path lowers a variable that none raises" if turn.proved else "  no edge can be removed"
-            )
-    return lines
-
-
-def _tree_text(graph: Multigraph, tree: Tree) -> str:
-    parts: list[str] = []
-    agenda: list[Tree | str] = [tree]
-    while agenda:
-        item = agenda.pop()
-        if isinstance(item, str):
-            parts.append(item)
-            continue
-        names = " ".join(graph.names[vertex] for vertex in item.vertices)
-        parts.append(f"<{names}; {graph.names[item.point]}>")
-        for child in reversed(item.children):
-            agenda += ["]", child, " ["]
-    return "".join(parts)
 
 
 def _judge(graph: Multigraph, proved: bool, method: str, figures: Mapping[str, Any], tick: Tick) -> TerminationResult:

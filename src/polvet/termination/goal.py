@@ -19,6 +19,7 @@ from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuatio
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.policy.finite_memory.goal import Goal
 from polvet.termination.guards import MAX_NODES, windows_of
+from polvet.termination.lasso import name_step
 
 MAX_PATHS = 40
 MAX_LENGTH = 25
@@ -144,19 +145,18 @@ def _run_along(graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state
         return None
     model = solver.model()
 
-    def number_of(term: Any) -> int | str | None:
-        return portable(model.eval(term, model_completion=True).as_long())
+    def number_of(term: Any) -> int:
+        return int(model.eval(term, model_completion=True).as_long())
 
     steps = []
     for index, chosen in zip(edges, amounts, strict=True):
         primitive = graph.edges[index]
-        edge = fmp.edges[primitive.edge]
-        effects = {name: number_of(chosen[name]) for name in edge.choices[primitive.choice].effects}
-        steps.append({"edge": edge.id, "choice": primitive.choice, "effects": effects})
+        given = {name: number_of(term) for name, term in chosen.items()}
+        steps.append(name_step(fmp, fmp.edges[primitive.edge], primitive.choice, given))
     return {
         "kind": "goal-missed",
         "goal": goal.text,
         "initial_state": graph.nodes[start].state,
-        "initial_valuation": {name: number_of(term) for name, term in first.items()},
+        "initial_valuation": {name: portable(number_of(term)) for name, term in first.items()},
         "steps": steps,
     }

@@ -6,7 +6,8 @@
      the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
      when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
   4. then `find_guarded_ranking` on the tracked multigraph;
-  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards.
+  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards;
+  6. recurrent sets, for executions that never repeat.
 Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
 """
 
@@ -24,8 +25,9 @@ from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
-from polvet.termination.lasso import find_path, join_walks, write_lasso
+from polvet.termination.lasso import Segment, find_path, join_walks, name_step, write_lasso
 from polvet.termination.realise import MAX_STEPS, realise_walk
+from polvet.termination.recurrent import find_recurrent_set
 from polvet.termination.walks import Row, rows_of
 
 MAX_NODES = 20_000
@@ -64,7 +66,7 @@ def _window(variable: Variable, constants: Sequence[int]) -> Window | None:
 def prove_with_guards(
     fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None, seed: int = 0
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a certificate, `lex-rank` or `lasso`, and what was tried; no certificate means unknown."""
+    """Return a certificate and what was tried; no certificate means unknown."""
     tried = ["without guards"]
     plain = find_guarded_ranking(normalise(fmp), tick=tick)
     tried.append("a ranking bounded by guards")
@@ -87,7 +89,11 @@ def prove_with_guards(
             return {"kind": "lex-rank", "tracked": tracked, "components": found.components}, tried
         break
     tried.append("small concrete runs")
-    return find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick), tried
+    lasso = find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick)
+    if lasso is not None:
+        return lasso, tried
+    tried.append("recurrent sets")
+    return find_recurrent_set(fmp, tick=tick), tried
 
 
 def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
@@ -115,11 +121,12 @@ def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
     start = graph.edges[segments[0][0][0]].source
     for allowed in (firm, None):
         try:
-            lasso = write_lasso(graph, find_path(graph, start, allowed), segments)
+            prefix = find_path(graph, start, allowed)
         except KeyError:  # not reachable along firm edges
             continue
-        if check_replay(graph.fmp, lasso) is None:
-            return lasso
+        for lasso in (write_lasso(graph, prefix, segments), _realised(graph, prefix, segments)):
+            if lasso is not None and check_replay(graph.fmp, lasso) is None:
+                return lasso
     return None
 
 
@@ -129,11 +136,14 @@ def _find_realised_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None
     if not isinstance(found, Cycle):
         return None
     segments = join_walks(found)
+    lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments)
+    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
+
+
+def _realised(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment]) -> dict[str, Any] | None:
     if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
         return None
-    cycle = [edge for walk, repeat in segments for edge in walk * repeat]
-    lasso = realise_walk(graph, find_path(graph, graph.edges[cycle[0]].source), cycle)
-    return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
+    return realise_walk(graph, prefix, [edge for walk, repeat in segments for edge in walk * repeat])
 
 
 def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
@@ -158,7 +168,7 @@ def find_concrete_lasso(
         tick()
         here, values = state, dict(start)
         trail: list[tuple[str, Valuation]] = [(here, dict(values))]
-        steps: list[dict[str, Any]] = []
+        steps: list[Any] = []
         for _ in range(length):
             options = _options(fmp, here, values)
             if not options:
@@ -198,7 +208,7 @@ def _small_starts(fmp: FiniteMemoryPolicy, rng: random.Random, count: int) -> li
     return [(state, point) for point in points for state in fmp.initial]
 
 
-def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[dict[str, Any], str, Valuation]]:
+def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[Any, str, Valuation]]:
     """Return the steps that are possible, with the ends of intervals as amounts."""
     found = []
     for edge in fmp.edges:
@@ -215,8 +225,7 @@ def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tupl
             for amounts_chosen in product(*per_variable):
                 chosen = dict(zip((v.name for v in fmp.variables), amounts_chosen, strict=True))
                 after = {name: value + chosen[name] for name, value in values.items()}
-                step = {"edge": edge.id, "choice": number, "effects": {n: chosen[n] for n in choice.effects}}
-                found.append((step, edge.target, after))
+                found.append((name_step(fmp, edge, number, chosen), edge.target, after))
     return found
 
 

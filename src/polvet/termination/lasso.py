@@ -7,10 +7,18 @@ the deepest point of prefix and first round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from polvet.policy.finite_memory import Effect, Multigraph, Primitive, Valuation, portable
+from polvet.policy.finite_memory import (
+    Edge,
+    Effect,
+    FiniteMemoryPolicy,
+    Multigraph,
+    Primitive,
+    Valuation,
+    portable,
+)
 from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.complete import Cycle
 
@@ -195,16 +203,14 @@ def _least_start(
 
 
 def _step(graph: Multigraph, number: int, amounts: Sequence[int]) -> Any:
-    """Return the edge as a lasso names it: by its id alone where that says everything."""
     primitive = graph.edges[number]
-    edge = graph.fmp.edges[primitive.edge]
-    choice = edge.choices[primitive.choice]
-    effects = {name: graph.fmp.effect(choice, name) for name in choice.effects}
+    chosen = {variable.name: amount for variable, amount in zip(graph.fmp.variables, amounts, strict=True)}
+    return name_step(graph.fmp, graph.fmp.edges[primitive.edge], primitive.choice, chosen)
+
+
+def name_step(fmp: FiniteMemoryPolicy, edge: Edge, choice: int, amounts: Mapping[str, int]) -> Any:
+    """Return the step as certificates name it: the edge's id alone where that says everything."""
+    effects = {name: fmp.effect(edge.choices[choice], name) for name in edge.choices[choice].effects}
     if len(edge.choices) == 1 and all(effect.is_fixed for effect in effects.values()):
         return edge.id
-    order = {variable.name: index for index, variable in enumerate(graph.fmp.variables)}
-    return {
-        "edge": edge.id,
-        "choice": primitive.choice,
-        "effects": {name: portable(amounts[order[name]]) for name in effects},
-    }
+    return {"edge": edge.id, "choice": choice, "effects": {name: portable(amounts.get(name, 0)) for name in effects}}

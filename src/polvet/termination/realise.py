@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polvet.policy.finite_memory import Atom, Multigraph, portable
+from polvet.termination.lasso import name_step
 
 MAX_STEPS = 400
 
@@ -71,9 +72,8 @@ def realise_walk(
     written = []
     for index, chosen in zip(steps, amounts, strict=True):
         primitive = graph.edges[index]
-        edge = fmp.edges[primitive.edge]
-        effects = {name: portable(number_of(chosen[name])) for name in edge.choices[primitive.choice].effects}
-        written.append({"edge": edge.id, "choice": primitive.choice, "effects": effects})
+        given = {name: number_of(term) for name, term in chosen.items()}
+        written.append(name_step(fmp, fmp.edges[primitive.edge], primitive.choice, given))
     return {
         "kind": "lasso",
         "initial_valuation": {name: portable(number_of(start[name])) for name in names},

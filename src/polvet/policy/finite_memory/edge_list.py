@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory.fmp import Choice, Edge, Effect, FiniteMemoryPolicy, Variable, check_fmp
@@ -37,7 +38,9 @@ def parse_edge_list(text: str, where: Where) -> FiniteMemoryPolicy:
     if not edges:
         raise InputError("there is no edge.", where, 'Write one edge per line: FROM TO {"label": "x1-3"}.')
     variables = tuple(Variable(name) for name in sorted(names))
-    return check_fmp(FiniteMemoryPolicy(variables, tuple(states), tuple(states), tuple(edges), name=where.file), where)
+    return check_fmp(
+        FiniteMemoryPolicy(variables, tuple(states), tuple(states), tuple(edges), name=Path(where.file).name), where
+    )
 
 
 def _effects(attributes: str, where: Where) -> dict[str, Effect]:

@@ -20,7 +20,6 @@ Pattern = tuple[bool, ...]
 MAX_STATES = 100_000
 
 UP, DOWN, ANY, TRUE, FALSE = "up", "down", "any", "true", "false"
-_LITERAL = re.compile(r"\s*(!|not\s+)?\s*([^\s!&|<>=,;]+)\s*(?:(==|=|!=|>=|>)\s*(\d+))?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,38 +47,112 @@ class Rule:
     following: str | None = None  # None: the memory stays
 
 
+Wanted = dict[int, bool]
+Disjunction = list[Wanted]
+
+
 def parse_condition(text: str, features: Features, where: Where) -> tuple[Mapping[int, bool], ...]:
-    """Return a disjunction of conjunctions of literals: `H`, `!H`, `n = 0`, `n > 0`, joined by &&, a comma, or ||."""
-    found = []
-    for part in re.split(r"\|\||\bor\b", text):
-        wanted: dict[int, bool] = {}
-        for literal in re.split(r"&&|&|,|\band\b", part):
-            if not literal.strip() or literal.strip() == "true":
-                continue
-            index, value = _literal(literal, features, where)
-            if wanted.setdefault(index, value) != value:
-                raise InputError(
-                    f"'{text.strip()}' asks '{features.names[index]}' to be both.", where, "Remove one literal."
-                )
-        found.append(wanted)
+    """Return the condition as a disjunction of conjunctions of wanted patterns.
+
+    Literals are `H`, `!H`, `n = 0`, `n > 0`; they are joined by && (or a comma) and ||; brackets may group them.
+    """
+    parser = _Condition(_tokens(text, features, where), features, where)
+    found = parser.disjunction() if parser.tokens else [{}]
+    if parser.tokens:
+        raise InputError(f"'{parser.tokens[0]}' is not expected in '{text.strip()}'.", where, _HINT)
+    if not found:
+        raise InputError(f"'{text.strip()}' can never hold.", where, "Remove one of the literals that contradict.")
     return tuple(found)
 
 
-def _literal(text: str, features: Features, where: Where) -> tuple[int, bool]:
-    match = _LITERAL.fullmatch(text)
-    hint = "Write H or !H for a boolean, n = 0 or n > 0 for a number."
-    if match is None:
-        raise InputError(f"'{text.strip()}' is no literal.", where, hint)
-    negated, name, operator, value = match.groups()
-    index = features.index(name, where)
-    if name not in features.numeric:
-        if operator is not None:
-            raise InputError(f"'{name}' is boolean.", where, hint)
-        return index, negated is None
-    positive = {("=", "0"): False, ("==", "0"): False, (">", "0"): True, ("!=", "0"): True, (">=", "1"): True}
-    if (operator, value) not in positive:
-        raise InputError(f"'{text.strip()}': a number is compared with 0 only.", where, hint)
-    return index, positive[operator, value] != (negated is not None)
+def _tokens(text: str, features: Features, where: Where) -> list[str]:
+    """Return the words of the condition; feature names may hold brackets, so known names are matched first."""
+    names = "|".join(re.escape(name) for name in sorted(features.names, key=len, reverse=True))
+    known = f"(?:{names})(?![\\w-])|" if names else ""
+    pattern = re.compile(rf"\s*({known}&&|\|\||==|!=|>=|<=|[&|,!()=<>]|[^\s&|,!()=<>]+)")
+    tokens, position = [], 0
+    while position < len(text.rstrip()):
+        found = pattern.match(text, position)
+        if found is None:
+            raise InputError(f"'{text[position:].strip()}' cannot be read.", where, _HINT)
+        tokens.append(found.group(1))
+        position = found.end()
+    return tokens
+
+
+class _Condition:
+    """A parser by recursive descent; every method eats tokens and returns a disjunction of conjunctions."""
+
+    def __init__(self, tokens: list[str], features: Features, where: Where) -> None:
+        self.tokens, self._features, self._where = tokens, features, where
+
+    def disjunction(self, *, negated: bool = False) -> Disjunction:
+        parts = [self._conjunction(negated)]
+        while self._eat("||", "|", "or"):
+            parts.append(self._conjunction(negated))
+        return _all_of(parts) if negated else _any_of(parts)
+
+    def _conjunction(self, negated: bool) -> Disjunction:
+        parts = [self._literal(negated)]
+        while self._eat("&&", "&", ",", "and"):
+            parts.append(self._literal(negated))
+        return _any_of(parts) if negated else _all_of(parts)
+
+    def _literal(self, negated: bool) -> Disjunction:
+        while self._eat("!", "not"):
+            negated = not negated
+        if self._eat("("):
+            inner = self.disjunction(negated=negated)
+            if not self._eat(")"):
+                raise InputError("a bracket is not closed.", self._where, _HINT)
+            return inner
+        if not self.tokens:
+            raise InputError("the condition ends too early.", self._where, _HINT)
+        name = self.tokens.pop(0)
+        if name == "true":
+            return [] if negated else [{}]
+        index = self._features.index(name, self._where)
+        return [{index: self._pattern(name) != negated}]
+
+    def _pattern(self, name: str) -> bool:
+        """Return the pattern that the literal wants, eating a comparison with it."""
+        compared = bool(self.tokens) and self.tokens[0] in ("==", "=", "!=", ">=", ">", "<=", "<")
+        if name not in self._features.numeric:
+            if compared:
+                raise InputError(f"'{name}' is boolean.", self._where, _HINT)
+            return True
+        words = tuple(self.tokens[:2])
+        known = {
+            ("=", "0"): False, ("==", "0"): False, ("<=", "0"): False, ("<", "1"): False,
+            (">", "0"): True, ("!=", "0"): True, (">=", "1"): True,
+        }  # fmt: skip
+        if not compared or words not in known:
+            raise InputError(f"'{' '.join([name, *words])}': a number is compared with 0 only.", self._where, _HINT)
+        del self.tokens[:2]
+        return known[words]
+
+    def _eat(self, *words: str) -> bool:
+        if self.tokens and self.tokens[0] in words:
+            self.tokens.pop(0)
+            return True
+        return False
+
+
+_HINT = "Write H or !H for a boolean, n = 0 or n > 0 for a number."
+
+
+def _any_of(parts: Sequence[Disjunction]) -> Disjunction:
+    return [wanted for part in parts for wanted in part]
+
+
+def _all_of(parts: Sequence[Disjunction]) -> Disjunction:
+    found: Disjunction = [{}]
+    for part in parts:
+        found = [
+            {**first, **second} for first in found for second in part
+            if all(first.get(index, value) == value for index, value in second.items())
+        ]  # fmt: skip
+    return found
 
 
 def build_from_rules(
@@ -151,6 +224,15 @@ def _outcomes(features: Features, rule: Rule, pattern: Pattern) -> list[tuple[Pa
             options.append([True, False])
             effects[feature] = Effect(None, None)
     return [(after, effects) for after in product(*options)]
+
+
+def pattern_of(features: Features, state: str) -> Pattern:
+    """Return the pattern that a control state's name tells, the inverse of `state_name`."""
+    words = state.rsplit(":", 1)[-1].split(",")
+    return tuple(
+        word.endswith(">0") if name in features.numeric else not word.startswith("!")
+        for name, word in zip(features.names, words, strict=True)
+    )
 
 
 def state_name(features: Features, memory: str, pattern: Pattern) -> str:

@@ -222,6 +222,8 @@ def check_fmp(fmp: FiniteMemoryPolicy, where: Where | None = None) -> FiniteMemo
             raise InputError("the edge has no choices.", place.at("choices"), "Give one, if only an empty one: {}.")
         for number, choice in enumerate(edge.choices):
             for variable_name, effect in choice.effects.items():
+                if variable_name in names and (effect.low is None or effect.high is None or effect.low <= effect.high):
+                    continue
                 spot = place.at("choices").at(number).at("effects").at(variable_name)
                 _known(variable_name, names, spot, "variable")
                 if effect.low is not None and effect.high is not None and effect.low > effect.high:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
@@ -53,7 +54,7 @@ def parse_fmp(document: Any, where: Where) -> FiniteMemoryPolicy:
         _edge(item, index, where.at("edges").at(index))
         for index, item in enumerate(_array(_needed(top, "edges", where), where.at("edges")))
     )
-    name = _name(top.get("name", where.file), where.at("name"))
+    name = _name(top.get("name", Path(where.file).name), where.at("name"))
     return check_fmp(FiniteMemoryPolicy(variables, states, initial, edges, semantics, name), where)
 
 

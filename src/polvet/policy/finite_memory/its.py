@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
@@ -89,7 +90,7 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
         for target, arguments in _calls(calls):
             update = {name: _koat_term(term, place) for name, term in zip(names, arguments, strict=False)}
             transitions.append(Transition(source, target, guard, update))
-    return TransitionSystem(where.file, tuple(arity), start.group(1), tuple(transitions))
+    return TransitionSystem(Path(where.file).name, tuple(arity), start.group(1), tuple(transitions))
 
 
 def _calls(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -178,7 +179,7 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
             raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where)
         for guard in _disjuncts(clause[5], where):
             transitions.append(_smt_transition(clause[2], clause[4], guard, after))
-    return TransitionSystem(where.file, tuple(parameters), initial, tuple(transitions))
+    return TransitionSystem(Path(where.file).name, tuple(parameters), initial, tuple(transitions))
 
 
 def _expressions(text: str, where: Where) -> list[Any]:
@@ -280,7 +281,8 @@ def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
     """Return the policy over the linear forms of the system's guards; it can do whatever the system can.
 
     Two constraints of one guard are added up where their sum changes by a constant though they do not. Every
-    transition is guarded by all bounds on forms that its own guard implies.
+    transition is guarded by all bounds on forms that its own guard implies, and followed by a test of the bounds on
+    new values that the update implies.
     """
     variables = set(system.variables)
     live = [step for step in system.transitions if not is_infeasible(step.guard)]
@@ -296,21 +298,33 @@ def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
                 forms.setdefault(form_name(form), form)
     edges: list[Edge] = []
     states = dict.fromkeys([system.initial, *(end for step in live for end in (step.source, step.target))])
-    for step in live:
-        atoms: list[Atom] = []
+    for number, step in enumerate(live):
+        before: list[Atom] = []
+        after: list[Atom] = []
         effects: dict[str, Effect] = {}
         for name, form in forms.items():
-            low, high = bounds_of(form, step.guard)
-            atoms += [
-                Atom(name, operator, bound) for operator, bound in ((">=", low), ("<=", high)) if bound is not None
-            ]
+            before += _within(name, bounds_of(form, step.guard))
             change = Effect(*bounds_of(form_change(step, form), step.guard))
             if change != NO_EFFECT:
                 effects[name] = change
-        guard = (tuple(atoms),) if atoms else ALWAYS
-        edges.append(Edge(len(edges), step.source, step.target, (Choice(effects),), guard))
+            if not change.is_fixed:
+                after += _within(name, bounds_of(plus(form, form_change(step, form)), step.guard))
+        target = step.target
+        if after:  # what is known of the new values, such as x := 100, is tested in a control state of its own
+            target = f"{step.source} to {step.target} ({number})"
+            states[target] = None
+            edges.append(Edge(f"{number} after", target, step.target, (Choice(),), (tuple(after),)))
+        guard = (tuple(before),) if before else ALWAYS
+        edges.append(Edge(number, step.source, target, (Choice(effects),), guard))
     counters = tuple(Variable(name, None, None) for name in forms)
     return check_fmp(FiniteMemoryPolicy(counters, tuple(states), (system.initial,), tuple(edges), "mixed", system.name))
+
+
+def _within(name: str, bounds: tuple[int | None, int | None]) -> list[Atom]:
+    low, high = bounds
+    if low is not None and low == high:
+        return [Atom(name, "==", low)]
+    return [Atom(name, operator, bound) for operator, bound in ((">=", low), ("<=", high)) if bound is not None]
 
 
 def _is_steady(step: Transition, form: Mapping[str, int]) -> bool:

@@ -27,6 +27,7 @@ from polvet.policy.finite_memory.features import (
     Rule,
     build_from_rules,
     parse_condition,
+    pattern_of,
 )
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
 
@@ -151,6 +152,19 @@ def build_from_qnp(problem: Problem, policy_text: str, where: Where) -> FiniteMe
         name=problem.name,
         where=where,
     )
+
+
+def dead_ends(problem: Problem, fmp: FiniteMemoryPolicy) -> list[str]:
+    """Return the control states outside the goal in which the policy has nothing to do.
+
+    A terminating policy without dead ends solves the problem: every execution ends in the goal.
+    """
+    busy = {edge.source for edge in fmp.edges}
+    return [
+        state for state in fmp.control_states
+        if state not in busy
+        and any(pattern_of(problem.features, state)[index] != value for index, value in problem.goal.items())
+    ]  # fmt: skip
 
 
 def _guarded(conditions: tuple[Mapping[int, bool], ...], action: Action, entry: Mapping[str, Any]) -> Rule:

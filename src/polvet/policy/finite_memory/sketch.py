@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from pathlib import Path
 
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory.features import (
@@ -60,7 +61,7 @@ def parse_sketch(text: str, where: Where) -> FiniteMemoryPolicy:
         for number, (condition, effects, place) in enumerate(lines)
     ]
     starts = [("", pattern) for pattern in product([False, True], repeat=len(names))]
-    return build_from_rules(features, rules, starts, [], first_match=False, name=where.file, where=where)
+    return build_from_rules(features, rules, starts, [], first_match=False, name=Path(where.file).name, where=where)
 
 
 def _changes(text: str, features: Features, where: Where) -> dict[int, str]:

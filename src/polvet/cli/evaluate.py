@@ -1,0 +1,146 @@
+"""`polvet evaluate TASK POLICY`: %Unsafe and %Goal over start states."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.simulate import MaxSteps, policy_lines
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    MaxStates,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+    threads_of,
+    with_mode,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from polvet.debug.evaluate import Evaluation
+    from polvet.model.task import Task
+
+DEFAULT_STATES = 20_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    task: TaskFile,
+    policy: PolicyFile,
+    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1000,
+    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100,
+    exclude: Annotated[
+        Path | None, typer.Option("--exclude", help="JSON lines of states or runs whose first states are left out.")
+    ] = None,
+    max_steps: MaxSteps = 10_000,
+    mode: Mode = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Workers = "all",
+    seed: Seed = 0,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Evaluate a policy. Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`."""
+    from polvet.debug.evaluate import evaluate as evaluate_policy
+    from polvet.debug.evaluate import evaluation_starts
+    from polvet.load import load_task
+    from polvet.policy.binding import load_fitted
+
+    begun = time.monotonic()
+    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    fitted = load_fitted(loaded, policy)
+    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
+    with counting("evaluating") as progress:
+        found = evaluate_policy(
+            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads_of(workers, starts),
+            limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
+        )  # fmt: skip
+    figures = _figures(found) | {"policy": fitted.describe()}
+    lines = [*_lines(found, runs), *policy_lines(fitted, policy)]
+    if output is not None:
+        from polvet.evidence.run_files import write_runs
+
+        count = write_runs(fitted.task, map(found.inspection.witness, found.unsafe_starts), output)
+        lines.append(f"written     {output} ({count:,} unsafe runs)")
+    verdict, code, reason = _verdict(found)
+    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed).show(as_json=json)
+
+
+def _excluded(task: Task, file: Path | None) -> set[Any]:
+    if file is None:
+        return set()
+    from polvet.evidence.state_files import iter_first_states
+
+    return set(iter_first_states(task, file))
+
+
+def _figures(found: Evaluation) -> dict[str, Any]:
+    low, high = found.unsafe_interval
+    goal_low, goal_high = found.goal_interval
+    return {
+        "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
+        "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
+        "starts_complete": found.starts.complete, "start_method": found.starts.method,
+        "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
+        "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
+        "search": found.inspection.figures,
+    }  # fmt: skip
+
+
+def _lines(found: Evaluation, runs: int) -> list[str]:
+    low, high = found.unsafe_interval
+    goal_low, goal_high = found.goal_interval
+    count = len(found.starts.states)
+    of = "" if found.starts.total is None else f" of {found.starts.total:,}"
+    how = "decided by exhaustive search"
+    if found.open or found.sampled_unsafe:
+        how = f"{found.open + found.sampled_unsafe:,} starts beyond the search, their runs sampled"
+    exact = (
+        "exactly" if found.starts.complete and not found.open else f"95% interval {100 * low:.2f} to {100 * high:.2f}"
+    )
+    search = found.inspection.figures
+    return [
+        f"%Unsafe     {100 * found.unsafe:.2f} ({exact}; {how})",
+        f"%Goal       {100 * found.goal:.2f} (95% interval {100 * goal_low:.2f} to {100 * goal_high:.2f}; {runs:,} runs per start)",
+        f"starts      {count:,}{of}, {found.starts.method}",
+        f"runs        {', '.join(f'{amount:,} {name}' for name, amount in found.ends.items())}",
+        f"search      {search['states']:,} states, {search['transitions']:,} transitions, {search['near_ties']:,} near ties",
+    ]
+
+
+def _verdict(found: Evaluation) -> tuple[str, ExitCode, str | None]:
+    reason = None if found.limit is None else str(found.limit)
+    if found.unsafe > 0:
+        return "unsafe", ExitCode.FOUND, reason
+    if found.near_tie_starts:
+        start = found.near_tie_starts[0]
+        _, tie = found.inspection.doubtful_witness(start)
+        shown = "" if tie is None else found.inspection.bound.compiled.semantics.show(tie)
+        return "unknown", ExitCode.UNKNOWN, f"near-tie in state {shown}"
+    if found.open or reason is not None:
+        return "unknown", ExitCode.UNKNOWN, reason
+    return ("safe" if found.starts.complete else "evaluated"), ExitCode.DONE, None

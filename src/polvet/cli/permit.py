@@ -1,0 +1,136 @@
+"""`polvet permit MODEL --bound 0.1 -o SHIELD`: a maximal safe permissive scheduler, saved as a shield."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    MaxStates,
+    ModelFile,
+    OutOfBounds,
+    Start,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+)  # fmt: skip
+from polvet.errors import InputError, LimitReached, Where
+
+Bound = Annotated[str, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
+Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
+Exact = Annotated[
+    bool | None,
+    typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size)."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("permit")(permit)
+
+
+def permit(
+    model: ModelFile,
+    bound: Bound,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    attempts: Attempts = None,
+    exact: Exact = None,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    seed: Seed = 0,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
+    from polvet.evidence.states import options_to_json
+    from polvet.load import load_task
+    from polvet.model.expressions import FALSE
+    from polvet.shield import Impossible, build_world, make_shield
+    from polvet.shield import permit as find_permitted
+    from polvet.shield.world import parse_bound
+
+    begun = time.monotonic()
+    limit = parse_bound(bound, Where("--bound"))
+    options = task_options(constants, start, fail, goal)
+    task = load_task(model, options)
+    if task.fail == FALSE:
+        raise InputError("nothing is to be avoided.", Where("--fail"), "Give a condition, e.g. --fail 'crashed'.")
+    disabled = disables_out_of_bounds(out_of_bounds)
+    figures: dict[str, Any] = {}
+    try:
+        with counting("building") as progress:
+            world = build_world(
+                task, exact=exact, disable_out_of_bounds=disabled,
+                limits=limits_of(time_limit, memory_limit, max_states, progress),
+            )  # fmt: skip
+        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
+        left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
+        result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
+    except LimitReached as error:
+        return Answer(
+            "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
+        ).show(as_json=json)
+    if isinstance(result, Impossible):
+        minimum = result.exact if result.exact is not None else result.upper
+        figures |= {"minimum": float(minimum), "lower": result.lower, "upper": result.upper}
+        if result.exact is not None:
+            figures["minimum_exact"] = str(result.exact)
+        lines = [f"bound     {limit}", f"minimum   {figures.get('minimum_exact', '')} = {float(minimum):.9g}"]
+        return Answer("impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed).show(
+            as_json=json
+        )
+    figures |= {
+        "permitted": result.count, "choices": result.options, "reachable_states": len(result.sub.states),
+        "value": float(result.risk), "lower": result.lower, "upper": result.upper,
+        "exact": result.exact, "maximal": result.maximal, "ends_surely": result.ends_surely,
+        "goal_reachable": result.goal_reachable, "attempts": result.attempts,
+    }  # fmt: skip
+    gap = (
+        "exact"
+        if result.exact
+        else f"between {result.lower!r} and {result.upper!r}, gap {result.upper - result.lower:.3g}"
+    )
+    lines = [
+        f"allowed   {result.count:,} of {result.options:,} actions in {len(result.sub.states):,} reachable states "
+        f"(model: {world.mdp.states:,} states, {world.options:,} actions)",
+        f"risk      {float(result.risk):.9g} of at most {limit} ({gap})",
+        f"maximal   {'yes: no action can be added' if result.maximal else 'unknown: the time was up before all were tried'}",
+        f"goal      {_goal_line(task.goal == FALSE, result)}",
+    ]
+    shield = make_shield(task, world, result, limit, options_to_json(options, disable_out_of_bounds=disabled))
+    if output is not None:
+        shield.save(output)
+        lines.append(f"written   {output}")
+    certificate: Any = str(output) if output is not None else shield.document
+    return Answer(
+        "permitted", ExitCode.DONE, time.monotonic() - begun, figures, lines, seed=seed, certificate=certificate
+    ).show(as_json=json)
+
+
+def _dead_ends(world: Any) -> int:
+    """Return how many states are neither goal nor fail and yet have no applicable action; runs end there safely."""
+    return int((world.ended & ~world.fail & ~world.goal).sum())
+
+
+def _goal_line(without: bool, result: Any) -> str:
+    if without:
+        return "none is given: the shield only avoids fail"
+    if result.ends_surely:
+        return "every allowed run surely ends in goal or fail"
+    if result.goal_reachable:
+        return "allowed runs need not end (their cost may be infinite), but some scheduler surely ends"
+    return "no allowed scheduler surely reaches goal or fail: costs are infinite"

@@ -1,0 +1,139 @@
+"""How good a policy is: the share of start states from which it is unsafe, and the share of runs that reach the goal.
+
+%Unsafe   start states from which some run of the policy reaches `fail`, decided by exhaustive search (`policy/runs.py`);
+          where a limit stops the search, the start's simulated runs decide: one that fails makes it unsafe, otherwise
+          it stays open and widens the interval.
+%Goal     simulated runs that end in `goal`, `runs` of each start.
+Source    Vinzent and others on policy predicate abstraction, and the paper on safety debugging, use these two figures
+Differs   the share is exact over the given starts where the search closes; intervals hold for every sample size
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from polvet.debug.confidence import binomial_interval, mean_interval
+from polvet.errors import InputError, LimitReached
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import Starts
+from polvet.model.semantics import State
+from polvet.model.task import Task
+from polvet.policy.binding import Bound
+from polvet.policy.runs import MAX_STEPS, Batch, End, Inspection, Judgement, simulate
+
+RUNS_PER_START = 100
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StartSample:
+    """Start states to evaluate on; `complete`: they are all there are. `method` says how they were drawn."""
+
+    states: tuple[State, ...]
+    complete: bool
+    total: int | None  # how many start states the task has; None: infinitely many
+    method: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """The two figures as shares between 0 and 1, each with an interval that holds with 95% confidence."""
+
+    starts: StartSample
+    judgements: tuple[Judgement, ...]
+    sampled_unsafe: int  # starts that only a simulated run showed unsafe
+    open: int  # starts that neither search nor runs decided
+    unsafe: float
+    unsafe_interval: Interval
+    goal: float
+    goal_interval: Interval
+    batch: Batch
+    inspection: Inspection
+    limit: LimitReached | None = None
+    ends: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def unsafe_starts(self) -> list[State]:
+        """Return the starts from which the search found `fail`."""
+        return self._judged(Judgement.UNSAFE)
+
+    @property
+    def near_tie_starts(self) -> list[State]:
+        """Return the starts where only a near tie of the network's scores leads to `fail`."""
+        return self._judged(Judgement.NEAR_TIE)
+
+    def _judged(self, wanted: Judgement) -> list[State]:
+        return [state for state, found in zip(self.starts.states, self.judgements, strict=True) if found is wanted]
+
+
+def evaluation_starts(task: Task, count: int, seed: int, *, exclude: Collection[State] = ()) -> StartSample:
+    """Return `count` different start states drawn uniformly, or all where there are no more; none of `exclude`."""
+    starts = Starts.of(task)
+    taken = frozenset(exclude)
+    if starts.count == 0:
+        raise InputError("no state satisfies the start condition.", hint="Weaken it.")
+    if starts.count is not None and starts.count <= count + len(taken):
+        found = [state for state in starts.states() if state not in taken]
+        complete = len(found) == starts.count
+        if len(found) > count:
+            found = random.Random(seed).sample(found, count)
+            complete = False
+        return StartSample(tuple(found), complete, starts.count, "all" if complete else "all that are left")
+    wanted = count + len(taken) if starts.count is not None else count
+    drawn = starts.sample(wanted, random.Random(seed), distinct=starts.count is not None)
+    kept = [state for state in drawn if state not in taken][:count]
+    return StartSample(tuple(kept), False, starts.count, f"uniform ({starts.method})")
+
+
+def evaluate(
+    bound: Bound,
+    starts: StartSample,
+    *,
+    runs: int = RUNS_PER_START,
+    max_steps: int = MAX_STEPS,
+    seed: int = 0,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> Evaluation:
+    """Return %Unsafe and %Goal of the policy over the start states."""
+    packed = bound.compiled.pack(starts.states)
+    inspection = Inspection(bound)
+    judgements = tuple(inspection.judge(packed, limits=limits))
+    batch = simulate(bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    by_start = batch.ends.reshape(len(starts.states), runs)
+    failing = (by_start == End.FAIL).any(axis=1)
+    unsafe = sampled = undecided = 0
+    for judged, seen in zip(judgements, failing.tolist(), strict=True):
+        if judged is Judgement.UNSAFE:
+            unsafe += 1
+        elif judged is not Judgement.SAFE:
+            sampled += seen
+            undecided += not seen
+    share, interval = _unsafe_share(unsafe + sampled, undecided, len(starts.states), starts.complete)
+    means = (by_start == End.GOAL).mean(axis=1)
+    goal = float(np.mean(means))
+    # All starts: every run is an independent draw. Sampled starts: each start's mean is one.
+    goal_interval = mean_interval(goal, by_start.size if starts.complete else len(means))
+    ends = {end.text: batch.count(end) for end in End if batch.count(end)}
+    return Evaluation(
+        starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
+        inspection.limit or batch.limit, ends,
+    )  # fmt: skip
+
+
+def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tuple[float, Interval]:
+    share = unsafe / count
+    if complete:
+        return share, (share, (unsafe + undecided) / count)
+    # SOUND: undecided starts count as safe for the lower end and as unsafe for the upper one.
+    return share, (binomial_interval(unsafe, count)[0], binomial_interval(unsafe + undecided, count)[1])
+
+
+def split_starts(sample: Sequence[State], share: float) -> tuple[list[State], list[State]]:
+    """Return two disjoint lists of the sampled states, the first with that share: for debugging and for evaluation."""
+    middle = round(len(sample) * share)
+    return list(sample[:middle]), list(sample[middle:])

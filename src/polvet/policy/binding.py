@@ -1,0 +1,213 @@
+"""A policy fitted to a task: which variable each input is, which label each output is, and what it chooses in a state.
+
+Names come from the task (`[policy]` in task.toml), else from the policy file, else by position: the non-location variables
+and the labels in the model's order. A model without labels (all operators silent, one automaton) is given one label
+`#i` per edge i where the policy has one output per edge: so MoGym reads its networks.
+`Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy`, which `Bound` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet import _core
+from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import sha256
+from polvet.kernel.compiled import Compiled
+from polvet.model.network import Joint, Kind, Network
+from polvet.model.semantics import Move, State
+from polvet.model.task import Task
+from polvet.policy.load import load_policy
+from polvet.policy.networks import Network as NeuralNetwork
+from polvet.policy.protocol import Policy, has_positional_names, renamed
+from polvet.policy.trees import TreeEnsemble
+
+FAIL, GOAL = 0, 1
+"""The places of the two conditions in a program made by `Fitted.compile`."""
+UNKNOWN_LABEL = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A policy with its columns resolved; `task` has the network the labels belong to."""
+
+    task: Task
+    policy: Policy
+    inputs_from: str  # "task", "policy" or "model": who named them
+    outputs_from: str  # the same, or "edges"
+    variables: tuple[int, ...]  # per input, its place in a state
+    labels: tuple[int, ...]  # per output, its number among the network's labels; UNKNOWN_LABEL: no operator has it
+    sha256: str | None = None  # of the policy's file
+
+    @property
+    def filtered(self) -> bool:
+        """Return whether the best *applicable* label is chosen."""
+        return self.task.reading.mode == "filtered"
+
+    @property
+    def unscored(self) -> tuple[str, ...]:
+        """Return the labels of the model that the policy never chooses, because it has no output for them."""
+        return tuple(label for i, label in enumerate(self.task.network.labels) if i not in self.labels)
+
+    def row(self, state: State) -> npt.NDArray[np.float32]:
+        """Return the state as a row [1, inputs] of the nearest float32 values; locations by number."""
+        return np.array([[float(state[place]) for place in self.variables]], dtype=np.float32)
+
+    def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
+        """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
+        names = [self.task.network.labels[i] if i != UNKNOWN_LABEL else None for i in self.labels]
+        mask = np.array([[name in applicable for name in names]], dtype=np.bool_)
+        choice = int(self.policy.choose(self.row(state), mask if self.filtered else None)[0])
+        return names[choice] if choice >= 0 and mask[0, choice] else None
+
+    def followed(self, state: State, moves: Sequence[Move]) -> list[Move]:
+        """Return the moves a step of the policy may make: those of its label and the silent ones; none where it is stuck."""
+        applicable = {move.label for move in moves if move.label is not None}
+        if not applicable:
+            return list(moves)
+        chosen = self.choose(state, applicable)
+        return [] if chosen is None else [move for move in moves if move.label in (chosen, None)]
+
+    def compile(self, *, disable_out_of_bounds: bool = False) -> Bound:
+        """Return the policy bound to the task's network in the kernel, with the conditions FAIL and GOAL."""
+        compiled = Compiled(
+            self.task.network, conditions=[self.task.fail, self.task.goal], disable_out_of_bounds=disable_out_of_bounds
+        )
+        return self.bind(compiled)
+
+    def bind(self, compiled: Compiled) -> Bound:
+        """Return the policy bound to a compiled network (made of this task's network)."""
+        policy: Any = self.policy
+        scorer = policy.kernel if isinstance(policy, NeuralNetwork | TreeEnsemble) else _chooser(policy)
+        core = _core.BoundPolicy(
+            compiled.program, scorer, list(self.variables), list(self.labels), len(self.task.network.labels),
+            self.filtered,
+        )  # fmt: skip
+        return Bound(self, compiled, core)
+
+    def describe(self) -> dict[str, Any]:
+        """Return which inputs and outputs are used, and who named them."""
+        return {
+            "inputs": list(self.policy.inputs), "inputs_from": self.inputs_from,
+            "outputs": list(self.policy.outputs), "outputs_from": self.outputs_from, "mode": self.task.reading.mode,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A fitted policy and a compiled network that know each other."""
+
+    fitted: Fitted
+    compiled: Compiled
+    core: _core.BoundPolicy
+
+    @property
+    def task(self) -> Task:
+        """Return the task whose network is compiled."""
+        return self.fitted.task
+
+    def label(self, number: int) -> str | None:
+        """Return the label of that number; None for a silent operator."""
+        return None if number < 0 else self.task.network.labels[number]
+
+    def explain(self, state: State, fault: _core.Fault, policy_broken: bool) -> None:
+        """Raise the error behind a run that could not go on."""
+        if policy_broken:
+            shown = self.compiled.semantics.show(state)
+            raise InputError(
+                f"a score of the policy is not a number in state {shown}.", hint="Its values overflow there."
+            )
+        self.compiled.explain_fault(state, fault)
+
+
+def load_fitted(task: Task, file: str | Path) -> Fitted:
+    """Return the policy in the file, fitted to the task."""
+    booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
+    policy = load_policy(file, task.reading.inputs, task.reading.outputs, booleans=booleans)
+    return replace(fit(task, policy, Where(str(file))), sha256=sha256(file))
+
+
+def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
+    """Return the policy fitted to the task, or raise an InputError that names the input or output that does not fit."""
+    reading = task.reading
+    inputs_from = "task" if reading.inputs is not None else "policy"
+    outputs_from = "task" if reading.outputs is not None else "policy"
+    if reading.inputs is not None and tuple(policy.inputs) != reading.inputs:
+        policy = renamed(policy, inputs=reading.inputs)
+    if reading.outputs is not None and tuple(policy.outputs) != reading.outputs:
+        policy = renamed(policy, outputs=reading.outputs)
+    if has_positional_names(policy.inputs):
+        known = [variable.name for variable in task.network.variables if not variable.is_location]
+        policy, inputs_from = _by_position(policy, known, "input", "variable", where), "model"
+    if has_positional_names(policy.outputs):
+        if not task.network.labels and len(policy.outputs) == len(task.network.edges):
+            task, outputs_from = replace(task, network=label_edges(task.network)), "edges"
+        else:
+            policy = _by_position(policy, task.network.labels, "output", "label", where)
+            outputs_from = "model"
+    variables = _find_variables(task.network, policy.inputs, where)
+    labels = _find_labels(task.network, policy.outputs, where)
+    return Fitted(task, policy, inputs_from, outputs_from, variables, labels)
+
+
+def label_edges(network: Network) -> Network:
+    """Return the network in which each silent edge i of the only automaton has a label of its own, `#i`."""
+    if network.labels or any(len(joint.participants) != 1 for joint in network.joints):
+        raise InputError("the model has labels or moving partners: its edges cannot be chosen by number.")
+    ready = sorted({edge for joint in network.joints for edge in joint.participants[0]})
+    return replace(
+        network,
+        labels=tuple(f"#{edge}" for edge in ready),
+        joints=tuple(Joint(f"#{edge}", ((edge,),)) for edge in ready),
+    )
+
+
+def _by_position(policy: Policy, names: Sequence[str], what: str, thing: str, where: Where | None) -> Policy:
+    columns = policy.inputs if what == "input" else policy.outputs
+    if len(columns) != len(names):
+        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise InputError(
+            f"the policy has {len(columns)} nameless {what}s, the model has {len(names)} {thing}s: {shown or 'none'}.",
+            where, f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
+        )  # fmt: skip
+    return renamed(policy, inputs=names) if what == "input" else renamed(policy, outputs=names)
+
+
+def _find_variables(network: Network, inputs: Sequence[str], where: Where | None) -> tuple[int, ...]:
+    place = {variable.name: i for i, variable in enumerate(network.variables)}
+    for name in inputs:
+        if name not in place:
+            hint = did_you_mean(name, place) or _listed("The model's variables are", place)
+            raise InputError(f"the policy reads '{name}', which is no variable of the model.", where, hint)
+    return tuple(place[name] for name in inputs)
+
+
+def _find_labels(network: Network, outputs: Sequence[str], where: Where | None) -> tuple[int, ...]:
+    number = {label: i for i, label in enumerate(network.labels)}
+    declared = set(network.model.actions)
+    for name in outputs:
+        if name not in number and name not in declared:
+            hint = did_you_mean(name, number) or _listed("The model's labels are", number)
+            raise InputError(f"the policy chooses '{name}', which is no label of the model.", where, hint)
+    return tuple(number.get(name, UNKNOWN_LABEL) for name in outputs)
+
+
+def _listed(head: str, names: Collection[str]) -> str:
+    shown = list(names)
+    return f"{head}: {', '.join(shown[:12]) or 'none'}{', ...' if len(shown) > 12 else ''}."
+
+
+def _chooser(policy: Policy) -> Any:
+    """Return the policy as the kernel asks it: rows and masks to choices."""
+
+    def choose(rows: npt.NDArray[np.float32], masks: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.int32]:
+        chosen = policy.choose(rows, None if masks is None else masks.astype(np.bool_))
+        return np.ascontiguousarray(chosen, dtype=np.int32)
+
+    return choose

@@ -1,0 +1,178 @@
+"""Runs of a bound policy: simulated in batches, told step by step, or searched exhaustively for `fail`.
+
+A run of number r depends on (seed, r) and its start alone: neither threads nor batches change it (Philox counters).
+In a simulated step one operator is drawn uniformly among the enabled ones of the chosen label and the silent ones, then one
+of its outcomes by probability. Searching (`Inspection`) follows every outcome of all of them, and where a network's top
+scores are nearer than rounding can tell, every choice that some float32 evaluation order makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import LimitReached
+from polvet.kernel.compiled import Limits, Words
+from polvet.model.semantics import State
+from polvet.policy.binding import FAIL, GOAL, Bound
+
+MAX_STEPS = 10_000
+
+
+class End(IntEnum):
+    """How a run ended; UNFINISHED where a limit of time stopped the simulation."""
+
+    FAIL = 0
+    GOAL = 1
+    STUCK = 2
+    DEADLOCK = 3
+    LIMIT = 4
+    UNFINISHED = 5
+
+    @property
+    def text(self) -> str:
+        """Return the word that run files use."""
+        return self.name.lower()
+
+
+class Judgement(IntEnum):
+    """What exhaustive search says about a start state under the policy."""
+
+    OPEN = 0
+    SAFE = 1
+    NEAR_TIE = 2
+    UNSAFE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run in full: states s0 .. sn and the labels of the operators that moved (None: silent)."""
+
+    states: tuple[State, ...]
+    actions: tuple[str | None, ...]
+    end: End
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """How simulated runs ended: one entry per run, `runs_per_start` runs of each start together."""
+
+    ends: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]
+    last: Words
+    steps: int
+    runs_per_start: int
+    limit: LimitReached | None = None
+
+    def count(self, end: End) -> int:
+        """Return how many runs ended so."""
+        return int((self.ends == end).sum())
+
+
+def simulate(
+    bound: Bound,
+    starts: Words,
+    *,
+    runs_per_start: int = 1,
+    max_steps: int = MAX_STEPS,
+    seed: int = 0,
+    first_run: int = 0,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> Batch:
+    """Return how runs from packed start states end; run k * runs_per_start + i starts in starts[k]."""
+    bounds = limits or Limits()
+    found = _core.simulate(
+        bound.core, starts, FAIL, GOAL, runs_per_start, max_steps, seed, first_run, threads,
+        inf if bounds.seconds is None else bounds.seconds, bounds.on_progress,
+    )  # fmt: skip
+    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+    limit = None
+    if found["status"] == _core.Status.TIME:
+        limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+    return Batch(found["end"], found["length"], found["last"], found["steps"], runs_per_start, limit)
+
+
+def trace(bound: Bound, start: State, run: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> Run:
+    """Return run number `run` from the start state, exactly as `simulate` makes it."""
+    found = _core.trace(bound.core, bound.compiled.pack([start]), FAIL, GOAL, run, max_steps, seed)
+    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+    actions = tuple(bound.label(number) for number in found["labels"].tolist())
+    return Run(tuple(bound.compiled.unpack(found["states"])), actions, End(found["end"]))
+
+
+def raise_what_broke(bound: Bound, status: _core.Status, faulty: Words, fault: _core.Fault, by_policy: bool) -> None:
+    """Raise the error of a kernel that stopped because the model or the policy broke a rule, or on Ctrl-C."""
+    if status == _core.Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if status == _core.Status.FAULT:
+        bound.explain(bound.compiled.unpack(faulty)[0], fault, by_policy)
+
+
+class Inspection:
+    """Exhaustive reachability under the policy; what is learnt from one start is kept for the next."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self._core = _core.Inspector(bound.core, FAIL, GOAL)
+        self.limit: LimitReached | None = None
+
+    def judge(self, starts: Words, *, limits: Limits | None = None) -> list[Judgement]:
+        """Return the judgement on each packed start; OPEN where a limit came first (`limit` says which)."""
+        bounds = limits or Limits()
+        found = self._core.inspect(
+            starts,
+            inf if bounds.seconds is None else bounds.seconds,
+            2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
+            2**32 if bounds.states is None else bounds.states,
+            bounds.on_progress,
+        )
+        core = self._core
+        raise_what_broke(self.bound, core.status, core.faulty, core.fault, core.policy_broken)
+        self.limit = _limit(core.status, bounds)
+        return [Judgement(code) for code in found.tolist()]
+
+    def witness(self, start: State) -> Run:
+        """Return a run of the policy from an unsafe start to `fail` (from a NEAR_TIE start: of some evaluation order)."""
+        return self.doubtful_witness(start)[0]
+
+    def doubtful_witness(self, start: State) -> tuple[Run, State | None]:
+        """Return the run and the first state on it where only a near tie takes its action, if there is one."""
+        words, labels, tie = self._core.witness(self.bound.compiled.pack([start]))
+        states = tuple(self.bound.compiled.unpack(words))
+        actions = tuple(self.bound.label(number) for number in labels.tolist())
+        return Run(states, actions, End.FAIL), states[tie] if tie >= 0 else None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return how much was searched."""
+        fail, goal, stuck, deadlock = self._core.ends
+        return {
+            "states": self._core.states, "expanded": self._core.expanded, "transitions": self._core.transitions,
+            "near_ties": self._core.near_ties, "fail_states": fail, "goal_states": goal, "stuck_states": stuck,
+            "deadlocks": deadlock, "bytes": self._core.bytes,
+        }  # fmt: skip
+
+
+def _limit(status: _core.Status, bounds: Limits) -> LimitReached | None:
+    match status:
+        case _core.Status.TIME:
+            return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+        case _core.Status.MEMORY:
+            return LimitReached(f"memory limit of {bounds.megabytes or 2**20} MB reached", "--memory-limit")
+        case _core.Status.STATES:
+            return LimitReached(f"limit of {bounds.states or 2**32 - 2} states reached", "--max-states")
+        case _:
+            return None
+
+
+def runs_of(bound: Bound, starts: Sequence[State], runs: Sequence[int], **options: Any) -> list[Run]:
+    """Return several runs in full: run runs[k] from starts[k]."""
+    return [trace(bound, start, run, **options) for start, run in zip(starts, runs, strict=True)]

@@ -1,0 +1,154 @@
+"""A shield as people use it: which actions are allowed in a state, and one portable JSON file (`shield/1`).
+
+Reading and asking need the standard library only; the model file is needed to check a shield, not to use it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polvet.errors import InputError, Where
+from polvet.files import read_json, write_whole
+
+if TYPE_CHECKING:
+    from polvet.model.task import Task
+    from polvet.shield.permissive import Permitted
+    from polvet.shield.world import World
+
+FORMAT = "shield/1"
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shield:
+    """What each reachable state allows. A pre-shield masks the actions; a post-shield replaces a forbidden one.
+
+    >>> shield = Shield(("x",), {(0,): ("go", "wait"), (1,): ("wait",)}, {(0,): Fraction(1, 10), (1,): Fraction(0)})
+    >>> shield.allowed({"x": 1}), shield.mask({"x": 0}, ["jump", "go", "wait"]), shield.replace({"x": 1}, "go")
+    (('wait',), [False, True, True], 'wait')
+    """
+
+    variables: tuple[str, ...]
+    actions: Mapping[Key, tuple[str | None, ...]]
+    values: Mapping[Key, Fraction]
+    bound: Fraction = Fraction(1)
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    def key(self, state: Mapping[str, Any]) -> Key:
+        """Return the state as the table holds it: one value per variable."""
+        missing = [name for name in self.variables if name not in state]
+        if missing:
+            raise InputError(f"the state gives no value for {missing[0]}.", hint="Give every variable a value.")
+        return tuple(state[name] for name in self.variables)
+
+    def allowed(self, state: Mapping[str, Any]) -> tuple[str | None, ...]:
+        """Return the allowed actions; none where runs end. A state that no allowed run reaches is an InputError."""
+        key = self.key(state)
+        if key not in self.actions:
+            shown = ",".join(f"{name}={value}" for name, value in zip(self.variables, key, strict=True))
+            raise InputError(
+                f"the shield does not know the state {shown}.",
+                hint="It is not reached by allowed actions from the start states; start where the shield starts.",
+            )
+        return self.actions[key]
+
+    def mask(self, state: Mapping[str, Any], labels: Sequence[str]) -> list[bool]:
+        """Return for each label whether it is allowed: a pre-shield."""
+        allowed = self.allowed(state)
+        return [label in allowed for label in labels]
+
+    def replace(self, state: Mapping[str, Any], action: str) -> str | None:
+        """Return the action where it is allowed, else the allowed one listed first: a post-shield."""
+        allowed = self.allowed(state)
+        return action if action in allowed or not allowed else allowed[0]
+
+    def risk(self, state: Mapping[str, Any]) -> Fraction:
+        """Return the greatest probability of failing from the state under any allowed actions."""
+        self.allowed(state)
+        return self.values[self.key(state)]
+
+    def save(self, path: str | Path) -> None:
+        """Write the shield as one JSON file."""
+        write_whole(path, json.dumps(self.document, ensure_ascii=False) + "\n")
+
+
+def to_document(
+    task: Task, world: World, result: Permitted, bound: Fraction, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the shield as it is written: reachable states, allowed labels, exact risks; it is its own certificate."""
+    from polvet.evidence.states import state_to_json
+
+    if world.states is None:
+        raise ValueError("the world was not built from a model: it has no named states")
+    permitted = set(result.sub.options.tolist())
+    starts = world.option_start.tolist()
+    rows = []
+    for place, state in enumerate(result.sub.states.tolist()):
+        allowed = [world.label_of(o) for o in range(starts[state], starts[state + 1]) if o in permitted]
+        named = state_to_json(task, world.states[state])
+        rows.append({"state": named, "allowed": allowed, "value": str(result.values[place])})
+    document: dict[str, Any] = {
+        "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
+        "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
+        "maximal": result.maximal, "states": rows,
+    }  # fmt: skip
+    if options:
+        document["options"] = dict(options)
+    return document
+
+
+def load_shield(path: str | Path) -> Shield:
+    """Return the shield in the file."""
+    return read_shield(read_json(path), Where(str(path)))
+
+
+def read_shield(document: Any, where: Where) -> Shield:
+    """Return the shield of a `shield/1` document; anything malformed is an InputError with its place."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError("is no shield.", where, f'It needs "format": "{FORMAT}".')
+    rows = document.get("states")
+    if not isinstance(rows, list) or not rows:
+        raise InputError("'states' is not a list of states.", where.at("states"))
+    bound = _fraction(document.get("bound"), where.at("bound"))
+    variables: tuple[str, ...] | None = None
+    actions: dict[Key, tuple[str | None, ...]] = {}
+    values: dict[Key, Fraction] = {}
+    for place, row in enumerate(rows):
+        here = where.at("states").at(place)
+        state = row.get("state") if isinstance(row, dict) else None
+        allowed = row.get("allowed") if isinstance(row, dict) else None
+        if not isinstance(state, dict) or not isinstance(allowed, list):
+            raise InputError("has no 'state' and 'allowed'.", here)
+        if not all(action is None or isinstance(action, str) for action in allowed):
+            raise InputError("an allowed action is no label.", here.at("allowed"))
+        variables = variables or tuple(state)
+        if set(state) != set(variables):
+            raise InputError("names other variables than the first state.", here.at("state"))
+        key = tuple(state[name] for name in variables)
+        if key in actions:
+            raise InputError("stands twice.", here)
+        actions[key] = tuple(allowed)
+        values[key] = _fraction(row.get("value"), here.at("value"))
+    assert variables is not None
+    return Shield(variables, actions, values, bound, document)
+
+
+def make_shield(
+    task: Task, world: World, result: Permitted, bound: Fraction, options: Mapping[str, Any] | None = None
+) -> Shield:
+    """Return the shield of a permissive scheduler."""
+    return read_shield(to_document(task, world, result, bound, options), Where("shield"))
+
+
+def _fraction(value: Any, where: Where) -> Fraction:
+    try:
+        if not isinstance(value, str):
+            raise ValueError
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise InputError("is no fraction.", where, 'Write it as text: "3/25".') from None

@@ -1,0 +1,283 @@
+"""Safety-constrained learning: costs are unknown until visited, and only safe permissive schedulers are deployed.
+
+Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016,
+         Figure 4. Step 1 is `_next_permissive`, step 2 `_explore` (Q-learning, section 4.2) and `_best_inside`,
+         step 3 `_lower_bounds`, step 4 the tests at the end of the loop in `learn`.
+Differs  the lower bound counts safe schedulers only (`occupation`; the paper's unconstrained one is reported beside it);
+         the scheduler that attains it, randomised in one state, is deployed as a permissive scheduler of its own
+         (one distribution per state, end of section 4.1). Costs that were not visited count as their lower bound,
+         so this optimism ends exactly when the optimum is proved.
+Cost     each round visits at least one new choice or is the last: at most as many rounds as choices.
+Limits   one start state, one operator per label. Runs end in fail states: a failed run costs what it cost until then.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+import polvet._core as _core
+from polvet.errors import InputError, Where
+from polvet.mdp import Reward, solve
+from polvet.mdp.sparse import Float64s, Mask
+from polvet.shield.least_risk import find_goal_seeds, risk_of
+from polvet.shield.occupation import Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
+from polvet.shield.permissive import Impossible, Permitted, permit
+from polvet.shield.world import COST, SubMdp, World, induce_permitted
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One iteration: what was known afterwards."""
+
+    seconds: float
+    permitted: int
+    visited: int  # choices whose cost is known
+    unconstrained: float  # the paper's lower bound
+    lower: float
+    upper_deterministic: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """The best safe scheduler found, and how good any safe scheduler could be."""
+
+    lower: float
+    upper: float
+    reason: str  # why the loop stopped
+    rounds: tuple[Round, ...]
+    deterministic: Mask | None  # options of the best deterministic scheduler
+    randomised: Randomised | None
+    permissive: Permitted | None  # the last one deployed
+    optimal: bool = field(default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningOptions:
+    """When to stop, and how long each deployment is."""
+
+    iterations: int = 50
+    episodes: int = 2_000
+    longest: int = 10_000
+    explore: float = 0.1
+    gap: float = 1e-6
+    kappa: float | None = None  # good enough
+    randomised: bool = True
+    attempts: int = 3
+
+
+def learn(
+    world: World,
+    bound: Fraction,
+    *,
+    cost_lower: float = 0.0,
+    cost_upper: float = math.inf,
+    options: LearningOptions | None = None,
+    inside: Mask | None = None,
+    rng: random.Random | None = None,
+    seconds: float | None = None,
+) -> Learned | Impossible:
+    """Return a safe scheduler of least expected cost, learning the costs (reward `cost` of the world) by visiting.
+
+    `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
+    """
+    how = options or LearningOptions()
+    _check_world(world, cost_lower, cost_upper)
+    chance = rng or random.Random(0)
+    begun = time.monotonic()
+    true_cost = world.mdp.rewards[COST]
+    seen = np.zeros(world.mdp.choices, dtype=np.uint64)
+    rounds: list[Round] = []
+    deployed: list[Mask] = []
+    best_mask: Mask | None = None
+    best_random: Randomised | None = None
+    upper = upper_deterministic = math.inf
+    lower = 0.0
+    last: Permitted | None = None
+    reason = f"iteration limit of {how.iterations} reached"
+    for iteration in range(how.iterations):
+        if seconds is not None and time.monotonic() - begun > seconds:
+            reason = f"time limit of {seconds:g} s reached"
+            break
+        known = seen > 0
+        hoped = np.where(known, true_cost, cost_lower)
+        permitted, found = inside, None
+        if inside is None:
+            found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance)
+            if isinstance(found, Impossible):
+                return found
+            last = found
+            permitted = found.permitted
+        assert permitted is not None
+        deployed.append(permitted)
+        _explore(world, permitted, true_cost, cost_lower, seen, how, chance)
+        # The scheduler that optimism prefers is safe by itself: it is deployed as well, and may show new costs.
+        hoped = np.where(seen > 0, true_cost, cost_lower)
+        proposal = propose_occupation(world, hoped, bound)
+        if proposal is not None and how.randomised and inside is None:
+            candidate = evaluate_randomised(world, hoped, proposal.visits, bound)
+            if candidate is not None:
+                _deploy(world, candidate, seen, min(how.episodes, 500), how.longest, chance)
+        known = seen > 0
+        spent = np.where(known, true_cost, cost_upper if cost_upper < math.inf else 0.0)
+        mask, value = _best_inside(world, permitted, spent, known, cost_upper)
+        if value < upper_deterministic:
+            upper_deterministic, best_mask = value, mask
+        hoped = np.where(known, true_cost, cost_lower)
+        unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower)
+        if proposal is not None and how.randomised and inside is None:
+            mixed = evaluate_randomised(world, spent, proposal.visits, bound)
+            if mixed is not None and known[mixed.weights > 0].all() and mixed.cost < min(upper, upper_deterministic):
+                best_random = mixed
+        upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
+        rounds.append(
+            Round(
+                time.monotonic() - begun,
+                int(permitted.sum()),
+                int(known.sum()),
+                unconstrained,
+                lower,
+                upper_deterministic,
+                upper,
+            )  # fmt: skip
+        )
+        if upper - lower <= how.gap * max(1.0, abs(upper)):
+            reason = "optimal: lower and upper bound agree"
+            break
+        if how.kappa is not None and upper <= how.kappa:
+            reason = f"good enough: at most {how.kappa:g}"
+            break
+        if inside is not None or (
+            iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])
+        ):
+            reason = "nothing new can be learned"
+            break
+    optimal = upper - lower <= how.gap * max(1.0, abs(upper))
+    return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal)
+
+
+def _check_world(world: World, cost_lower: float, cost_upper: float) -> None:
+    if COST not in world.mdp.rewards:
+        raise InputError("the model has no cost to learn.", Where("--cost"), "Name a reward variable.")
+    if not world.is_plain:
+        raise InputError("several operators share a label.", hint="Learning needs one operator per label and state.")
+    if len(world.mdp.initial) != 1:
+        raise InputError(f"there are {len(world.mdp.initial)} start states.", Where("--start"), "Learning needs one.")
+    if not world.goal.any():
+        raise InputError("no goal state can be reached.", Where("--goal"), "Give a condition that some run satisfies.")
+    if not 0 <= cost_lower <= cost_upper:
+        raise InputError(
+            f"the costs are said to lie between {cost_lower:g} and {cost_upper:g}.", Where("--cost-lower"),
+            "Give 0 <= lower <= upper.",
+        )  # fmt: skip
+    costs = world.mdp.rewards[COST]
+    outside = np.flatnonzero((costs < cost_lower) | (costs > cost_upper))
+    if len(outside):
+        raise InputError(
+            f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {cost_upper:g}].", Where("--cost-lower"),
+            "Widen --cost-lower and --cost-upper.",
+        )  # fmt: skip
+
+
+def _next_permissive(
+    world: World, bound: Fraction, hoped: Float64s, known: Mask, deployed: list[Mask], attempts: int, rng: random.Random
+) -> Permitted | Impossible:
+    """Return a safe permissive scheduler that is not part of an earlier one, where the search finds one.
+
+    It holds the cheapest safe deterministic scheduler under the hoped-for costs; unknown choices are added first.
+    """
+    seeds = find_goal_seeds(world, bound, hoped)
+    found: Permitted | Impossible | None = None
+    for attempt in range(3):
+        noise = np.random.default_rng(rng.getrandbits(64)).random(world.options)
+        priority = noise + np.where(known, 1.0, 0.0)
+        chosen = seeds if attempt == 0 else seeds[attempt % len(seeds) :] if seeds else seeds
+        found = permit(world, bound, attempts=attempts, rng=rng, seeds=chosen or None, priority=priority)
+        if isinstance(found, Impossible) or not _is_old(found.permitted, deployed):
+            return found
+    assert found is not None
+    return found
+
+
+def _is_old(permitted: Mask, deployed: list[Mask]) -> bool:
+    """Return whether an earlier permissive scheduler already held every option of this one."""
+    return any(not (permitted & ~one).any() for one in deployed)
+
+
+def _explore(
+    world: World,
+    permitted: Mask,
+    cost: Float64s,
+    optimistic: float,
+    seen: np.ndarray,
+    how: LearningOptions,
+    rng: random.Random,
+) -> None:
+    mdp = world.mdp
+    quality = np.full(world.options, optimistic)
+    _core.q_learn(
+        mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
+        permitted.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(cost), quality, seen,
+        how.episodes, how.longest, how.explore, rng.getrandbits(63), -1.0,
+    )  # fmt: skip
+
+
+def _deploy(
+    world: World, scheduler: Randomised, seen: np.ndarray, episodes: int, longest: int, rng: random.Random
+) -> None:
+    """Run the randomised scheduler and note which choices were taken."""
+    mdp = world.mdp
+    starts, branch_start = mdp.choice_start.tolist(), mdp.branch_start.tolist()
+    targets, probabilities = mdp.target.tolist(), mdp.probability.tolist()
+    weights = scheduler.weights.tolist()
+    for _ in range(episodes):
+        state = int(mdp.initial[0])
+        for _ in range(longest):
+            choices = range(starts[state], starts[state + 1])
+            if not choices or sum(weights[c] for c in choices) <= 0:
+                break
+            choice = rng.choices(choices, [weights[c] for c in choices])[0]
+            seen[choice] += 1
+            branches = range(branch_start[choice], branch_start[choice + 1])
+            state = targets[rng.choices(branches, [probabilities[b] for b in branches])[0]]
+
+
+def _best_inside(
+    world: World, permitted: Mask, spent: Float64s, known: Mask, cost_upper: float
+) -> tuple[Mask | None, float]:
+    """Return the cheapest compliant scheduler and a proved upper bound on its cost; unknown costs count as their upper."""
+    usable = permitted if cost_upper < math.inf else permitted & known
+    sub: SubMdp = induce_permitted(world, usable)
+    ended = sub.goal | sub.fail
+    from dataclasses import replace
+
+    mdp = replace(sub.mdp, rewards={COST: spent[sub.choices]}, exact_rewards={})
+    value = solve(mdp, Reward(COST, ended, minimise=True), relative_gap=1e-9)
+    if value.upper == math.inf or value.scheduler is None:
+        return None, math.inf
+    mask = np.zeros(world.options, dtype=bool)
+    chosen = value.scheduler != 0xFFFFFFFF
+    picked = (mdp.choice_start[:-1].astype(np.int64) + value.scheduler)[chosen & ~ended]
+    mask[sub.choices[picked]] = True  # options are choices in a plain world
+    return mask, value.upper
+
+
+def _lower_bounds(world: World, hoped: Float64s, bound: Fraction, before: float) -> tuple[float, float, object]:
+    """Return the paper's lower bound, the best proved one, and the program's occupation measure."""
+    unconstrained = prove_lower_bound(world, hoped, bound, 0.0)
+    proposal = propose_occupation(world, hoped, bound)
+    lower = max(before, unconstrained)
+    if proposal is not None:
+        lower = max(lower, prove_lower_bound(world, hoped, bound, proposal.price))
+    return unconstrained, lower, proposal
+
+
+def risk_of_scheduler(world: World, mask: Mask) -> float:
+    """Return the proved greatest risk of the options."""
+    return risk_of(world, mask)[1]

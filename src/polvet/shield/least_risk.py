@@ -1,0 +1,138 @@
+"""The least risk from every state, the options that attain it, and safe schedulers that reach the goal.
+
+Differs  from `mdp.solve` where several operators share an option: then the chooser minimises and the environment
+         maximises inside the option (a game); values grow from 0, so they are lower bounds at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+import polvet._core as _core
+from polvet.mdp import Reach, Reward, SparseMdp, solve
+from polvet.mdp.exact import exact_values
+from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.shield.world import World, induce_permitted
+
+NONE = 0xFFFFFFFF
+STEPS = "steps and risk"
+PENALTIES = tuple(10.0**k for k in range(10))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastRisk:
+    """Lower bounds per state, an option per state (NONE where runs end), and bounds at the worst start state."""
+
+    lowers: Float64s
+    option: Uint32s
+    lower: float
+    upper: float
+    exact: Fraction | None
+
+
+def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
+    """Return how unlikely failing can be made; exact where the probabilities are and the model is plain."""
+    limit = -1.0 if seconds is None else seconds
+    starts = world.mdp.initial
+    if world.is_plain:
+        value = solve(world.mdp, Reach(goal=world.fail, minimise=True), time_limit=seconds)
+        assert value.scheduler is not None
+        option = np.full(world.mdp.states, NONE, dtype=np.uint32)
+        # Where the solver names no choice (it may, where every one is as good) the first one is taken.
+        chosen = np.where(value.scheduler == NONE, 0, value.scheduler)
+        open_ = ~world.ended
+        option[open_] = (world.option_start[:-1].astype(np.int64) + chosen)[open_]
+        lowers = value.lowers
+    else:
+        lowers = np.where(world.fail, 1.0, 0.0)
+        option = np.full(world.mdp.states, NONE, dtype=np.uint32)
+        mdp = world.mdp
+        _core.least_risk_game(
+            mdp.branch_start,
+            mdp.target,
+            mdp.probability,
+            world.option_start,
+            world.option_choice,
+            lowers,
+            option,
+            limit,
+        )
+    permitted = np.zeros(world.options, dtype=bool)
+    permitted[option[option != NONE]] = True
+    lower, upper, exact = risk_of(world, permitted)
+    # The chosen options attain `upper`; nothing is below the lower bounds.
+    bottom = float(lowers[starts].max())
+    if world.is_plain and exact is not None:
+        best = exact_values(world.mdp, Reach(goal=world.fail, minimise=True))
+        if best is not None:
+            worst = max(x for s in starts if (x := best[int(s)]) is not None)
+            return LeastRisk(lowers, option, bottom, float(worst), worst)
+    return LeastRisk(
+        lowers, option, min(bottom, lower), upper, exact if exact is not None and bottom == exact else None
+    )
+
+
+def risk_of(world: World, permitted: Mask) -> tuple[float, float, Fraction | None]:
+    """Return bounds on the greatest probability of failing under the permitted options, exact where possible."""
+    sub = induce_permitted(world, permitted)
+    value = solve(sub.mdp, Reach(goal=sub.fail), exact=sub.mdp.is_exact)
+    return value.lower, value.upper, value.exact
+
+
+def worth_of_options(world: World, values: Float64s) -> Float64s:
+    """Return for each option its greatest expectation of `values` after one step."""
+    mdp = world.mdp
+    if world.options == 0:
+        return np.zeros(0)
+    sums = np.add.reduceat(mdp.probability * values[mdp.target], mdp.branch_start[:-1].astype(np.int64))
+    return np.asarray(np.maximum.reduceat(sums, world.option_choice[:-1].astype(np.int64)))
+
+
+def risk_per_choice(mdp: SparseMdp, fail: Mask) -> Float64s:
+    """Return the probability that each choice fails at once."""
+    if mdp.choices == 0:
+        return np.zeros(0)
+    return np.asarray(np.add.reduceat(mdp.probability * fail[mdp.target], mdp.branch_start[:-1].astype(np.int64)))
+
+
+def find_goal_seeds(
+    world: World, bound: Fraction, cost: Float64s | None = None, *, most: int = 3, seconds: float | None = None
+) -> list[Mask]:
+    """Return deterministic schedulers (masks of options) that surely end and fail at most with `bound`, cheapest first.
+
+    Failing is priced ever higher until the cheapest scheduler is safe (a Lagrangian relaxation); none is found where
+    only the risk counts, or where no scheduler reaches goal or fail almost surely.
+    """
+    if not world.is_plain or not world.goal.any():
+        return []
+    mdp = world.mdp
+    effort = np.ones(mdp.choices) if cost is None else cost
+    immediate = risk_per_choice(mdp, world.fail)
+    found: list[Mask] = []
+    scale = max(1.0, float(effort.max(initial=0.0)))
+    for penalty in (scale * p for p in PENALTIES):
+        permitted = cheapest_scheduler(world, effort + penalty * immediate, seconds=seconds)
+        if permitted is None:
+            return found
+        _, upper, exact = risk_of(world, permitted)
+        if (exact if exact is not None else upper) <= bound and not any((permitted == one).all() for one in found):
+            found.append(permitted)
+            if len(found) >= most:
+                break
+    return found
+
+
+def cheapest_scheduler(world: World, cost: Float64s, *, seconds: float | None = None) -> Mask | None:
+    """Return the options of a scheduler of least expected cost until goal or fail; None where that is infinite."""
+    mdp = replace(world.mdp, rewards={STEPS: cost}, exact_rewards={})
+    value = solve(mdp, Reward(STEPS, world.goal | world.fail, minimise=True), time_limit=seconds)
+    if value.upper == np.inf or value.scheduler is None:
+        return None
+    chosen: NDArray[np.bool_] = (value.scheduler != NONE) & ~world.ended
+    permitted = np.zeros(world.options, dtype=bool)
+    permitted[(world.option_start[:-1].astype(np.int64) + value.scheduler)[chosen]] = True
+    return permitted

@@ -1,0 +1,362 @@
+"""A locally maximal safe permissive scheduler by incremental enlargement; the default of `polvet permit`.
+
+Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016:
+         Definition 6 (safe) is `_judge`, Definition 8 is `world.induce_permitted`, constraints 1 to 4 are what
+         `src/_core/permissive.cpp` maintains.
+Differs  options are added one by one instead of being searched for by an SMT solver; several orders, then parts of the
+         best result are undone and enlarged again; permissiveness counts reachable options only.
+Cost     one pass over all options per attempt; the result's values are solved once, in fractions where the model is.
+Limits   locally, not globally maximal: no option of a reachable state can be added, even when states reached only
+         through it take their least risky option, but another set may hold more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+import polvet._core as _core
+from polvet.errors import LimitReached
+from polvet.mdp import Reach, find_probability_one, solve
+from polvet.mdp.exact import exact_values
+from polvet.mdp.sparse import Float64s, Mask
+from polvet.shield.least_risk import NONE, LeastRisk, find_goal_seeds, find_least_risk, worth_of_options
+from polvet.shield.world import SubMdp, World, induce_permitted
+
+RELATIVE_SLACK = 1e-9
+ATTEMPTS = 60
+SEARCH_SECONDS = 20.0  # no further attempt is begun after that
+FULL_ORDERS = 0.3  # the share of attempts that start from the seed; the others enlarge a thinned best one
+SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Permitted:
+    """A safe permissive scheduler with its proof: per state of `sub` the exact risk, or an upper bound that proves itself."""
+
+    permitted: Mask
+    sub: SubMdp
+    values: tuple[Fraction, ...]
+    exact: bool
+    lower: float  # of the greatest probability of failing at the worst start state
+    upper: float
+    count: int  # permitted options of reachable states
+    options: int  # all options of those states
+    maximal: bool
+    ends_surely: bool  # every compliant scheduler reaches goal or fail with probability 1
+    goal_reachable: bool  # some compliant scheduler does
+    attempts: int
+    seconds: float
+
+    @property
+    def risk(self) -> Fraction:
+        """Return the greatest probability of failing that is proved."""
+        return max(self.values[int(s)] for s in self.sub.mdp.initial)
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """No scheduler stays below the bound: the least achievable risk, between bounds and exact where known."""
+
+    lower: float
+    upper: float
+    exact: Fraction | None
+
+
+def permit(
+    world: World,
+    bound: Fraction,
+    *,
+    attempts: int | None = None,
+    rng: random.Random | None = None,
+    seeds: list[Mask] | None = None,
+    priority: Float64s | None = None,
+    seconds: float | None = None,
+) -> Permitted | Impossible:
+    """Return a locally maximal safe permissive scheduler for "fail with probability at most `bound`".
+
+    `seeds` are safe schedulers to start from (default: some that reach the goal, else the least risky one); `priority`
+    orders the options in the first attempt.
+    >>> from polvet.mdp import SparseMdp
+    >>> coin = SparseMdp.build([[[(1, Fraction(1, 2)), (2, Fraction(1, 2))], [(2, Fraction(1))]], [], []])
+    >>> world = World.of(coin, fail=np.array([False, True, False]), goal=np.array([False, False, True]))
+    >>> permit(world, Fraction(1, 3)).permitted.tolist(), permit(world, Fraction(1, 2)).permitted.tolist()
+    ([False, True], [True, True])
+    """
+    begun = time.monotonic()
+    deadline = None if seconds is None else begun + seconds
+    chance = rng or random.Random(0)
+    everything = np.ones(world.options, dtype=bool)
+    proved = _judge(world, everything, bound, deadline)
+    if proved is not None:
+        return _permitted(world, everything, proved, True, 0, begun)
+    risk = find_least_risk(world, seconds=seconds)
+    if (risk.exact if risk.exact is not None else Fraction(risk.lower)) > bound:
+        return Impossible(risk.lower, risk.upper, risk.exact)
+    if bound == 0:
+        return _permit_without_risk(world, bound, deadline, begun)
+    fallback = np.zeros(world.options, dtype=bool)
+    fallback[risk.option[risk.option != NONE]] = True
+    if seeds is None:
+        seeds = find_goal_seeds(world, bound, seconds=seconds)
+    seeds = seeds or [fallback]
+    enlargement = _Enlarger(world, bound, risk, deadline)
+    if attempts is None:
+        attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
+    best = enlargement.search(seeds, attempts, chance, priority)
+    if best is None:
+        best = enlargement.search([fallback], attempts, chance, priority)
+    if best is None:
+        raise LimitReached(
+            f"no scheduler was proved to stay below {bound}: the least risk lies in [{risk.lower!r}, {risk.upper!r}]"
+        )
+    permitted, proved, maximal = best
+    return _permitted(world, permitted, proved, maximal, attempts, begun)
+
+
+def _permitted(world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float) -> Permitted:
+    sub = proved.sub
+    kept = np.zeros(world.options, dtype=bool)
+    kept[sub.options] = True
+    ended = sub.fail | sub.goal
+    surely = find_probability_one(sub.mdp, ended, minimise=True)
+    reachable = find_probability_one(sub.mdp, ended, minimise=False)
+    starts = sub.mdp.initial
+    options = int(np.diff(world.option_start)[sub.states].sum())
+    return Permitted(
+        kept, sub, proved.values, proved.exact, proved.lower, proved.upper, len(sub.options), options, maximal,
+        bool(surely[starts].all()), bool(reachable[starts].all() and sub.goal.any()), attempts,
+        time.monotonic() - begun,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Proof:
+    sub: SubMdp
+    values: tuple[Fraction, ...]
+    exact: bool
+    lower: float
+    upper: float
+
+
+def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | None = None) -> bool:
+    """Return whether every compliant scheduler is proved to fail with at most `bound`; fractions decide near ties."""
+    sub = induce_permitted(world, permitted)
+    query = Reach(goal=sub.fail)
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    value = solve(sub.mdp, query, relative_gap=1e-9, time_limit=left)
+    if Fraction(value.upper) <= bound or Fraction(value.lower) > bound or not sub.mdp.is_exact:
+        return Fraction(value.upper) <= bound
+    exact = exact_values(sub.mdp, query, value, deadline=deadline)
+    return exact is not None and all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
+
+
+def _judge(world: World, permitted: Mask, bound: Fraction, deadline: float | None) -> _Proof | None:
+    """Return the proof that every compliant scheduler is safe, or None where that is wrong or does not show."""
+    sub = induce_permitted(world, permitted)
+    query = Reach(goal=sub.fail)
+    value = solve(sub.mdp, query, time_limit=None if deadline is None else max(0.0, deadline - time.monotonic()))
+    if Fraction(value.lower) > bound:
+        return None
+    if sub.mdp.is_exact:
+        exact = exact_values(sub.mdp, query, value, deadline=deadline)
+        if exact is not None:
+            values = tuple(x if x is not None else Fraction(0) for x in exact)
+            worst = max(values[int(s)] for s in sub.mdp.initial)
+            return _Proof(sub, values, True, float(worst), float(worst)) if worst <= bound else None
+    # SOUND: the upper bounds are inductive for the exact probabilities (see docs/mdp.md), which the checker repeats.
+    if Fraction(value.upper) > bound:
+        return None
+    return _Proof(sub, tuple(Fraction(x) for x in value.uppers.tolist()), False, value.lower, value.upper)
+
+
+def _permit_without_risk(world: World, bound: Fraction, deadline: float | None, begun: float) -> Permitted | Impossible:
+    """Return the scheduler that permits exactly what stays where failing is impossible: the classic shield."""
+    safe = safe_region(world)
+    mdp = world.mdp
+    stays = np.ones(mdp.choices, dtype=bool)
+    if mdp.choices:
+        stays = np.logical_and.reduceat(safe[mdp.target], mdp.branch_start[:-1].astype(np.int64))
+    permitted = np.zeros(world.options, dtype=bool)
+    if world.options:
+        permitted = np.logical_and.reduceat(stays, world.option_choice[:-1].astype(np.int64))
+    permitted &= safe[world.owners()] if world.options else True
+    if not safe[mdp.initial].all():
+        return Impossible(0.0, 1.0, None)
+    proved = _judge(world, permitted, bound, deadline)
+    assert proved is not None, "the safe region is closed"
+    return _permitted(world, permitted, proved, True, 0, begun)
+
+
+def safe_region(world: World) -> Mask:
+    """Return the states from which failing can be avoided for certain: the complement of the attractor of fail."""
+    mdp = world.mdp
+    back: list[list[int]] = [[] for _ in range(mdp.states)]
+    owners = world.owners().tolist()
+    branch_start, option_choice, target = mdp.branch_start.tolist(), world.option_choice.tolist(), mdp.target.tolist()
+    for option in range(world.options):
+        for b in range(branch_start[option_choice[option]], branch_start[option_choice[option + 1]]):
+            back[target[b]].append(option)
+    left = np.diff(world.option_start).astype(np.int64).tolist()
+    lost = [False] * world.options
+    unsafe = world.fail.copy()
+    todo = np.flatnonzero(unsafe).tolist()
+    while todo:
+        for option in back[todo.pop()]:
+            if not lost[option]:
+                lost[option] = True
+                left[owners[option]] -= 1
+                if left[owners[option]] == 0 and not unsafe[owners[option]]:
+                    unsafe[owners[option]] = True
+                    todo.append(owners[option])
+    return np.asarray(~unsafe)
+
+
+class _Enlarger:
+    """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
+
+    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None) -> None:
+        self.world, self.bound, self.deadline = world, bound, deadline
+        mdp = world.mdp
+        near = float(bound)
+        above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
+        self.kernel = _core.Enlargement(
+            mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
+            world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
+            above, RELATIVE_SLACK * near, max(200_000, 20 * mdp.branches),
+        )  # fmt: skip
+        worth = worth_of_options(world, risk.lowers)
+        self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
+
+    def search(
+        self, seeds: list[Mask], attempts: int, rng: random.Random, priority: Float64s | None
+    ) -> tuple[Mask, _Proof, bool] | None:
+        """Return the most permissive result of all attempts, its proof, and whether it is locally maximal."""
+        chance = np.random.default_rng(rng.getrandbits(64))
+        best: tuple[int, Mask, bool] | None = None
+        root = seeds[0]
+        begun = time.monotonic()
+        for attempt in range(attempts):
+            if best is not None and (self._late() or time.monotonic() - begun > SEARCH_SECONDS):
+                break
+            fresh = best is None or attempt < max(len(seeds), int(FULL_ORDERS * attempts))
+            seed = seeds[attempt % len(seeds)]
+            if not fresh and best is not None:
+                # The seed stays in: what it guarantees (the goal can be reached) is not thinned away.
+                seed = root | (best[1] & (chance.random(self.world.options) > chance.choice([0.05, 0.15, 0.4])))
+            found = self._enlarge(seed, self._order(attempt, chance, priority))
+            if found is not None and (best is None or found[0] >= best[0]):
+                best = found
+                root = seed if fresh else root
+        if best is None:
+            return None
+        proved = _judge(self.world, best[1], self.bound, self.deadline)
+        if proved is None:
+            return None
+        return best[1], proved, best[2]
+
+    def _order(self, attempt: int, chance: np.random.Generator, priority: Float64s | None) -> Float64s:
+        if attempt == 0 and priority is not None:
+            return np.ascontiguousarray(priority, dtype=np.float64)
+        noise = chance.random(self.world.options)
+        match attempt % 3:
+            case 0:
+                return self.extra_risk + 1e-9 * noise
+            case 1:
+                return np.asarray(self.extra_risk * noise)
+            case _:
+                return noise
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _seconds(self) -> float:
+        return -1.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, bool] | None:
+        """Return the permitted options of one pass; None where the seed does not stay below the bound."""
+        kernel = self.kernel
+        if kernel.reset(seed.astype(np.uint8)) > float(self.bound):
+            return None
+        base = self._read()
+        accepted, pending, complete = kernel.enlarge(order, self._seconds())
+        permitted = self._read()
+        if not is_safe(self.world, permitted, self.bound, self.deadline):
+            kept = self._longest_safe(base, accepted)
+            if kept is None:
+                return None
+            pending = [*pending, *(options[0] for options in accepted[kept:])]
+            permitted = base.copy()
+            for options in accepted[:kept]:
+                permitted[options] = True
+            kernel.reset(permitted.astype(np.uint8))
+        settled = self._of_reached(permitted)  # every option of these states was tried
+        while pending:
+            if self._late():
+                return int(permitted.sum()), permitted, False
+            option = pending.pop()
+            wider = None if permitted[option] else self._try_exactly(permitted, option)
+            if wider is None:
+                continue
+            kernel.permit(wider)
+            sure = permitted.copy()
+            sure[wider] = True
+            additions, more, finished = kernel.enlarge(np.where(settled, np.inf, order), self._seconds())
+            complete = complete and finished
+            permitted = self._read()
+            pending += more
+            if additions and not is_safe(self.world, permitted, self.bound, self.deadline):
+                permitted = sure
+                kernel.reset(permitted.astype(np.uint8))
+                pending += [options[0] for options in additions]
+            now = self._of_reached(permitted)
+            pending += np.flatnonzero(now & ~settled & ~permitted).tolist() if permitted is sure else []
+            settled |= now
+        return int(permitted.sum()), permitted, complete
+
+    def _of_reached(self, permitted: Mask) -> Mask:
+        """Return the options of the states that have a permitted one."""
+        owners = self.world.owners()
+        reached = np.zeros(self.world.mdp.states, dtype=bool)
+        reached[owners[permitted]] = True
+        return np.asarray(reached[owners])
+
+    def _try_exactly(self, permitted: Mask, option: int) -> list[int] | None:
+        """Return the option with those its new states take, where that is proved safe."""
+        for best in (False, True):
+            options = self.kernel.extension(option, best)
+            wider = permitted.copy()
+            wider[options] = True
+            if is_safe(self.world, wider, self.bound, self.deadline):
+                return list(options)
+            if len(options) == 1:
+                break
+        return None
+
+    def _longest_safe(self, base: Mask, accepted: list[list[int]]) -> int | None:
+        """Return how many of the additions, in their order, can be kept; None where not even the seed is safe."""
+
+        def safe(count: int) -> bool:
+            permitted = base.copy()
+            for options in accepted[:count]:
+                permitted[options] = True
+            return is_safe(self.world, permitted, self.bound, self.deadline)
+
+        if not safe(0):
+            return None
+        low, high = 0, len(accepted)
+        while low + 1 < high:
+            middle = (low + high) // 2
+            low, high = (middle, high) if safe(middle) else (low, middle)
+        return low
+
+    def _read(self) -> Mask:
+        world = self.world
+        permitted = np.zeros(world.options, dtype=np.uint8)
+        reached, value = np.zeros(world.mdp.states, dtype=np.uint8), np.zeros(world.mdp.states)
+        self.kernel.read(permitted, reached, value)
+        return permitted.astype(bool)

@@ -1,0 +1,207 @@
+"""Finding recurrent sets: executions that never end and never repeat, such as a loop that doubles a counter.
+
+Source   Gupta, Henzinger, Majumdar, Rybalchenko, Xu, "Proving non-termination", POPL 2008 (recurrent sets)
+Differs  sets are conjunctions of constraints from a fixed pool, sums of variables against small constants. They start
+         as everything; where Z3 finds a configuration without a move back into the sets, one constraint of the pool
+         that excludes it is added, with backtracking. The checker refutes leaks by elimination, without Z3
+Limits   a budget of queries; amounts of intervals are their ends
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from polvet.evidence.lasso import Step
+from polvet.evidence.recurrent_set import bound_rows, find_leak, move_conditions
+from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
+from polvet.policy.finite_memory.linear import CONSTANT
+from polvet.termination.balance import Tick
+from polvet.termination.complete import components_of
+from polvet.termination.lasso import find_path, name_step
+
+Rows = dict[str, int]
+Sets = dict[str, tuple[Rows, ...]]
+
+
+def find_recurrent_set(
+    fmp: FiniteMemoryPolicy, *, queries: int = 150, tick: Tick = lambda: None
+) -> dict[str, Any] | None:
+    """Return a `recurrent-set` certificate that the checker accepts, or None."""
+    graph = normalise(fmp)
+    pool = _pool(fmp)
+    for nodes, _ in components_of(graph, range(len(graph.edges))):
+        states = [graph.nodes[node].state for node in nodes]
+        moves = {state: _moves(fmp, state, set(states)) for state in states}
+        search = _Search(fmp, moves, pool, queries, tick)
+        for sets in search.closed({state: () for state in states}, 0):
+            certificate = _certificate(fmp, graph, sets, moves)
+            if certificate is not None and find_leak(fmp, certificate) is None:
+                return certificate
+    return None
+
+
+def _pool(fmp: FiniteMemoryPolicy) -> list[Rows]:
+    """Return the constraints to choose from: sums of many variables first."""
+    names = [variable.name for variable in fmp.variables]
+    constants = {0, 1, 2}
+    for edge in fmp.edges:
+        for atoms in edge.guard:
+            for atom in atoms:
+                constants |= {atom.value, atom.value + 1}
+    pool: list[Rows] = []
+    for size in range(min(len(names), 4), 0, -1):
+        for chosen in combinations(names, size):
+            for constant in sorted(constants):
+                pool.append({**dict.fromkeys(chosen, 1), CONSTANT: -constant})
+                if size == 1:
+                    pool.append({chosen[0]: -1, CONSTANT: constant})
+    for first, second in combinations(names, 2):
+        for constant in (0, -1):
+            pool += [{first: 1, second: -1, CONSTANT: constant}, {first: -1, second: 1, CONSTANT: constant}]
+    return pool
+
+
+def _moves(fmp: FiniteMemoryPolicy, state: str, within: set[str]) -> list[Step]:
+    found = []
+    for edge in fmp.edges:
+        if edge.source != state or edge.target not in within:
+            continue
+        for index, choice in enumerate(edge.choices):
+            for high in (True, False):
+                amounts = {}
+                for name in choice.effects:
+                    effect = fmp.effect(choice, name)
+                    ends = (effect.high, effect.low) if high else (effect.low, effect.high)
+                    amount = next((end for end in ends if end is not None), 0)
+                    if amount:
+                        amounts[name] = amount
+                step = Step(edge, index, amounts)
+                if step not in found:
+                    found.append(step)
+    return found
+
+
+class _Search:
+    """Strengthens sets until they are closed, within a budget of solver queries."""
+
+    def __init__(
+        self, fmp: FiniteMemoryPolicy, moves: Mapping[str, list[Step]], pool: Sequence[Rows], queries: int, tick: Tick
+    ) -> None:
+        self._fmp, self._moves, self._pool, self._queries, self._tick = fmp, moves, pool, queries, tick
+
+    def closed(self, sets: Sets, depth: int) -> Iterator[Sets]:
+        """Yield closed sets that are stronger than the given ones."""
+        if depth > 8:
+            return
+        leak = self._find_leak(sets)
+        if leak is None:
+            if self._queries > 0 and sets:
+                yield sets
+            return
+        state, values = leak
+        for row in self._pool:
+            if self._queries <= 0:
+                return
+            if _value(row, values) < 0:
+                yield from self.closed({**sets, state: (*sets[state], row)}, depth + 1)
+        rest = {other: rows for other, rows in sets.items() if other != state}
+        if rest:
+            yield from self.closed(rest, depth + 1)
+
+    def _find_leak(self, sets: Sets) -> tuple[str, Valuation] | None:
+        import z3
+
+        symbols = {variable.name: z3.Int(variable.name) for variable in self._fmp.variables}
+
+        def holds(row: Mapping[str, int]) -> Any:
+            return z3.Sum([z3.IntVal(0)] + [c * (symbols[n] if n else 1) for n, c in row.items()]) >= 0
+
+        lists = {state: list(rows) for state, rows in sets.items()}
+        for state, rows in sets.items():
+            self._tick()
+            self._queries -= 1
+            solver = z3.Solver()
+            solver.set("timeout", 1000)
+            solver.add(*[holds(row) for row in [*rows, *bound_rows(self._fmp)]])
+            for step in self._moves[state]:
+                for condition in move_conditions(self._fmp, step, lists):
+                    solver.add(z3.Not(z3.And(*[holds(row) for row in condition])))
+            if solver.check() == z3.sat:
+                model = solver.model()
+                return state, {n: model.eval(s, model_completion=True).as_long() for n, s in symbols.items()}
+        return None
+
+
+def _value(row: Mapping[str, int], values: Mapping[str, int]) -> int:
+    return sum(coefficient * (values[name] if name else 1) for name, coefficient in row.items())
+
+
+def _certificate(
+    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, moves: Mapping[str, list[Step]]
+) -> dict[str, Any] | None:
+    """Return the certificate with an entry into the sets: a point of an initial set, or along a path."""
+    entry = _find_entry(fmp, graph, sets)
+    if entry is None:
+        return None
+    start, valuation, prefix = entry
+    return {
+        "kind": "recurrent-set",
+        "initial_state": start,
+        "initial_valuation": valuation,
+        "prefix": prefix,
+        "sets": {state: [dict(row) for row in rows] for state, rows in sets.items()},
+        "moves": {
+            state: [
+                name_step(fmp, step.edge, step.choice, step.amounts)
+                for step in moves[state] if step.edge.target in sets
+            ]
+            for state in sets
+        },
+    }  # fmt: skip
+
+
+def _find_entry(
+    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets
+) -> tuple[str, Valuation, list[dict[str, Any]]] | None:
+    """Return a start, its valuation and the steps into the sets, as Z3 finds them along shortest paths."""
+    import z3
+
+    for index, node in enumerate(graph.nodes):
+        if node.state not in sets:
+            continue
+        path = find_path(graph, index)
+        solver = z3.Solver()
+        solver.set("timeout", 1000)
+        first = {variable.name: z3.Int(variable.name) for variable in fmp.variables}
+        values: dict[str, Any] = dict(first)
+
+        def keep(rows: Sequence[Mapping[str, int]], values: Mapping[str, Any], solver: Any = solver) -> None:
+            for row in rows:
+                solver.add(z3.Sum([z3.IntVal(0)] + [c * (values[n] if n else 1) for n, c in row.items()]) >= 0)
+
+        keep(bound_rows(fmp), values)
+        written = []
+        for edge in path:
+            primitive = graph.edges[edge]
+            for position, variable in enumerate(fmp.variables):
+                low, high = primitive.before[position]
+                solver.add(*([values[variable.name] >= low] if low is not None else []))
+                solver.add(*([values[variable.name] <= high] if high is not None else []))
+            effects = {}
+            for position, variable in enumerate(fmp.variables):
+                effect = primitive.effects[position]
+                amount = next((end for end in (effect.high, effect.low) if end is not None), 0)
+                values[variable.name] = values[variable.name] + amount
+                effects[variable.name] = amount
+            keep(bound_rows(fmp), values)
+            origin = fmp.edges[primitive.edge]
+            written.append(name_step(fmp, origin, primitive.choice, effects))
+        keep(list(sets[node.state]), values)
+        if solver.check() == z3.sat:
+            model = solver.model()
+            start = graph.nodes[graph.edges[path[0]].source].state if path else node.state
+            found = {name: model.eval(term, model_completion=True).as_long() for name, term in first.items()}
+            return start, found, written
+    return None

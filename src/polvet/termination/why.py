@@ -1,0 +1,92 @@
+"""Why a proof of termination fails: a smallest set of edges that already runs for ever on its own.
+
+Every such set must lose an edge, or change one, before the policy can be proved; edges outside of it do not matter for
+it. The set is first shrunk edge by edge until no edge can be left out; on small graphs Z3 then looks for one with
+fewer edges, and the complete test confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.policy.finite_memory import EdgeId, FiniteMemoryPolicy, Multigraph, normalise
+from polvet.termination.balance import Tick
+from polvet.termination.complete import Cycle, components_of, find_ranking
+from polvet.termination.walks import best_change, rows_of
+
+MAX_EDGES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """Edges that run for ever on their own; `smallest` if no smaller set of edges does, else only minimal."""
+
+    edges: tuple[EdgeId, ...]
+    smallest: bool
+
+
+def find_blocking_edges(fmp: FiniteMemoryPolicy, *, seconds: float = 5.0, tick: Tick = lambda: None) -> Blocking | None:
+    """Return a smallest set of edges that prevents a proof without guards, or None if nothing does."""
+    graph = normalise(fmp)
+    found = find_ranking(graph, tick=tick)
+    if not isinstance(found, Cycle):
+        return None
+    component = found.component
+    core = sorted({component.edges[edge] for walk, _ in found.walks for edge in walk})
+    for edge in list(core):
+        rest = [other for other in core if other != edge]
+        if isinstance(find_ranking(graph, edges=rest, tick=tick), Cycle):
+            core = rest
+    smaller, proved = _find_smaller(graph, len(core), seconds)
+    if smaller is not None and isinstance(find_ranking(graph, edges=smaller, tick=tick), Cycle):
+        core = smaller
+    return Blocking(tuple(dict.fromkeys(fmp.edges[graph.edges[edge].edge].id for edge in core)), proved)
+
+
+def _find_smaller(graph: Multigraph, size: int, seconds: float) -> tuple[list[int] | None, bool]:
+    """Return fewer edges that carry a connected circulation lowering nothing, and whether no set is smaller still."""
+    if size <= 1:
+        return None, True
+    parts = components_of(graph, range(len(graph.edges)))
+    if sum(len(edges) for _, edges in parts) > MAX_EDGES:
+        return None, False
+    import z3
+
+    best: list[int] | None = None
+    for nodes, edges in parts:
+        while True:
+            goal = (len(best) if best is not None else size) - 1
+            solver = z3.Solver()
+            solver.set("timeout", int(1000 * seconds))
+            flow = {edge: z3.Real(f"f{edge}") for edge in edges}
+            level = {node: z3.Int(f"level{node}") for node in nodes}
+            roots = {node: z3.Bool(f"root{node}") for node in nodes}
+            solver.add(*[value >= 0 for value in flow.values()], z3.Sum(list(flow.values())) >= 1)
+            solver.add(z3.AtMost(*roots.values(), 1), z3.AtMost(*[value > 0 for value in flow.values()], goal))
+            for node in nodes:
+                into = [edge for edge in edges if graph.edges[edge].target == node]
+                out = [edge for edge in edges if graph.edges[edge].source == node]
+                solver.add(z3.Sum([flow[edge] for edge in into]) == z3.Sum([flow[edge] for edge in out]))
+                nearer = [z3.And(flow[e] > 0, level[graph.edges[e].source] < level[node]) for e in into]
+                used = z3.Or([flow[edge] > 0 for edge in out])
+                solver.add(z3.Implies(used, z3.Or(roots[node], *nearer)))
+            _add_rows(solver, graph, edges, flow, z3)
+            answer = solver.check()
+            if answer == z3.unknown:
+                return best, False
+            if answer == z3.unsat:
+                break
+            model = solver.model()
+            best = [edge for edge, value in flow.items() if z3.is_true(model.eval(value > 0, model_completion=True))]
+    return best, True
+
+
+def _add_rows(solver: Any, graph: Multigraph, edges: Sequence[int], flow: dict[int, Any], z3: Any) -> None:
+    """Demand that no row falls, unless an edge that raises it without limit is used."""
+    for row in rows_of(graph):
+        changes = {edge: best_change(graph.edges[edge], row) for edge in edges}
+        endless = [flow[edge] > 0 for edge, change in changes.items() if change is None]
+        net = z3.Sum([(change or 0) * flow[edge] for edge, change in changes.items()])
+        solver.add(z3.Or(net >= 0, *endless))

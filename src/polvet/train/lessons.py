@@ -1,0 +1,68 @@
+"""Lessons from a policy that runs in the kernel, and potentials for reward shaping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import InputError, Where
+from polvet.kernel.compiled import Words
+from polvet.model.infix import parse_expression
+from polvet.model.kinds import kind_of
+from polvet.model.network import Kind
+from polvet.policy.binding import FAIL, GOAL, Fitted, load_fitted
+from polvet.policy.runs import End, raise_what_broke
+from polvet.train.q_learning import Potential
+
+LANES = 64
+PORTION = 64
+
+
+def policy_lessons(
+    fitted: Fitted,
+    teacher: Path | None,
+    starts: Words,
+    *,
+    runs: int,
+    max_steps: int,
+    noise: float,
+    seed: int,
+    disable_out_of_bounds: bool = False,
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return (row, output) of every decision in about so many runs of the teacher; None: it chooses at random."""
+    guide = fitted if teacher is None else load_fitted(fitted.task, teacher)
+    missing = set(guide.policy.outputs) - set(fitted.policy.outputs)
+    if missing:
+        raise InputError(f"the teacher chooses '{min(missing)}', which is no output.", Where("--teacher"))
+    bound = guide.compile(disable_out_of_bounds=disable_out_of_bounds)
+    rows_of = replace(fitted, task=guide.task).bind(bound.compiled).core
+    rollout = _core.Rollout(bound.core, starts, FAIL, GOAL, LANES, max_steps, seed)
+    place = np.array([fitted.policy.outputs.index(name) for name in guide.policy.outputs], dtype=np.int64)
+    rows, taught, finished = [], [], 0
+    while finished < runs:
+        found = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
+        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+        useful = found["end"] != End.FAIL  # what led straight to fail is not worth imitating
+        rows.append(rows_of.rows(np.ascontiguousarray(found["states"][useful])))
+        taught.append(place[found["action"][useful]])
+        finished += len(found["episodes"])
+    return np.concatenate(rows), np.concatenate(taught)
+
+
+def potential_of(fitted: Fitted, text: str, where: Where) -> Potential:
+    """Return the expression as a function of packed states."""
+    bound = fitted.compile()
+    network = fitted.task.network
+    expression = network.resolve(parse_expression(text, where), where)
+    if kind_of(expression, {variable.name: variable.kind for variable in network.variables}) is Kind.BOOL:
+        raise InputError("a potential is a number, not a truth value.", where)
+    value = bound.compiled.semantics.compile(expression)
+
+    def potential(states: Words) -> NDArray[np.float64]:
+        return np.array([float(value(state)) for state in bound.compiled.unpack(states)], dtype=np.float64)
+
+    return potential

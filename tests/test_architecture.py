@@ -1,0 +1,81 @@
+"""The shape of the project: rooms import only rooms above them, the checkers import no engine, only cli/ prints."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
+ROOMS = tuple(
+    """
+    errors files _core model jani prism load kernel symbolic solvers policy evidence mdp safety fuzz debug repair verify
+    shield termination domains train campaign report cli
+    """.split()  # noqa: SIM905
+)
+ENGINES = {
+    "safety",
+    "fuzz",
+    "debug",
+    "repair",
+    "verify",
+    "shield",
+    "termination",
+    "mdp",
+    "kernel",
+    "symbolic",
+    "solvers",
+}
+
+
+def imports_of(file: Path) -> list[tuple[int, str]]:
+    """Every room of polvet that the file imports, with the line."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module == "polvet":
+            names = [f"polvet.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("polvet."):
+            names = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.startswith("polvet.")]
+        found += [(node.lineno, name.split(".")[1]) for name in names]
+    return found
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+FILES = [file for file in sorted(SOURCE.rglob("*.py")) if room_of(file) not in ("__init__", "__main__")]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_a_room_imports_only_rooms_above_it(file):
+    floor = ROOMS.index(room_of(file))
+    uphill = [(line, room) for line, room in imports_of(file) if room in ROOMS and ROOMS.index(room) > floor]
+    assert not uphill
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if room_of(f) == "evidence"], ids=lambda file: file.name)
+def test_evidence_imports_no_engine(file):
+    assert not [(line, room) for line, room in imports_of(file) if room in ENGINES]
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if room_of(f) == "model"], ids=lambda file: file.name)
+def test_the_model_needs_the_standard_library_alone(file):
+    allowed = {*sys.stdlib_module_names, "polvet"}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] in allowed
+
+
+def test_every_room_opens_with_a_sentence():
+    for room in sorted({file.parent for file in FILES if file.parent != SOURCE}):
+        init = room / "__init__.py"
+        assert init.exists(), f"{room.name} has no __init__.py"
+        assert ast.get_docstring(ast.parse(init.read_text())), f"{room.name} does not say what it is"
