@@ -38,7 +38,7 @@ struct Decider {
 };
 
 SolverOptions read_options(const std::string& algorithm, const std::string& order, uint64_t seed, bool share, uint32_t radius) {
-    SolverOptions options{algorithm, Order::APP, seed, share, radius, {}};
+    SolverOptions options{algorithm, Order::APP, seed, share, radius, {}, {}};
     if (order == "policy") options.order = Order::POLICY;
     else if (order == "random") options.order = Order::RANDOM;
     else if (order == "last") options.order = Order::LAST;
@@ -86,6 +86,7 @@ void bind_decide(nb::module_& m) {
             SolverOptions options = read_options(algorithm, order, seed, share, radius);
             decider->words = program->words;
             ask_python(*decider, options, preferred);
+            if (share && threads > 1) options.board = std::make_shared<Board>(program->words);
             for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(program, fail, goal, options));
             return decider.release();
         }), "program"_a, "fail"_a, "goal"_a, "algorithm"_a, "order"_a, "seed"_a, "share"_a, "threads"_a, "radius"_a, "preferred"_a.none())

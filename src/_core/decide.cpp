@@ -40,6 +40,7 @@ public:
         game_.order = options.order;
         game_.seed = options.seed;
         game_.preferred = options.preferred;
+        game_.board = options.board.get();
         restart();
     }
 
@@ -56,9 +57,11 @@ public:
                 const bool unsafe = algorithm_->is_unsafe(s);
                 answer.known = unsafe ? UNSAFE : algorithm_->cut() ? UNDECIDED : SAFE;
                 answer.passes = algorithm_->passes - passes;
+                publish();
             } catch (const Stop& stop) {
                 // SOUND: a search stopped half-way has promises open; nothing of it is used again.
                 restart();
+                if (stop.status == Status::MEMORY && options_.board) options_.board->clear();
                 if (stop.status == Status::MEMORY && remembers && share_ && !retried) continue;   // once more, with all memory
                 answer.status = stop.status;
             }
@@ -135,7 +138,7 @@ public:
     }
 
     std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) override {
-        prover();
+        lazy();
         game_.watch = &watch;
         std::vector<ActionSafety> result;
         const uint32_t s = game_.add(state);
@@ -150,6 +153,7 @@ public:
             }
             result.push_back({game_.label(s, k), safe ? SAFE : UNSAFE});
         }
+        publish();
         std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) { return x.label < y.label; });
         return result;
     }
@@ -162,13 +166,24 @@ private:
         game_.release();
         algorithm_.reset();
         algorithm_ = make_algorithm(game_, options_);
-        game_.extra_bytes = [this] { return algorithm_->bytes(); };
+        game_.extra_bytes = [this] { return algorithm_->bytes() + (options_.board ? options_.board->bytes() : 0); };
+    }
+
+    void publish() {
+        for (uint32_t s : game_.learned) options_.board->publish(game_.state(s), game_.known(s));
+        game_.learned.clear();
+    }
+
+    Lazy<Game>& lazy() {
+        auto* found = dynamic_cast<Lazy<Game>*>(algorithm_.get());
+        if (!found || !share_) throw std::invalid_argument("evidence and safe actions need the algorithm lazy with sharing");
+        return *found;
     }
 
     Lazy<Game>& prover() {
-        auto* lazy = dynamic_cast<Lazy<Game>*>(algorithm_.get());
-        if (!lazy || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
-        return *lazy;
+        // SOUND: a board says what is true, not why.
+        if (options_.board) throw std::invalid_argument("evidence needs a single thread");
+        return lazy();
     }
 
     bool ask(uint32_t s) {

@@ -28,6 +28,7 @@ struct SolverOptions {
     bool share = true;
     uint32_t radius = NONE;
     std::function<int32_t(const uint64_t*)> preferred;
+    std::shared_ptr<Board> board;           // where several solvers of a model tell each other what they proved
 };
 
 // One worker's game and algorithm behind a plain face. With sharing it remembers what it proved.

@@ -15,13 +15,13 @@
 #include <random>
 #include <span>
 
+#include "decide_board.h"
 #include "limits.h"
 #include "program.h"
 #include "store.h"
 
 namespace polvet {
 
-enum Known : uint8_t { UNDECIDED, UNSAFE, SAFE };
 constexpr int32_t SILENT = -1, ENDED = -2;
 constexpr uint32_t NONE = UINT32_MAX;
 
@@ -46,7 +46,10 @@ public:
 
     size_t size() const { return rows_.size(); }
     Known known(uint32_t s) const { return Known(known_[s]); }
-    void learn(uint32_t s, Known what) { known_[s] = what; }
+    void learn(uint32_t s, Known what) {
+        known_[s] = what;
+        if (board) learned.push_back(s);
+    }
     bool expanded(uint32_t s) const { return rows_[s].action_begin != NONE; }
     int32_t label(uint32_t s, uint32_t k) const { return actions_[rows_[s].action_begin + k].label; }
     uint32_t target(uint32_t place) const { return targets_[place]; }
@@ -71,6 +74,8 @@ public:
     Order order = Order::APP;
     uint64_t seed = 0, looks = 0, peak = 0;
     Watch* watch = nullptr;
+    Board* board = nullptr;                  // what other threads proved, too
+    std::vector<uint32_t> learned;           // since it was last published
     std::function<size_t()> extra_bytes;
     std::function<int32_t(const uint64_t*)> preferred;   // for Order::POLICY: the label a policy chooses
 
@@ -88,6 +93,7 @@ protected:
     }
     void forget_rows() {
         rows_.clear(); actions_.clear(); targets_.clear(); known_.clear(); mark_.clear();
+        learned.clear();
         stamp_ = 0; last_ = SILENT;
     }
     void release_rows() {
@@ -116,7 +122,7 @@ public:
 
     uint32_t add(const uint64_t* state) {
         auto [s, fresh] = store_.insert(state);
-        if (fresh) { rows_.emplace_back(); mark_.push_back(0); known_.push_back(UNDECIDED); known_[s] = classify(s); }
+        if (fresh) { rows_.emplace_back(); mark_.push_back(0); known_.push_back(UNDECIDED); known_[s] = classify(s, state); }
         return s;
     }
 
@@ -140,12 +146,12 @@ public:
     size_t bytes() const override { return GameBase::bytes() + store_.bytes() + raw_.capacity() * 8; }
 
 private:
-    Known classify(uint32_t s) {
-        machine_.load(store_.state(s));
+    Known classify(uint32_t s, const uint64_t* state) {
+        machine_.load(state);
         // SOUND: fail beats goal.
         if (fail_ >= 0 && test(fail_, s)) return UNSAFE;
         if (goal_ >= 0 && test(goal_, s)) return SAFE;
-        return UNDECIDED;
+        return board ? board->find(state) : UNDECIDED;
     }
     bool test(int32_t condition, uint32_t s) {
         const bool truth = machine_.value(machine_.program->conditions[condition]) != 0;

@@ -206,3 +206,41 @@ def test_a_killed_batch_of_a_hundred_thousand_states_loses_at_most_a_portion(tmp
     # x = 399 fails unless y = 399; from everywhere else one can go home for ever.
     for row in answer["figures"]["states"]:
         assert row["safe"] is not (row["state"]["x"] == 399 and row["state"]["y"] < 399)
+
+
+def write_table(path: Path, action: str) -> Path:
+    """Write the policy that always chooses one label."""
+    rows = {"format": "table/1", "inputs": ["x", "wind"], "outputs": ["up", "down", "stay"], "rows": [], "default": action}
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_a_policy_orders_the_actions(walk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    question = ["decide", walk, "--fail", "x == 9", "--state", "x=2,wind=false"]
+    stays = write_table(tmp_path / "stay.json", "stay")
+    _, ordered = ask(capsys, *question, "--order", "policy", "--policy", stays)
+    _, plain = ask(capsys, *question)
+    assert ordered["verdict"] == plain["verdict"] == "safe"
+    assert ordered["figures"]["expanded"] == 1 < plain["figures"]["expanded"]  # staying is safe at once
+
+
+def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from polvet.files import sha256
+    from polvet.load import TaskOptions, load_task
+
+    policy = write_table(tmp_path / "up.json", "up")
+    states = [{"x": x, "wind": False} for x in range(4, 10)]
+    run_ = {
+        "kind": "run", "task_sha256": load_task(walk, TaskOptions(fail="x == 9")).sha256, "options": {"fail": "x == 9"},
+        "policy_sha256": sha256(policy), "states": states, "actions": ["up"] * 5, "end": "fail",
+    }  # fmt: skip
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(run_))
+    assert ask(capsys, "certify", file, "--task", walk, "--policy", policy)[0] == 0
+    assert run(["certify", str(file), "--task", str(walk)]) == 30
+    other = write_table(tmp_path / "down.json", "down")
+    assert ask(capsys, "certify", file, "--task", walk, "--policy", other)[0] == 10
+    file.write_text(json.dumps(run_ | {"policy_sha256": sha256(other)}))
+    code, answer = ask(capsys, "certify", file, "--task", walk, "--policy", other)
+    assert code == 10
+    assert "chooses 'down'" in answer["reason"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from polvet import _core
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.kernel.compiled import Limits
@@ -154,3 +155,41 @@ def test_fail_beats_goal(tmp_path: Path) -> None:
     task = load_task(path, TaskOptions(fail="x == 1", goal="x == 1"))
     for algorithm in SEARCHES:
         assert Decider(task, algorithm=algorithm).decide([(0,)])[0].verdict is Verdict.UNSAFE
+
+
+def test_threads_tell_each_other_what_they_proved(tmp_path: Path) -> None:
+    """What another thread published is relied on: the answers stay those of a single one."""
+    path = tmp_path / "grid.prism"
+    path.write_text(
+        "mdp\nmodule m\n x : [0..199] init 0;\n y : [0..199] init 0;\n"
+        " [right] x<199 -> 0.5:(x'=x+1) + 0.5:(y'=min(199,y+1));\n [up] y<199 & x<100 -> (y'=y+1);\n endmodule\n",
+        encoding="utf-8",
+    )
+    task = load_task(path, TaskOptions(fail="x == 199 && y < 150"))
+    states = [(x, y) for x in range(0, 200, 3) for y in range(0, 200, 3)]
+    alone = Decider(task, threads=1).decide(states)
+    together = Decider(task, threads=2).decide(states)
+    assert [answer.verdict for answer in alone] == [answer.verdict for answer in together]
+    assert len({answer.verdict for answer in alone}) == 2
+
+
+def test_a_batch_within_little_memory_forgets_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "ring.prism"
+    path.write_text(
+        "mdp\nmodule m\n x : [0..149999] init 0;\n b : [0..1] init 0;\n"
+        " [go] true -> 0.5:(x'=mod(x+1,5000)+x-mod(x,5000)) + 0.5:(b'=1-b);\n endmodule\n",
+        encoding="utf-8",
+    )
+    task = load_task(path, TaskOptions(fail="false"))
+    states = [(5_000 * k, 0) for k in range(30)]  # thirty rings that share nothing
+    for threads in (1, 2):
+        roomy = Decider(task, threads=threads)
+        assert all(answer.verdict is Verdict.SAFE for answer in roomy.decide(states))
+        tight = _core.Decider(roomy.compiled.program, 0, 1, "lazy", "app", 0, True, threads, 2**32 - 1, None)
+        limit = 4 * 2**20 * threads
+        known, *_ = tight.decide(roomy.compiled.pack(states), 60.0, limit, 2**32, None)
+        assert (known == 2).all()
+        assert roomy.peak_bytes > limit
+        assert tight.peak_bytes < 1.5 * limit
+    with pytest.raises(ValueError, match="single thread"):
+        Decider(task, threads=2).safe_policy([(0, 0)])

@@ -4,7 +4,7 @@ Source   Schmalz and Jain, Algorithms for Deciding the Safety of States in Fully
          2026. One file per algorithm in `src/_core/`: `decide_tarjan.h` Algorithm 1, `decide_values.h` Algorithm 2,
          value iteration and topological value iteration, `decide_ipi.h` Algorithms 3 and 4, `decide_search.h` LAO* and
          LRTDP, `decide_lazy.h` our own; Algorithm 5 is `safety/propagate_bdd.py`. All play on `decide_game.h`
-Cost     see there; with sharing every state of the model is decided at most once per thread
+Cost     see there; with sharing every state of the model is decided about once, whatever the number of questions
 Limits   models with infinitely many reachable states are searched on the fly and end at a limit where that never closes
 """
 
@@ -61,7 +61,10 @@ def compile_task(task: Task, *, disable_out_of_bounds: bool = False) -> Compiled
 
 
 class Decider:
-    """Answers questions about one task. With `share` it remembers what it proved; each thread remembers for itself."""
+    """Answers questions about one task. With `share` it remembers what it proved; threads tell each other.
+
+    Evidence (`safe_policy`, `unsafe_rank`) is made by a single thread with the algorithm `lazy` and sharing.
+    """
 
     def __init__(
         self,
