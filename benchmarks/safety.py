@@ -90,7 +90,9 @@ class Learner:
         return np.stack(chosen[:count])
 
 
-def ask_each(deciders: dict[str, Decider], states: Words, *, each: float, total: float) -> dict[str, list[dict[str, Any]]]:
+def ask_each(
+    deciders: dict[str, Decider], states: Words, *, each: float, total: float
+) -> dict[str, list[dict[str, Any]]]:
     """Return time, verdict and looks per algorithm and state; what does not fit into the time is left undecided.
 
     Algorithms take turns on each state, and short answers are timed three times and the best is kept: other work on the
@@ -188,7 +190,9 @@ def flappy(count: int, *, learning: int, budget: float) -> list[dict[str, Any]]:
     for algorithm in ("lazy", "ipi"):
         decider = Decider(task, algorithm=algorithm, share=True, compiled=compiled)
         found_there = decider.decide_packed(questions)
-        rows.append(_row(f"{algorithm} shared", [(one.verdict.value, one.seconds, one.expanded) for one in found_there]))
+        rows.append(
+            _row(f"{algorithm} shared", [(one.verdict.value, one.seconds, one.expanded) for one in found_there])
+        )
     deciders = {a: Decider(task, algorithm=a, share=False, compiled=compiled) for a in SEARCHES}
     for algorithm, answers in ask_each(deciders, questions, each=budget, total=budget).items():
         done = [(one["verdict"], one["seconds"], one["expanded"]) for one in answers if one["verdict"] != "unknown"]

@@ -210,7 +210,13 @@ def test_a_killed_batch_of_a_hundred_thousand_states_loses_at_most_a_portion(tmp
 
 def write_table(path: Path, action: str) -> Path:
     """Write the policy that always chooses one label."""
-    rows = {"format": "table/1", "inputs": ["x", "wind"], "outputs": ["up", "down", "stay"], "rows": [], "default": action}
+    rows = {
+        "format": "table/1",
+        "inputs": ["x", "wind"],
+        "outputs": ["up", "down", "stay"],
+        "rows": [],
+        "default": action,
+    }
     path.write_text(json.dumps(rows))
     return path
 
