@@ -55,16 +55,14 @@ def references() -> list[Reference]:
     found = []
     for entry in json.loads((BENCHMARKS / "reference.json").read_text()):
         file = entry["file"] or ""
-        if (
-            not file.endswith(LANGUAGES)
-            or file.endswith(CONTINUOUS)
-            or entry["collection"] not in ("qvbs", "storm-testfiles")
-        ):
+        if not file.endswith(LANGUAGES) or file.endswith(CONTINUOUS):
             continue
         full = (entry.get("recheck_states") or {}).get("full_exploration")
         states = entry.get("full_states") or full or entry.get("states")
         constants = tuple((entry["parameters"] or {}).items())
-        found.append(Reference(file, constants, states, entry["property"], entry["value"], entry["type"]))
+        valued = entry["collection"] in ("qvbs", "storm-testfiles")  # the others describe policies and abstractions
+        wanted, value = (entry["property"], entry["value"]) if valued else (None, None)
+        found.append(Reference(file, constants, states, wanted, value, entry["type"]))
     return found
 
 
