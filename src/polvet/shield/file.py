@@ -1,6 +1,6 @@
 """A shield as people use it: which actions are allowed in a state, and one portable JSON file (`shield/1`).
 
-Reading and asking need the standard library only; the model file is needed to check a shield, not to use it.
+Reading and asking need no solver; the model file is needed to check a shield, not to use it.
 """
 
 from __future__ import annotations

@@ -72,15 +72,23 @@ def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> M
                 rows.append((-1.0, math.inf, row))  # p_s >= sum - (1 - y)
             for t in {target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])}:
                 rows.append((0.0, math.inf, {r + t: 1.0, o: -1.0}))  # what is allowed reaches its outcomes
-    # A state counts as reached only where some allowed option leads to it; loops are cut by the exact count afterwards.
-    into: dict[int, dict[int, float]] = {}
-    for o in range(options):
-        for b in range(branches[choices[o]], branches[choices[o + 1]]):
-            into.setdefault(target[b], {})[o] = 1.0
+    # Flow: a state counts as reached only where a flow from the start states arrives over allowed options and leaves
+    # a little behind; so a loop that nothing leads to supports nothing.
+    edges = [(o, s, t) for s in range(states) for o in range(starts[s], starts[s + 1])
+             for t in sorted({target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])})]  # fmt: skip
+    flow = columns
+    columns += len(edges)
+    cost = np.concatenate([cost, np.zeros(len(edges))])
+    lower = np.concatenate([lower, np.zeros(len(edges))])
+    upper = np.concatenate([upper, np.ones(len(edges))])
+    balance: list[dict[int, float]] = [{r + s: -1.0 / states} for s in range(states)]
+    for k, (o, s, t) in enumerate(edges):
+        rows.append((0.0, math.inf, {o: 1.0, flow + k: -1.0}))  # only allowed options carry flow
+        if s != t:
+            balance[t][flow + k] = 1.0
+            balance[s][flow + k] = -1.0
     first = set(mdp.initial.tolist())
-    for s in range(states):
-        if s not in first:
-            rows.append((0.0, math.inf, {**into.get(s, {}), r + s: -1.0}))
+    rows += [(0.0, math.inf, balance[s]) for s in range(states) if s not in first]
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = columns, len(rows)
     program.col_cost_, program.col_lower_, program.col_upper_ = cost, lower, upper
@@ -90,7 +98,7 @@ def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> M
     program.a_matrix_.start_ = np.cumsum([0] + [len(row[2]) for row in rows]).astype(np.int32)
     program.a_matrix_.index_ = np.array([k for row in rows for k in row[2]], dtype=np.int32)
     program.a_matrix_.value_ = np.array([v for row in rows for v in row[2].values()])
-    kinds = [highspy.HighsVarType.kInteger] * options + [highspy.HighsVarType.kContinuous] * (2 * states)
+    kinds = [highspy.HighsVarType.kInteger] * options + [highspy.HighsVarType.kContinuous] * (columns - options)
     program.integrality_ = kinds
     solver.passModel(program)
     solver.run()
