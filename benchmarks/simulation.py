@@ -178,18 +178,27 @@ def main() -> None:
             results[world] = rates(runs, options.repeat)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=1) + "\n")
+    print(written := markdown(results))
+    options.output.with_suffix(".md").write_text(written)
+
+
+def markdown(results: dict[str, dict[str, float]]) -> str:
+    """Return the table; each peer stands beside how many times faster polvet is, remembering and with new starts."""
     table = [
-        "| world | side | steps per CPU second | network: times faster | trees: times faster |",
-        "|---|---|---|---|---|",
+        "| world | side | steps per CPU second | network: times | trees: times | new starts, network | new starts, trees |",
+        "|---|---|---|---|---|---|---|",
     ]
+    sides = ("2x64 network", "20x5 trees", "2x64 network, one run per start", "20x5 trees, one run per start")
     for world, found in results.items():
         for side, rate in found.items():
-            ours = (found["polvet, 2x64 network"], found["polvet, 20x5 trees"])
-            ratios = [f"{own / rate:.1f}" if not side.startswith("polvet") else "" for own in ours]
-            table.append(f"| {world} | {side} | {rate:,.0f} | {ratios[0]} | {ratios[1]} |")
-    options.output.with_suffix(".md").write_text("# Simulation\n\n" + "\n".join(table) + "\n")
-    print("\n".join(table))
+            ratios = ["" if side.startswith("polvet") else f"{found[f'polvet, {own}'] / rate:.1f}" for own in sides]
+            table.append(f"| {world} | {side} | {rate:,.0f} | {' | '.join(ratios)} |")
+    return "# Simulation\n\n" + "\n".join(table) + "\n\n" + NOTE
 
+
+NOTE = """Rates above ten million come from remembering: a state's choice is evaluated once per call, later visits look it up.
+Where nearly every state is new (one-way-line, one run per start) each step asks model and policy, and the gain is smaller.
+"""
 
 if __name__ == "__main__":
     main()
