@@ -116,7 +116,7 @@ def build_exactly(
             groups = [moves] if uniform and moves else [[move] for move in moves]
             for group in groups:
                 choices.append(_row(group, number, order))
-                labels.append(-1 if uniform else _label(network, group[0]))
+                labels.append(-1 if len(group) > 1 else _label(network, group[0]))
                 for name, gain in gains.items():
                     earned[name].append(gain.of(state, group))
         rows.append(choices)
