@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -217,6 +219,22 @@ def test_the_installed_command_prints_one_json_document_and_nothing_else(counter
     assert done.returncode == 0
     assert json.loads(done.stdout)["figures"]["states"] == 5
     assert done.stderr == ""
+
+
+def test_ctrl_c_ends_a_long_command_at_once_with_a_message(tmp_path):
+    file = tmp_path / "unbounded.jani"
+    file.write_text(UNBOUNDED)
+    with subprocess.Popen(
+        [sys.executable, "-m", "polvet", "explore", str(file), "--constants", "N=1", "--memory-limit", "20000"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:  # fmt: skip
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 20
+    assert out == ""
+    assert err == "polvet: interrupted; what was written before is kept.\n"
 
 
 def test_a_task_file_brings_model_constants_and_conditions(counter, tmp_path, capsys):

@@ -26,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
 )
+TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
 
 
@@ -57,6 +58,8 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this."""
     try:
         result = app(arguments, standalone_mode=False)
+        if result == TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else ExitCode.DONE.value
     except InputError as error:
         return _complain(str(error), ExitCode.INPUT)
