@@ -21,7 +21,7 @@ test: $(VENV)/.built
 	$(BIN)/python -m pytest
 
 quick: $(VENV)/.built
-	$(BIN)/python -m pytest -m "not slow" -x
+	$(BIN)/python -m pytest -m "not slow" -x -n 2
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

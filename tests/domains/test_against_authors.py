@@ -17,7 +17,7 @@ from polvet.model.properties import PolicyTask, StateCondition, StatesValues
 from polvet.model.task import Task, condition
 from tests.domains.worlds import BENCHMARKS, differences, explored, needs_benchmarks
 
-pytestmark = needs_benchmarks
+pytestmark = [needs_benchmarks, pytest.mark.slow]
 HALF = Fraction(1, 2)
 
 

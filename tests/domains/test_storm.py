@@ -7,6 +7,8 @@ from polvet.kernel.compiled import Compiled
 from polvet.model.task import Task
 from tests.domains.worlds import SMALL, named, unsafe_states
 
+pytestmark = pytest.mark.slow
+
 stormpy = pytest.importorskip("stormpy")
 
 

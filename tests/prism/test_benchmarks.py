@@ -15,6 +15,8 @@ from polvet.model.instantiate import instantiate
 from polvet.prism import parse_property, read_prism, read_program, vocabulary_of_file, vocabulary_of_program
 from tests.prism.conftest import BENCHMARKS, constants_of, explored, needs_benchmarks, program_files
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     "storm-testfiles/dtmc/brp-16-2.pm",
     "storm-testfiles/dtmc/die.pm",

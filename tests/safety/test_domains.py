@@ -19,6 +19,8 @@ from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 from polvet.safety import ALGORITHMS, Decider, Verdict, prove
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, dict[str, Any]] = {
     "racetrack": {"speed": 1}, "blocksworld": {"n": 3, "cost": 3}, "sliding-tiles": {"n": 3, "cost": 4},
     "transport": {"locations": 3, "packages": 2}, "beluga": {"jigs": 2, "racks": 1}, "one-way-line": {"n": 2, "p": 3},

@@ -56,8 +56,9 @@ class Fitted:
         return tuple(label for i, label in enumerate(self.task.network.labels) if i not in self.labels)
 
     def row(self, state: State) -> npt.NDArray[np.float32]:
-        """Return the state as a row [1, inputs] of the nearest float32 values; locations by number."""
-        return np.array([[float(state[place]) for place in self.variables]], dtype=np.float32)
+        """Return the state as a row [1, inputs] of the nearest float32 values, infinite beyond them; locations by number."""
+        with np.errstate(over="ignore"):
+            return np.array([[float(state[place]) for place in self.variables]], dtype=np.float32)
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
