@@ -6,15 +6,14 @@ Pickle (also joblib, numpy object files and torch's whole-module files) is refus
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.files import MAX_DEPTH, depth_of, parse_json, read_bytes
 from polvet.policy import ubjson
+from polvet.policy.archives import open_archive
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.lightgbm_file import ensemble_from_lightgbm
 from polvet.policy.mogym import network_from_mogym
@@ -101,10 +100,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def _from_zip(data: bytes, where: Where, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Policy:
-    try:
-        names = set(zipfile.ZipFile(BytesIO(data)).namelist())
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError):
-        raise InputError("the zip archive is damaged or truncated.", where) from None
+    names = set(open_archive(data, where).namelist())
     if "schema.json" in names:
         return ensemble_from_skops(data, where, inputs, outputs)
     if "policy.pth" in names:
