@@ -1,0 +1,155 @@
+"""Hand-written teachers, as rule lists, for the rows of Table 2 of the paper on safety debugging; trees imitate them.
+
+The paper's teachers are networks that are not public. These are careful drivers and movers; what makes the imitating
+trees fail is what makes learned policies fail: too few trees, too little depth, states that the teacher never visits.
+`rows()` lists the table, `policy_of` makes the task and the trained policy of a row (kept in a folder between runs).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Rule = dict[str, str]
+LINES = ((15, 10), (17, 10), (20, 10), (30, 20), (40, 25))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its name in the paper, the domain with its parameters, how it is taught, and the paper's figures."""
+
+    name: str
+    domain: tuple[str, ...]
+    teacher: tuple[Rule, ...] | str  # rules, or a word or row that `polvet train --teacher` understands
+    paper: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        """Return the name as a file name."""
+        return "".join(c if c.isalnum() else "-" for c in self.name.lower()).strip("-").replace("--", "-")
+
+
+def line_rules(places: int, *, two_way: bool, park: bool) -> tuple[Rule, ...]:
+    """Drive at speed 1, stop where a package lies, deliver at the end; on two ways go back for what is left."""
+    end = places - 1
+    load = [f"location_load_{i}" for i in range(places)]
+
+    def anywhere(test: str, places_: range) -> str:
+        return " || ".join(f"(truck_0 == {i} && {test.format(here=load[i], on=load[min(i + 1, end)], back=load[max(i - 1, 0)])})" for i in places_)
+
+    rules = [
+        {"when": f"truck_vel_0 == 0 && ({anywhere('{here} >= 1', range(end))})", "action": "pick_up_truck_0"},
+        {"when": f"truck_vel_0 == 0 && truck_0 == {end} && truck_load_0 >= 1", "action": "drop_truck_0"},
+    ]
+    if two_way:
+        left = " || ".join(f"(truck_0 == {i} && {' + '.join(load[:i])} >= 1)" for i in range(1, places))
+        rules += [
+            {"when": "truck_vel_0 <= -2", "action": "acc_truck_0"},
+            {"when": f"truck_vel_0 == -1 && (truck_0 <= 1 || {anywhere('{back} >= 1', range(1, places))} || !({left}))", "action": "acc_truck_0"},
+            {"when": "truck_vel_0 == -1", "action": "move_truck_0"},
+            {"when": f"truck_vel_0 == 0 && truck_load_0 == 0 && ({left})", "action": "dec_truck_0"},
+        ]
+    if park:
+        rules.append({"when": f"truck_vel_0 == 0 && truck_0 == {end}", "action": "park_truck_0"})
+    return (
+        *rules,
+        {"when": "truck_vel_0 == 0", "action": "acc_truck_0"},
+        {"when": f"truck_vel_0 >= 2 || truck_0 >= {end - 1} || {anywhere('{on} >= 1', range(end))}", "action": "dec_truck_0"},
+        {"when": "true", "action": "move_truck_0"},
+    )  # fmt: skip
+
+
+def transport_rules(places: int) -> tuple[Rule, ...]:
+    """Carry one package at a time over the bridge."""
+    bridge, end = places - 2, places - 1
+    load = [f"location_load_{i}" for i in range(places)]
+    here = " || ".join(f"(truck_0 == {i} && {load[i]} >= 1)" for i in range(end))
+    ahead = " || ".join(f"(truck_0 == {i} && {' + '.join(load[i + 1 : end])} >= 1)" for i in range(bridge))
+    return (
+        {"when": f"truck_0 == {end} && truck_load_0 >= 1", "action": "drop_truck_0"},
+        {"when": f"truck_0 == {bridge} && truck_load_0 >= 2", "action": "drop_truck_0"},
+        {"when": f"truck_load_0 == 0 && ({here})", "action": "pick_up_truck_0"},
+        {"when": f"truck_load_0 >= 1 || ({ahead})", "action": "drive_forward"},
+        {"when": "true", "action": "drive_backward"},
+    )
+
+
+PENDULUM: tuple[Rule, ...] = (
+    {"when": "angle + 0.25 * angular_velocity > 0.02", "action": "rotate_left"},
+    {"when": "angle + 0.25 * angular_velocity < -0.02", "action": "rotate_right"},
+    {"when": "true", "action": "skip"},
+)
+CAR: tuple[Rule, ...] = (
+    {"when": "velocity > 28 && gap < 8 * (velocity - 28) + 4", "action": "brake"},
+    {"when": "gap > 45 && velocity < 29", "action": "accelerate"},
+    {"when": "velocity > 28.5", "action": "brake"},
+    {"when": "true", "action": "keep"},
+)
+BALL: tuple[Rule, ...] = (
+    {"when": "height >= 5 && height <= 9 && velocity >= -6", "action": "push"},
+    {"when": "true", "action": "skip"},
+)
+
+
+def rows() -> Iterator[Row]:
+    """Yield the rows of the table, each with the paper's %Unsafe after its default loop."""
+    yield Row("8Blocks CI", ("blocksworld", "n=8", "cost=0"), "optimal", {"unsafe": 0.0})
+    yield Row("8Blocks CA", ("blocksworld", "n=8"), "8blocks-ci", {"unsafe": 0.0})
+    yield Row("Transport", ("transport",), transport_rules(10), {"unsafe": 0.0})
+    for jigs, unsafe in ((3, 0.0), (4, 0.0), (5, 0.0), (6, None), (8, None)):
+        yield Row(f"Beluga ({jigs} Jigs)", ("beluga", f"jigs={jigs}"), "auto", {"unsafe": unsafe})
+    after = {
+        "1": ((0.1, 0.0, 0.2, 1.2, None), (0.0, 0.0, 1.3, 21.1, 44.8), (100.0, 100.0, 100.0, None, None)),
+        "2": ((0.0, 0.0, 0.1, 0.3, 0.1), (0.0, 0.0, 1.4, 12.3, 11.3), (0.0, 0.0, 0.1, 0.0, 1.6)),
+    }
+    for ways, word in (("1", "one"), ("2", "two")):
+        for (suffix, flags), figures in zip(
+            (("", ()), (" Icy + Park", ("icy=true", "park=true")), (" Icy", ("icy=true",))), after[ways], strict=True
+        ):
+            for (packages, places), unsafe in zip(LINES, figures, strict=True):
+                rules = line_rules(places, two_way=ways == "2", park="park=true" in flags)
+                domain = (f"{word}-way-line", f"n={packages}", f"p={places}", *flags)
+                yield Row(f"{ways} way line ({packages}, {places}){suffix}", domain, rules, {"unsafe": unsafe})
+    for tau, unsafe in (("0.01", 0.0), ("0.05", 0.0), ("0.5", 0.0)):
+        yield Row(f"Bouncing Ball ({tau})", ("bouncing-ball", f"tau={tau}"), BALL, {"unsafe": unsafe})
+    for tau, limit in (("0.01", None), ("0.05", None), ("0.1", 0.0)):
+        yield Row(f"Inverted Pendulum ({tau})", ("inverted-pendulum", f"tau={tau}"), PENDULUM, {"unsafe": limit})
+    for tau, limit in (("0.01", None), ("0.05", None), ("0.4", 0.0)):
+        yield Row(f"Follow Car ({tau})", ("follow-car", f"tau={tau}"), CAR, {"unsafe": limit})
+
+
+def policy_of(row: Row, folder: Path) -> tuple[Path, Path]:
+    """Return the files of the row's task and of its trained trees, made where they are not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    task, policy = folder / f"{row.slug}.toml", folder / f"{row.slug}.json"
+    if policy.exists():
+        return task, policy
+    _polvet("domains", *row.domain, "-o", str(task.with_suffix(".jani")))
+    teacher = row.teacher
+    if not isinstance(teacher, str):
+        rules = folder / f"{row.slug}.rules.json"
+        rules.write_text(json.dumps({"format": "rules/1", "rules": list(teacher)}))
+        teacher = str(rules)
+    elif teacher not in ("optimal", "auto"):
+        teacher = str(folder / f"{teacher}.json")
+    _polvet(
+        "train", str(task), "--kind", "trees", "--teacher", teacher, "--max-states", "3000000", "--max-steps", "1200",
+        "-o", str(policy),
+    )  # fmt: skip
+    return task, policy
+
+
+def _polvet(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "polvet", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 10):
+        raise SystemExit(f"polvet {' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    for each in rows():
+        print(each.name, *policy_of(each, Path("out/table-2")), flush=True)

@@ -1,0 +1,1 @@
+"""The debugging loop: fuzz, find faults, repair, verify, until the policy is safe; every step on disk, resumed after a kill."""

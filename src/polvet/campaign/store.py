@@ -1,0 +1,118 @@
+"""A campaign's folder: files written whole, and a journal of the steps that are done.
+
+A step is done when its record stands in the journal; its files were written before, and the record holds their SHA-256.
+A step that a kill interrupted left no record: it is done again from the same inputs and gives the same files.
+
+    DIR/journal                 one record per step (`evidence/journal.py`)
+    DIR/figures.jsonl           the same figures as plain JSON lines, for reading and plotting
+    DIR/policies/0.json ...     the policy of each iteration, in its own format
+    DIR/runs/0.jsonl ...        unsafe runs, one for each fault found
+    DIR/faults/0.json ...       the new faults of each iteration; DIR/faults.json: all of them
+    DIR/certificates/...        repairs, verdicts
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.evidence.journal import Journal
+from polvet.files import sha256, write_whole
+
+Record = dict[str, Any]
+
+
+class Store:
+    """The steps done so far in a folder; opening it again with other settings is an error."""
+
+    def __init__(self, folder: str | Path, identity: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not (self.folder / "journal").exists() and any(self.folder.iterdir()):
+            hint = "Choose a new folder, or one of an earlier campaign."
+            raise InputError("has files in it, but no journal of a campaign.", Where(str(folder)), hint)
+        self._journal = Journal(self.folder / "journal")
+        try:
+            self._steps = self._read(dict(identity))
+        except InputError:
+            self._journal.close()
+            raise
+        self.resumed = len(self._steps)
+
+    def find(self, iteration: int, step: str) -> Record | None:
+        """Return the record of a step that is done, else None."""
+        return self._steps.get((iteration, step))
+
+    def write(self, name: str, data: str | bytes) -> str:
+        """Write a file of the current step and return its name in the folder."""
+        write_whole(self.folder / name, data)
+        return name
+
+    def finish(self, iteration: int, step: str, figures: Mapping[str, Any], files: Mapping[str, str]) -> Record:
+        """Note that the step is done, with its figures and its files {role: name in the folder}."""
+        known = {role: {"name": name, "sha256": sha256(self.folder / name)} for role, name in files.items()}
+        record: Record = {"iteration": iteration, "step": step, "figures": dict(figures), "files": known}
+        self._journal.append(record)
+        self._steps[iteration, step] = record
+        self._write_figures()
+        return record
+
+    def path(self, record: Record, role: str) -> Path:
+        """Return where a step's file is."""
+        return self.folder / record["files"][role]["name"]
+
+    @property
+    def records(self) -> list[Record]:
+        """Return the steps done, in their order."""
+        return list(self._steps.values())
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._journal.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, identity: dict[str, Any]) -> dict[tuple[int, str], Record]:
+        identity = json.loads(json.dumps(identity))
+        if not self._journal.records:
+            self._journal.append({"format": "campaign/1", "settings": identity})
+            return {}
+        head, *steps = self._journal.records
+        _refuse_other(head, identity, self.folder)
+        for record in steps:
+            for file in record["files"].values():
+                self._refuse_changed(file)
+        return {(record["iteration"], record["step"]): record for record in steps}
+
+    def _refuse_changed(self, file: Mapping[str, str]) -> None:
+        path = self.folder / file["name"]
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file["sha256"]:
+            hint = "Restore it, or start in a new folder."
+            raise InputError("is not as the campaign wrote it.", Where(str(path)), hint)
+
+    def _write_figures(self) -> None:
+        lines = [
+            {"iteration": r["iteration"], "step": r["step"], **r["figures"]} for r in self._steps.values()
+        ]  # fmt: skip
+        write_whole(self.folder / "figures.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+
+def _refuse_other(head: Any, identity: dict[str, Any], folder: Path) -> None:
+    if not isinstance(head, dict) or head.get("format") != "campaign/1":
+        raise InputError("is no journal of a campaign.", Where(str(folder / "journal")), "Choose another folder.")
+    before = head["settings"]
+    changed = [name for name in identity if before.get(name) != identity[name]]
+    if changed:
+        shown = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in changed[:4])
+        hint = "Give the same options and files to resume it, or choose a new folder."
+        raise InputError(f"holds a campaign with other settings: {shown}.", Where(str(folder)), hint)

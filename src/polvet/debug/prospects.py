@@ -1,0 +1,81 @@
+"""Which of a fault's safe actions leads on to the goal: simulated runs of the policy after each of them.
+
+A fault may have several safe actions, and a repair may choose any. The one that keeps goal-reaching runs going is found
+by taking it once and following the policy from every outcome. The estimate only ranks actions; it proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from polvet.evidence.fault_files import Fault
+from polvet.kernel.compiled import Limits
+from polvet.model.expressions import FALSE
+from polvet.model.semantics import State
+from polvet.policy.binding import Bound
+from polvet.policy.runs import End, simulate
+
+RUNS = 20
+SLACK = 0.1
+"""Actions whose share of goal-reaching runs is within this of the best are all left to the repair to choose from."""
+
+
+def prefer_goal(
+    bound: Bound,
+    faults: Sequence[Fault],
+    *,
+    runs: int = RUNS,
+    max_steps: int,
+    seed: int,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> list[Fault]:
+    """Return the faults, their safe actions narrowed to those after which the policy reaches the goal about most often."""
+    if bound.task.goal == FALSE:
+        return list(faults)
+    prospects = goal_prospects(bound, faults, runs=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    return [
+        replace(fault, safe_actions=tuple(a for a in fault.safe_actions if found[a] >= max(found.values()) - SLACK))
+        if found else fault
+        for fault, found in zip(faults, prospects, strict=True)
+    ]  # fmt: skip
+
+
+def goal_prospects(
+    bound: Bound,
+    faults: Sequence[Fault],
+    *,
+    runs: int = RUNS,
+    max_steps: int,
+    seed: int,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> list[dict[str, float]]:
+    """Return for each fault the share of goal-reaching runs after each of its safe actions."""
+    starts: list[State] = []
+    owners: list[tuple[int, str]] = []
+    weights: list[float] = []
+    for k, fault in enumerate(faults):
+        for move in bound.compiled.semantics.moves(fault.state):
+            if move.label in fault.safe_actions:
+                for outcome in move.outcomes:
+                    starts.append(outcome.state)
+                    owners.append((k, str(move.label)))
+                    weights.append(float(outcome.probability))
+    found: list[dict[str, float]] = [{} for _ in faults]
+    if not starts:
+        return found
+    batch = simulate(
+        bound, bound.compiled.pack(starts), runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads,
+        limits=limits,
+    )  # fmt: skip
+    shares = (batch.ends.reshape(len(starts), runs) == End.GOAL).mean(axis=1)
+    order = sorted(range(len(owners)), key=owners.__getitem__)
+    for (k, label), group in groupby(order, key=owners.__getitem__):
+        mine = list(group)
+        found[k][label] = float(np.average(shares[mine], weights=np.array(weights)[mine]))
+    return found
