@@ -142,7 +142,7 @@ public:
         game_.watch = &watch;
         std::vector<ActionSafety> result;
         const uint32_t s = game_.add(state);
-        if (game_.known(s) != UNDECIDED && !game_.expanded(s)) return result;    // a goal or fail state: runs end here
+        if (game_.ends_runs(s)) return result;
         for (uint32_t k = 0; k < game_.actions(s); ++k) {
             game_.look();
             bool safe = true;

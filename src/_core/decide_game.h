@@ -137,6 +137,13 @@ public:
         return {actions_[place].begin, actions_[place].end};
     }
 
+    // Whether s is in fail or goal. That a verdict is known says less: it may come from the board.
+    bool ends_runs(uint32_t s) {
+        if (known(s) == UNDECIDED || expanded(s)) return false;
+        machine_.load(store_.state(s));
+        return (fail_ >= 0 && test(fail_, s)) || (goal_ >= 0 && test(goal_, s));
+    }
+
     void forget() { store_.clear(); raw_.clear(); forget_rows(); }
     void release() {
         store_ = Store<W>(store_.words());
@@ -237,6 +244,7 @@ public:
         const Action& action = actions_[rows_[s].action_begin + k];
         return {action.begin, action.end};
     }
+    bool ends_runs(uint32_t s) const { return table_->born[s] != UNDECIDED; }
     void forget() {
         forget_rows();
         targets_ = table_->target;

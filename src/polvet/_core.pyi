@@ -407,3 +407,34 @@ class Rollout:
         seed: int,
     ) -> None: ...
     def collect(self, policy: BoundPolicy, steps: int, epsilon: float) -> dict[str, Any]: ...
+
+# bind_fuzz.cpp
+
+class Visits:
+    def __init__(self) -> None: ...
+    @property
+    def cells(self) -> int: ...
+
+class StateSet:
+    def __init__(self, words: int) -> None: ...
+    def __len__(self) -> int: ...
+    def insert(self, states: NDArray[np.uint64]) -> NDArray[np.uint32]: ...
+    def states(self, begin: int, end: int) -> NDArray[np.uint64]: ...
+
+def fuzz(
+    policy: BoundPolicy,
+    starts: NDArray[np.uint64],
+    runs: NDArray[np.uint64],
+    temperature: NDArray[np.float64],
+    fail: int,
+    goal: int,
+    distance: int,
+    novelty: float,
+    visits: Visits | None,
+    max_steps: int,
+    seed: int,
+    threads: int,
+    seconds: float,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Any]: ...
+def policy_steps(policy: BoundPolicy, states: NDArray[np.uint64], fail: int, goal: int) -> dict[str, Any]: ...

@@ -17,6 +17,9 @@ from enum import Enum
 from math import inf
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polvet import _core
 from polvet.errors import InputError, LimitReached, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, Limits, Words
@@ -117,6 +120,16 @@ class Decider:
                 known.tolist(), status.tolist(), looks.tolist(), passes.tolist(), nanoseconds.tolist(), strict=True
             )
         ]  # fmt: skip
+
+    def known_packed(self, states: Words, *, limits: Limits | None = None) -> NDArray[np.uint8]:
+        """Return what is known about each packed state as a number: 0 a limit came first, 1 unsafe, 2 safe."""
+        bounds = limits or Limits()
+        known = self._core.decide(
+            states, inf if bounds.seconds is None else bounds.seconds, _room(bounds),
+            2**32 if bounds.states is None else bounds.states, bounds.on_progress,
+        )[0]  # fmt: skip
+        self._raise_what_stopped()
+        return known
 
     def safe_actions(self, state: State, *, limits: Limits | None = None) -> tuple[str | None, ...]:
         """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""

@@ -1,0 +1,315 @@
+"""The faults of a policy: safe states on its runs where its own action may lead to a state that is not safe any more.
+
+Source   step (B), fault analysis, of Cascioli, Jain, Steinmetz, Davis and Hoffmann, Safety debugging of tree-ensemble
+         action policies, 2026. Definition 1 is `_judge`: the state is on a run of the policy, it is safe, and an outcome
+         of the chosen action (or of a silent operator beside it) is unsafe. Assumption (b), all faults on a given run are
+         found, is `find_faults`; `all_faults` finds all faults there are
+Differs  what was proved about one state is kept for all others (`Decider` with sharing), over all runs and calls
+Cost     each different state on the runs is decided once, and so is each outcome of the policy's action in safe ones
+Limits   states that a limit leaves undecided are counted in `open`; a fault that is reported is always one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import InputError, LimitReached
+from polvet.evidence.fault_files import Fault
+from polvet.fuzz.packed import PackedRuns
+from polvet.fuzz.starts import start_test
+from polvet.kernel.compiled import Limits, Words, describe_limit
+from polvet.kernel.starts import Starts
+from polvet.model.semantics import State
+from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.runs import Run, raise_what_broke
+from polvet.safety.decide import Decider
+
+UNDECIDED, UNSAFE, SAFE = 0, 1, 2
+BLOCK = 1 << 16
+NO_FAULT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """How much a fault has to answer for: the runs it lies on, and those on which it comes first."""
+
+    runs: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FaultAnalysis:
+    """The faults, each state once, in the order they were met; and the runs on which there is none, with the reason."""
+
+    faults: tuple[Fault, ...]
+    blame: tuple[Blame, ...]  # per fault; empty where no runs were given
+    first_faults: NDArray[np.int64]  # per run, the number of the first fault on it; NO_FAULT
+    unsafe_starts: tuple[State, ...]  # starts of the given runs (or of the task) from which no policy is safe
+    never_safe: NDArray[np.int64]  # the runs that never touch the safe region: they cannot have a fault
+    open: int  # states that could not be judged
+    states: int  # different states on the runs
+    safe_states: int
+    seconds: float
+    exhaustive: bool = False
+    near_ties: int = 0
+    limit: LimitReached | None = None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return counts for people and files."""
+        return {
+            "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
+            "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
+            "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
+            "exhaustive": self.exhaustive, "near_ties": self.near_ties,
+        }  # fmt: skip
+
+
+def find_faults(
+    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, limits: Limits | None = None
+) -> FaultAnalysis:
+    """Return all faults on the given runs of the policy; every state on them is decided.
+
+    The runs are taken to be runs of the policy (`refuse_foreign_runs` checks that). The decider must be of the same task,
+    with the algorithm `lazy` and sharing; what it learns is kept for the next call.
+    """
+    begun = monotonic()
+    packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
+    judge = _Judge(bound, decider, limits or Limits())
+    numbers = judge.number(packed.states)
+    judge.judge()
+    count = len(packed)
+    run_of = np.repeat(np.arange(count), packed.lengths + 1)
+    fault_of_state = np.full(len(judge.known), NO_FAULT, dtype=np.int64)
+    fault_of_state[judge.faulty] = np.arange(len(judge.faulty))
+    on_run = fault_of_state[numbers]
+    has_fault = on_run != NO_FAULT
+    blamed = np.unique(np.stack([run_of[has_fault], on_run[has_fault]]), axis=1)
+    first = np.full(count, NO_FAULT, dtype=np.int64)
+    owners, places = np.unique(run_of[has_fault], return_index=True)
+    first[owners] = on_run[has_fault][places]
+    on_runs = np.bincount(blamed[1], minlength=len(judge.faulty))
+    firsts = np.bincount(first[first != NO_FAULT], minlength=len(judge.faulty))
+    touched = np.zeros(count, dtype=np.bool_)
+    touched[run_of[judge.known[numbers] != UNSAFE]] = True
+    starts = numbers[packed.begin[:-1].astype(np.int64)]
+    unsafe_starts = np.unique(starts[judge.known[starts] == UNSAFE])
+    return FaultAnalysis(
+        faults=judge.faults(),
+        blame=tuple(Blame(int(n), int(m)) for n, m in zip(on_runs, firsts, strict=True)),
+        first_faults=first,
+        unsafe_starts=tuple(judge.unpack(unsafe_starts)),
+        never_safe=np.flatnonzero(~touched),
+        open=judge.open,
+        states=judge.met,
+        safe_states=int((judge.known[: judge.met] == SAFE).sum()),
+        seconds=monotonic() - begun,
+        limit=judge.limit,
+    )
+
+
+def all_faults(bound: Bound, decider: Decider, *, limits: Limits | None = None) -> FaultAnalysis:
+    """Return every fault of the policy: all states it reaches from all starts are judged.
+
+    `exhaustive` says that this was completed: no limit was hit, and no near tie of a network's scores leaves its choice to the
+    order of evaluation. Infinitely many starts raise an InputError.
+    """
+    begun = monotonic()
+    bounds = limits or Limits()
+    starts = Starts.of(bound.task)
+    if starts.count is None:
+        raise InputError("there are infinitely many start states.", hint="Fuzz instead.")
+    if bounds.states is not None and starts.count > bounds.states:
+        raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
+    initial = bound.compiled.pack_starts(starts)
+    space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
+    limit = describe_limit(space, bounds)
+    left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
+    judge = _Judge(bound, decider, replace(bounds, seconds=left))
+    for begin in range(0, len(space), BLOCK):
+        judge.number(space.states(begin, min(begin + BLOCK, len(space))))
+        judge.judge()
+    known = judge.known[judge.number(initial)] if len(initial) else np.zeros(0, dtype=np.uint8)
+    return FaultAnalysis(
+        faults=judge.faults(),
+        blame=(),
+        first_faults=np.zeros(0, dtype=np.int64),
+        unsafe_starts=tuple(bound.compiled.unpack(initial[known == UNSAFE])),
+        never_safe=np.zeros(0, dtype=np.int64),
+        open=judge.open,
+        states=len(space),
+        safe_states=int((judge.known == SAFE).sum()),
+        seconds=monotonic() - begun,
+        exhaustive=limit is None and judge.open == 0 and space.near_ties == 0,
+        near_ties=space.near_ties,
+        limit=limit or judge.limit,
+    )
+
+
+def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
+    """Raise an InputError where a run does not start in a start state, or a step is not one the policy takes."""
+    members = _core.StateSet(bound.compiled.program.words)
+    numbers = members.insert(runs.states).astype(np.int64)
+    firsts = runs.begin[:-1].astype(np.int64)
+    is_start = start_test(bound.task)
+    for k, state in enumerate(bound.compiled.unpack(runs.states[firsts])):
+        if not is_start(state):
+            raise InputError(f"run {k} begins in {bound.compiled.semantics.show(state)}, which is no start state.")
+    step_at = np.delete(np.arange(len(numbers)), runs.begin[1:].astype(np.int64) - 1)
+    taken = numbers[step_at] << 32 | numbers[step_at + 1]
+    allowed = []
+    labels = []
+    count = len(members)
+    for begin in range(0, count, BLOCK):
+        steps = policy_steps(bound, members.states(begin, min(begin + BLOCK, count)))
+        sources = begin + np.repeat(np.arange(len(steps.label)), np.diff(steps.outcome_start))
+        allowed.append(sources << 32 | members.insert(steps.outcomes).astype(np.int64))
+        labels.append(steps.label)
+    known = np.concatenate(labels) if labels else np.zeros(0, dtype=np.int32)
+    right = np.isin(taken, np.concatenate(allowed) if allowed else taken[:0])
+    right &= (runs.labels < 0) | (runs.labels == known[numbers[step_at]])
+    if not right.all():
+        at = int(step_at[int(np.argmin(right))])
+        run = int(np.searchsorted(runs.begin, at, side="right")) - 1
+        shown = bound.compiled.semantics.show(bound.compiled.unpack(runs.states[at : at + 1])[0])
+        raise InputError(
+            f"run {run} is no run of this policy: it takes another step in {shown}.",
+            hint="Give the policy the runs were made with, or fuzz again.",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicySteps:
+    """What the policy does in each of some states: how the run ends there, or its label and all outcomes."""
+
+    end: NDArray[np.uint8]
+    label: NDArray[np.int32]
+    outcome_start: NDArray[np.int64]
+    outcomes: Words
+
+
+def policy_steps(bound: Bound, states: Words) -> PolicySteps:
+    """Return the policy's step in each packed state."""
+    found = _core.policy_steps(bound.core, np.ascontiguousarray(states), FAIL, GOAL)
+    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+    return PolicySteps(found["end"], found["label"], found["outcome_start"].astype(np.int64), found["outcomes"])
+
+
+class _Judge:
+    """Judges states met on runs. States are numbered as they come; outcomes beside the runs get numbers too."""
+
+    def __init__(self, bound: Bound, decider: Decider, limits: Limits) -> None:
+        self.bound, self.decider, self.limits = bound, decider, limits
+        self.begun = monotonic()
+        self.members = _core.StateSet(bound.compiled.program.words)
+        self.known: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self.faulty: list[int] = []
+        self.actions: dict[int, str] = {}
+        self.unsafe_outcomes: dict[int, tuple[State, ...]] = {}
+        self.judged: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.pending: list[NDArray[np.int64]] = []
+        self.open = 0
+        self.met = 0
+        self.limit: LimitReached | None = None
+
+    def number(self, states: Words) -> NDArray[np.int64]:
+        """Return the numbers of the states, and remember to judge those that are new."""
+        numbers = self._insert(states)
+        _, places = np.unique(numbers, return_index=True)
+        fresh = numbers[np.sort(places)]
+        fresh = fresh[~self.judged[fresh]]
+        self.pending.append(fresh)
+        self.judged[fresh] = True
+        self.met = int(self.judged.sum())
+        return numbers
+
+    def _insert(self, states: Words) -> NDArray[np.int64]:
+        numbers = self.members.insert(np.ascontiguousarray(states)).astype(np.int64)
+        more = len(self.members) - len(self.known)
+        self.known = np.concatenate([self.known, np.zeros(more, dtype=np.uint8)])
+        self.judged = np.concatenate([self.judged, np.zeros(more, dtype=np.bool_)])
+        return numbers
+
+    def judge(self) -> None:
+        """Judge all states met since the last call."""
+        fresh = np.concatenate(self.pending) if self.pending else np.zeros(0, dtype=np.int64)
+        self.pending = []
+        for begin in range(0, len(fresh), BLOCK):
+            self._judge(fresh[begin : begin + BLOCK])
+
+    def _judge(self, numbers: NDArray[np.int64]) -> None:
+        words = self._states(numbers)
+        self._decide(numbers, words)
+        self.open += int((self.known[numbers] == UNDECIDED).sum())
+        safe = self.known[numbers] == SAFE
+        numbers, words = numbers[safe], words[safe]
+        steps = policy_steps(self.bound, words)
+        outcomes = self._insert(steps.outcomes)
+        fresh = np.unique(outcomes[self.known[outcomes] == UNDECIDED])
+        self._decide(fresh, self._states(fresh))
+        sources = np.repeat(np.arange(len(numbers)), np.diff(steps.outcome_start))
+        unsafe = self.known[outcomes] == UNSAFE
+        bad = np.zeros(len(numbers), dtype=np.bool_)
+        bad[sources[unsafe]] = True
+        unclear = np.zeros(len(numbers), dtype=np.bool_)
+        unclear[sources[self.known[outcomes] == UNDECIDED]] = True
+        self.open += int((unclear & ~bad).sum())
+        for k in np.flatnonzero(bad).tolist():
+            # SOUND: the state is safe and an outcome of the chosen action is not; with only silent operators enabled, the
+            # state would be as unsafe as its outcome, so a fault always has a label.
+            number, label = int(numbers[k]), self.bound.label(int(steps.label[k]))
+            assert label is not None
+            place = slice(int(steps.outcome_start[k]), int(steps.outcome_start[k + 1]))
+            self.faulty.append(number)
+            self.actions[number] = label
+            self.unsafe_outcomes[number] = tuple(self.bound.compiled.unpack(steps.outcomes[place][unsafe[place]]))
+
+    def _decide(self, numbers: NDArray[np.int64], words: Words) -> None:
+        if len(numbers):
+            self.known[numbers] = self.decider.known_packed(words, limits=self._left())
+            if (self.known[numbers] == UNDECIDED).any() and self.limit is None:
+                self.limit = self._describe()
+
+    def _describe(self) -> LimitReached:
+        bounds = self.limits
+        if bounds.seconds is not None and monotonic() - self.begun >= bounds.seconds:
+            return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+        if bounds.states is not None and bounds.megabytes is None:
+            return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
+        return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
+
+    def _left(self) -> Limits:
+        seconds = self.limits.seconds
+        return (
+            self.limits
+            if seconds is None
+            else replace(self.limits, seconds=max(0.0, seconds + self.begun - monotonic()))
+        )
+
+    def _states(self, numbers: NDArray[np.int64]) -> Words:
+        if not len(numbers):
+            return np.zeros((0, self.bound.compiled.program.words), dtype=np.uint64)
+        low, high = int(numbers.min()), int(numbers.max()) + 1
+        return np.ascontiguousarray(self.members.states(low, high)[numbers - low])
+
+    def unpack(self, numbers: NDArray[np.int64]) -> Iterator[State]:
+        """Yield the states of these numbers."""
+        yield from self.bound.compiled.unpack(self._states(numbers))
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return the faults found, in the order they were met, with the actions that would have been safe."""
+        states = list(self.unpack(np.array(self.faulty, dtype=np.int64)))
+        return tuple(
+            Fault(state, self.actions[number], self._safe_actions(state), self.unsafe_outcomes[number])
+            for number, state in zip(self.faulty, states, strict=True)
+        )
+
+    def _safe_actions(self, state: State) -> tuple[str, ...]:
+        return tuple(label for label in self.decider.safe_actions(state) if label is not None)

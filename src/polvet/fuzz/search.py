@@ -1,0 +1,194 @@
+"""Finding unsafe runs of a policy from given start states: chance that leans towards `fail`, several tries per start.
+
+Source   step (A), fuzzing, of Cascioli, Jain, Steinmetz, Davis and Hoffmann, Safety debugging of tree-ensemble action
+         policies, 2026; its assumption (a), that every run of the policy may be found, is `find_unsafe_runs` with any
+         temperature: no outcome ever gets the weight 0
+Differs  the paper's tool samples outcomes as the model says; here they lean towards `fail` by the distance of
+         `fuzz/distance.py` and towards states seldom met. Temperatures take turns, so that some tries are plain ones
+Cost     one pass over the start states per try; those whose unsafe run is found leave (with `first_only`)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import LimitReached
+from polvet.fuzz.distance import distance_to
+from polvet.fuzz.packed import PackedRuns
+from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.kernel.lower import Reward
+from polvet.model.semantics import State
+from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.runs import MAX_STEPS, End, raise_what_broke
+
+TEMPERATURES = (0.5, inf, 0.1, 2.0)
+"""One after the other, try by try; infinite: outcomes as likely as the model says."""
+UNBIASED = (inf,)
+NOVELTY = 0.25
+LOOP = 6
+START = 2  # the place of the start condition among a guided program's conditions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guided:
+    """A bound policy whose program also measures how far `fail` is."""
+
+    bound: Bound
+    visits: _core.Visits
+
+    @classmethod
+    def of(cls, bound: Bound) -> Guided:
+        """Return the same policy over the same packed states, with the distance as a reward."""
+        task = bound.task
+        start = task.start if task.start is not None else task.network.initial_condition
+        compiled = Compiled(
+            task.network, conditions=[task.fail, task.goal, start],
+            rewards=[Reward(distance_to(task.fail, task.network), None)],
+            disable_out_of_bounds=bound.compiled.disable_out_of_bounds,
+        )  # fmt: skip
+        return cls(bound.fitted.bind(compiled), _core.Visits())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tries:
+    """What one try from each of some start states gave."""
+
+    ends: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]
+    choices: NDArray[np.uint32]  # steps that could have gone another way
+    nearest: NDArray[np.float64]
+    unsafe: NDArray[np.uint64]  # which of the starts have an unsafe run
+    runs: PackedRuns  # these, in the same order
+    steps: int
+    limit: LimitReached | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fuzzed:
+    """The unsafe runs found, each with the number of its start, and what they cost."""
+
+    runs: PackedRuns
+    starts: NDArray[np.int64]
+    tried: int  # runs begun and ended
+    steps: int
+    ends: dict[str, int]
+    seconds: float
+    seed: int
+    limit: LimitReached | None = None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return counts for people and files."""
+        return {
+            "runs": self.tried, "unsafe_runs": len(self.runs), "unsafe_starts": len(np.unique(self.starts)),
+            "steps": self.steps, "ends": self.ends,
+        }  # fmt: skip
+
+
+def find_unsafe_runs(
+    bound: Bound,
+    starts: Sequence[State] | Words,
+    *,
+    seed: int = 0,
+    runs_per_start: int = 8,
+    max_steps: int = MAX_STEPS,
+    temperatures: Sequence[float] = TEMPERATURES,
+    novelty: float = NOVELTY,
+    first_only: bool = True,
+    first_run: int = 0,
+    threads: int = 1,
+    limits: Limits | None = None,
+    guided: Guided | None = None,
+) -> Fuzzed:
+    """Return unsafe runs of the policy from the start states; with `first_only` one per start, else all that were met.
+
+    Deterministic for a seed, whatever the number of threads, unless a time limit cuts it short.
+    `temperatures=UNBIASED, novelty=0` draws outcomes as the model says.
+    """
+    begun = monotonic()
+    bounds = limits or Limits()
+    guide = guided or Guided.of(bound)
+    packed = starts if isinstance(starts, np.ndarray) else bound.compiled.pack(starts)
+    waiting = np.arange(len(packed), dtype=np.int64)
+    parts: list[PackedRuns] = []
+    owners: list[NDArray[np.int64]] = []
+    ends: Counter[str] = Counter()
+    steps = 0
+    limit = None
+    for attempt in range(runs_per_start):
+        if not len(waiting):
+            break
+        left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
+        numbers = (first_run + attempt * len(packed) + waiting).astype(np.uint64)
+        found = try_once(
+            guide, packed[waiting], numbers, temperatures[attempt % len(temperatures)], novelty=novelty, seed=seed,
+            max_steps=max_steps, threads=threads, limits=replace(bounds, seconds=left),
+        )  # fmt: skip
+        count_ends(found.ends, ends)
+        steps += found.steps
+        mine = waiting[found.unsafe.astype(np.int64)]
+        parts.append(replace(found.runs, bound=bound))
+        owners.append(mine)
+        # A run without a choice on it is the only run from its start: trying again would repeat it.
+        again = found.choices > 0
+        if first_only:
+            again &= found.ends != End.FAIL
+        waiting = waiting[again]
+        if found.limit is not None:
+            limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+            break
+    runs = PackedRuns.joined(bound, parts)
+    who = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
+    tried = sum(count for name, count in ends.items() if name != "unfinished")
+    return Fuzzed(runs, who, tried, steps, dict(ends), monotonic() - begun, seed, limit)
+
+
+def try_once(
+    guide: Guided,
+    starts: Words,
+    numbers: NDArray[np.uint64],
+    temperature: float | NDArray[np.float64],
+    *,
+    novelty: float = 0.0,
+    seed: int = 0,
+    max_steps: int = MAX_STEPS,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> Tries:
+    """Return one run from each packed start; run k draws its chance by (seed, numbers[k])."""
+    bounds = limits or Limits()
+    heat = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(starts),))
+    found = _core.fuzz(
+        guide.bound.core, np.ascontiguousarray(starts), np.ascontiguousarray(numbers), np.ascontiguousarray(heat), FAIL,
+        GOAL, 0, novelty, guide.visits if novelty > 0 else None, max_steps, seed, threads,
+        inf if bounds.seconds is None else bounds.seconds, bounds.on_progress,
+    )  # fmt: skip
+    raise_what_broke(guide.bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+    limit = None
+    if found["status"] == _core.Status.TIME:
+        limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+    runs = PackedRuns(
+        guide.bound,
+        found["states"],
+        found["state_start"],
+        found["labels"],
+        np.full(len(found["unsafe"]), End.FAIL, dtype=np.uint8),
+    )
+    return Tries(
+        found["end"], found["length"], found["choices"], found["nearest"], found["unsafe"], runs, found["steps"], limit
+    )
+
+
+def count_ends(ends: NDArray[np.uint8], into: Counter[str]) -> None:
+    """Add how runs ended; a run that provably repeats itself for ever is a `loop`."""
+    for code, count in zip(*np.unique(ends, return_counts=True), strict=True):
+        into["loop" if code == LOOP else End(int(code)).text] += int(count)
