@@ -39,8 +39,10 @@ def line_rules(places: int, *, two_way: bool, park: bool) -> tuple[Rule, ...]:
     load = [f"location_load_{i}" for i in range(places)]
 
     def anywhere(test: str, places_: range) -> str:
-        return " || ".join(f"(truck_0 == {i} && {test.format(here=load[i], on=load[min(i + 1, end)], back=load[max(i - 1, 0)])})" for i in places_)
+        near = [{"here": load[i], "on": load[min(i + 1, end)], "back": load[max(i - 1, 0)]} for i in range(places)]
+        return " || ".join(f"(truck_0 == {i} && {test.format(**near[i])})" for i in places_)
 
+    stops = f"truck_0 <= 1 || {anywhere('{back} >= 1', range(1, places))}"
     rules = [
         {"when": f"truck_vel_0 == 0 && ({anywhere('{here} >= 1', range(end))})", "action": "pick_up_truck_0"},
         {"when": f"truck_vel_0 == 0 && truck_0 == {end} && truck_load_0 >= 1", "action": "drop_truck_0"},
@@ -49,7 +51,7 @@ def line_rules(places: int, *, two_way: bool, park: bool) -> tuple[Rule, ...]:
         left = " || ".join(f"(truck_0 == {i} && {' + '.join(load[:i])} >= 1)" for i in range(1, places))
         rules += [
             {"when": "truck_vel_0 <= -2", "action": "acc_truck_0"},
-            {"when": f"truck_vel_0 == -1 && (truck_0 <= 1 || {anywhere('{back} >= 1', range(1, places))} || !({left}))", "action": "acc_truck_0"},
+            {"when": f"truck_vel_0 == -1 && ({stops} || !({left}))", "action": "acc_truck_0"},
             {"when": "truck_vel_0 == -1", "action": "move_truck_0"},
             {"when": f"truck_vel_0 == 0 && truck_load_0 == 0 && ({left})", "action": "dec_truck_0"},
         ]

@@ -1,31 +1,167 @@
 """The debugging loop of a policy: (A) fuzz, (B) find faults, (C) repair, (D) verify, until nothing more is found.
 
 Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-Ensemble Action Policies in AI Planning,
-         section 4 and Fig. 1: `debug` is the loop, faults accumulate, so that every policy fixes all faults so far
+         section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
 Differs  where fuzzing finds no new fault, the policy's runs from all debugging starts are searched exhaustively before
-         verification; repairs aim at safe actions that lead on to the goal, and keep the old action on a sample of
-         states of goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored
-         and the loop resumed (`store.py`)
+         verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
+         goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored and the
+         loop resumed (`store.py`)
 Cost     each iteration fixes at least one new fault, so that on finite models the loop ends
+Limits   a time limit ends the loop between two steps or within one; the step it cuts is done again on resuming
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from polvet.campaign.settings import Settings
+from polvet.campaign.steps import Done, Means, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
-from polvet.evidence.fault_files import Fault, FaultList, read_faults, write_faults
-from polvet.kernel.compiled import Limits
-from polvet.model.semantics import State
+from polvet.evidence.fault_files import FaultList, read_faults, write_faults
+from polvet.files import read_bytes, sha256, write_whole
+from polvet.load import TaskOptions
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
 
 Listener = Callable[[Record], None]
+
+
+class Outcome(Enum):
+    """How a campaign ended; the words of the paper's Fig. 1."""
+
+    SAFE = "safe"  # verified, with a certificate
+    IMPROVED = "improved"  # no new fault is found; verification reached a limit or was not wanted
+    STOPPED = "stopped"  # the task is unsafe: from some start no policy is safe; no fault is left to fix
+    FAULTS_REMAIN = "faults remain"  # a repair left faults, or the iterations are used up
+    LIMIT = "limit"  # of time or memory: run the command again to go on
+
+
+@dataclass(frozen=True, slots=True)
+class Debugged:
+    """What a campaign ended with; `policy` and `certificate` are files in its folder."""
+
+    outcome: Outcome
+    policy: Path
+    iterations: int
+    faults: int
+    certificate: Path | None
+    reason: str | None
+    records: tuple[Record, ...]
+
+
+def debug(
+    task: Task,
+    policy: Path,
+    folder: str | Path,
+    settings: Settings | None = None,
+    *,
+    threads: int = 1,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    disable_out_of_bounds: bool = False,
+    options: TaskOptions | None = None,
+    listener: Listener = lambda record: None,
+) -> Debugged:
+    """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
+    chosen = settings or Settings()
+    identity = chosen.identity(
+        task_sha256=task.sha256, policy_sha256=sha256(policy), choice=task.reading.mode,
+        out_of_bounds="disable" if disable_out_of_bounds else "error",
+    )  # fmt: skip
+    deadline = inf if time_limit is None else time.monotonic() + time_limit
+    means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions())
+    fitted = load_fitted(task, policy).task
+    with Store(folder, identity) as store:
+        return _Loop(policy, store, Steps(fitted, store, chosen, means), chosen, listener).run()
+
+
+class _Loop:
+    def __init__(self, given: Path, store: Store, steps: Steps, settings: Settings, listener: Listener) -> None:
+        self.given, self.store, self.steps, self.settings, self.listener = given, store, steps, settings, listener
+
+    def run(self) -> Debugged:
+        """Iterate until there is an outcome."""
+        # SOUND: the campaign works on its own copy: what it claims must be about a file that nobody changes under it.
+        kept = self._do(0, "begin", lambda: (self.steps.sizes(), self._copy()))
+        policy = first = self.store.path(kept, "policy")
+        for iteration in range(self.settings.iterations + 1):
+            try:
+                ended = self._iterate(iteration, policy, first)
+            except LimitReached as limit:
+                return self._end(Outcome.LIMIT, policy, iteration, str(limit))
+            if isinstance(ended, Debugged):
+                return ended
+            policy = ended
+        used_up = f"{self.settings.iterations} iterations are used up (--iterations)"
+        return self._end(Outcome.FAULTS_REMAIN, policy, self.settings.iterations, used_up)
+
+    def _iterate(self, iteration: int, policy: Path, first: Path) -> Debugged | Path:
+        """Return the next policy, or how the campaign ended."""
+        bound = self.steps.load(policy)
+        self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
+        searched = self._do(iteration, "search", lambda: self.steps.search(iteration, bound, policy))
+        if not self._remember(searched):
+            if searched["figures"]["faults"]:
+                return self._end(Outcome.FAULTS_REMAIN, policy, iteration, "the repair left faults it was given")
+            if searched["figures"]["unsafe_starts"]:
+                why = "from some start states no policy is safe; no fault is left to fix"
+                return self._end(Outcome.STOPPED, policy, iteration, why, searched)
+            if self.settings.verify == "never":
+                why = "no new fault is found; not verified (--verify never)"
+                return self._end(Outcome.IMPROVED, policy, iteration, why)
+            verified = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy))
+            figures = verified["figures"]
+            if figures["verdict"] == "safe":
+                return self._end(Outcome.SAFE, policy, iteration, None, verified)
+            if figures["verdict"] == "unknown":
+                why = f"no new fault is found; verification: {figures['reason']}"
+                return self._end(Outcome.IMPROVED, policy, iteration, why)
+            if not self._remember(verified):
+                why = "verification found an unsafe run that never touches the safe region"
+                return self._end(Outcome.STOPPED, policy, iteration, why, verified)
+        repaired = self._do(iteration, "repair", lambda: self.steps.repair(iteration, bound, first))
+        return self.store.path(repaired, "policy")
+
+    def _do(self, iteration: int, name: str, work: Callable[[], Done]) -> Record:
+        """Return the record of the step, which is done now unless it was before."""
+        record = self.store.find(iteration, name)
+        if record is None:
+            begun = time.monotonic()
+            figures, files = work()
+            spent = round(time.monotonic() - begun, 3)
+            record = self.store.finish(iteration, name, figures | {"seconds": spent}, files)
+        self.listener(record)
+        return record
+
+    def _copy(self) -> dict[str, str]:
+        return {"policy": self.store.write(f"policies/0{self.given.suffix}", read_bytes(self.given))}
+
+    def _remember(self, record: Record) -> int:
+        """Add the step's new faults to those so far and return how many they are."""
+        if "faults" not in record["files"]:
+            return 0
+        found = read_faults(self.steps.task, self.store.path(record, "faults")).faults
+        self.steps.faults |= {(fault.state, fault.action): fault for fault in found}
+        return len(found)
+
+    def _end(
+        self, outcome: Outcome, policy: Path, iteration: int, reason: str | None, shown_by: Record | None = None
+    ) -> Debugged:
+        """Leave the last policy and all faults where people look for them."""
+        final = self.store.folder / f"policy{self.given.suffix}"
+        write_whole(final, read_bytes(policy))
+        by_state = {fault.state: fault for fault in self.steps.faults.values()}
+        task = self.steps.task
+        write_faults(task, FaultList(tuple(by_state.values()), task.sha256), self.store.folder / "faults.json")
+        proof = None
+        if shown_by is not None and "certificate" in shown_by["files"]:
+            proof = self.store.path(shown_by, "certificate")
+        return Debugged(
+            outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records)
+        )  # fmt: skip

@@ -104,7 +104,9 @@ class Store:
         lines = [
             {"iteration": r["iteration"], "step": r["step"], **r["figures"]} for r in self._steps.values()
         ]  # fmt: skip
-        write_whole(self.folder / "figures.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        write_whole(
+            self.folder / "figures.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        )
 
 
 def _refuse_other(head: Any, identity: dict[str, Any], folder: Path) -> None:

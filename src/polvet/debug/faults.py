@@ -115,20 +115,17 @@ def find_faults(
     )
 
 
-def all_faults(bound: Bound, decider: Decider, *, limits: Limits | None = None) -> FaultAnalysis:
-    """Return every fault of the policy: all states it reaches from all starts are judged.
+def all_faults(
+    bound: Bound, decider: Decider, *, starts: Words | None = None, limits: Limits | None = None
+) -> FaultAnalysis:
+    """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 
     `exhaustive` says that this was completed: no limit was hit, and no near tie of a network's scores leaves its choice to the
     order of evaluation. Infinitely many starts raise an InputError.
     """
     begun = monotonic()
     bounds = limits or Limits()
-    starts = Starts.of(bound.task)
-    if starts.count is None:
-        raise InputError("there are infinitely many start states.", hint="Fuzz instead.")
-    if bounds.states is not None and starts.count > bounds.states:
-        raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
-    initial = bound.compiled.pack_starts(starts)
+    initial = _every_start(bound, bounds) if starts is None else starts
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
     limit = describe_limit(space, bounds)
     left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
@@ -151,6 +148,15 @@ def all_faults(bound: Bound, decider: Decider, *, limits: Limits | None = None) 
         near_ties=space.near_ties,
         limit=limit or judge.limit,
     )
+
+
+def _every_start(bound: Bound, bounds: Limits) -> Words:
+    starts = Starts.of(bound.task)
+    if starts.count is None:
+        raise InputError("there are infinitely many start states.", hint="Fuzz instead.")
+    if bounds.states is not None and starts.count > bounds.states:
+        raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
+    return bound.compiled.pack_starts(starts)
 
 
 def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:

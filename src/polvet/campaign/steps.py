@@ -1,0 +1,239 @@
+"""The four steps of the loop on one policy. Each is a function of the files before it, the settings and the seed.
+
+`evaluate`  %Unsafe and %Goal on the evaluation starts
+`search`    (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds none
+`repair`    (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
+`verify`    (D): a proof, or an unsafe run and its faults
+A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from polvet.campaign.goals import find_goals, goal_share, lost_states
+from polvet.campaign.settings import Settings
+from polvet.campaign.store import Store
+from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
+from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
+from polvet.debug.prospects import prefer_goal
+from polvet.errors import LimitReached
+from polvet.evidence.fault_files import Fault, FaultList, write_faults
+from polvet.evidence.run_files import run_to_json
+from polvet.evidence.states import options_to_json
+from polvet.files import sha256
+from polvet.fuzz.packed import PackedRuns
+from polvet.fuzz.search import find_unsafe_runs
+from polvet.kernel.compiled import Limits, Words
+from polvet.load import TaskOptions
+from polvet.model.semantics import State
+from polvet.model.task import Task
+from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.runs import Run
+from polvet.policy.save import save_policy
+from polvet.repair.repair import Repaired, repair
+from polvet.safety.certificates import prove
+from polvet.safety.decide import Decider, Verdict
+from polvet.verify.portfolio import verify
+from polvet.verify.verdicts import Safe, Unsafe
+
+GOAL_STARTS = 2_000
+"""So many debugging starts are simulated to guard %Goal."""
+REPAIR_ROUNDS = 4
+SHOWN_RUNS = 1_000
+Done = tuple[dict[str, Any], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a campaign may use: threads, a deadline (monotonic), megabytes; and how its task was given."""
+
+    threads: int = 1
+    deadline: float = inf
+    megabytes: int | None = None
+    disable_out_of_bounds: bool = False
+    options: TaskOptions = field(default_factory=TaskOptions)
+
+
+class Steps:
+    """The steps on the policies of one campaign; `faults` are those found so far, by state and action."""
+
+    def __init__(self, task: Task, store: Store, settings: Settings, means: Means) -> None:
+        self.task, self.store, self.settings, self.means = task, store, settings, means
+        self.decider = Decider(task, threads=means.threads, disable_out_of_bounds=means.disable_out_of_bounds)
+        self.faults: dict[tuple[State, str], Fault] = {}
+        self.debugging, self.evaluation = self._starts()
+        self.packed: Words = self.decider.compiled.pack(self.debugging.states)
+        self._first_share: float | None = None
+
+    def load(self, policy: Path) -> Bound:
+        """Return the policy in the file, ready to run."""
+        return load_fitted(self.task, policy).compile(disable_out_of_bounds=self.means.disable_out_of_bounds)
+
+    def sizes(self) -> dict[str, Any]:
+        """Return what the campaign works on."""
+        return {
+            "debugging_starts": len(self.debugging.states), "evaluation_starts": len(self.evaluation.states),
+            "same_starts": self.debugging is self.evaluation, "starts_total": self.debugging.total,
+            "start_method": self.debugging.method,
+        }  # fmt: skip
+
+    def _starts(self) -> tuple[StartSample, StartSample]:
+        """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
+        wanted, seed = self.settings.starts, self.settings.seed
+        debugging = evaluation_starts(self.task, wanted, seed)
+        if debugging.complete or (debugging.total is not None and debugging.total < 2 * wanted):
+            every = evaluation_starts(self.task, 2 * wanted, seed)
+            return every, every
+        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states)
+
+    def evaluate(self, bound: Bound) -> Done:
+        """Return %Unsafe and %Goal over the evaluation starts."""
+        settings = self.settings
+        found = evaluate(
+            bound, self.evaluation, runs=settings.runs, max_steps=settings.max_steps, seed=settings.seed,
+            threads=self.means.threads, limits=self._limits(settings.max_states),
+        )  # fmt: skip
+        self._refuse_cut(found.batch.limit)
+        low, high = found.unsafe_interval
+        return {
+            "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
+            "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * end for end in found.goal_interval],
+            "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe,
+        }, {}  # fmt: skip
+
+    def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
+        """Fuzz from the debugging starts; where that gives no new fault, search exhaustively."""
+        settings = self.settings
+        fuzzed = find_unsafe_runs(
+            bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
+            max_steps=settings.max_steps, threads=self.means.threads, limits=self._limits(),
+        )  # fmt: skip
+        self._refuse_cut(fuzzed.limit)
+        found = find_faults(bound, self.decider, fuzzed.runs, limits=self._limits(settings.max_states))
+        self._refuse_cut(found.limit)
+        figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
+        shown = self._shown(found, fuzzed.runs)
+        if not self._new(found.faults):
+            every = all_faults(bound, self.decider, starts=self.packed, limits=self._limits(settings.max_states))
+            self._refuse_cut(every.limit)
+            figures |= {**every.figures, "runs": fuzzed.figures["runs"], "exhaustive_states": every.states}
+            found = every
+        new = self._new(found.faults)
+        figures |= {
+            "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
+            "unsafe_starts": len(found.unsafe_starts), "policy_sha256": bound.fitted.sha256,
+        }  # fmt: skip
+        files = self._write_faults(f"faults/{iteration}.json", new, policy, found.exhaustive)
+        if shown:
+            lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
+            files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
+        if found.unsafe_starts:
+            proof = prove(self.decider, found.unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
+            files["certificate"] = self.store.write(f"certificates/unsafe-start-{iteration}.json", json.dumps(proof))
+        return figures, files
+
+    def _shown(self, found: FaultAnalysis, runs: PackedRuns) -> list[Run]:
+        """One run for each fault that comes first on some run, the shortest, and one without any fault."""
+        best: dict[int, int] = {}
+        lengths = runs.lengths
+        for k, fault in enumerate(found.first_faults.tolist()):
+            if fault not in best or lengths[k] < lengths[best[fault]]:
+                best[fault] = k
+        return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
+
+    def verify(self, iteration: int, bound: Bound, policy: Path) -> Done:
+        """Prove the policy safe, or find an unsafe run and its faults."""
+        limits = self._limits(self.settings.max_states if self.means.deadline == inf else None)
+        found = verify(bound, limits=limits, seed=self.settings.seed, threads=self.means.threads)
+        figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
+        if isinstance(found, Safe):
+            claim = dict(found.certificate)
+            if given := options_to_json(self.means.options, disable_out_of_bounds=self.means.disable_out_of_bounds):
+                claim["options"] = given
+            name = self.store.write(f"certificates/safe-{iteration}.json", json.dumps(claim, ensure_ascii=False))
+            return figures, {"certificate": name}
+        if isinstance(found, Unsafe):
+            faults = find_faults(bound, self.decider, [found.run], limits=self._limits())
+            new = self._new(faults.faults)
+            files = self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
+            run = run_to_json(self.task, found.run)
+            head = {"kind": "run", "format": "certificate/1", "task_sha256": self.task.sha256}
+            claim = {**head, "policy_sha256": bound.fitted.sha256, **run}
+            files["certificate"] = self.store.write(f"certificates/unsafe-{iteration}.json", json.dumps(claim))
+            more = {"faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new)}
+            return figures | more, files
+        return figures | {"reason": found.reason}, {}
+
+    def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
+        """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
+        settings, threads = self.settings, self.means.threads
+        chance: dict[str, Any] = {"max_steps": settings.max_steps, "seed": settings.seed, "threads": threads}
+        sample = self.packed[:GOAL_STARTS]
+        goals = find_goals(bound, self.decider, sample, runs=settings.runs, limits=self._limits(), **chance)
+        allowed = self._first_goals(first, sample, chance) - settings.max_goal_loss / 100
+        wanted = list(self.faults.values())
+        if settings.mode == "safe":
+            wanted = prefer_goal(bound, wanted, limits=self._limits(), **chance)
+        keep = list(goals.states[: settings.keep])
+        candidates: list[tuple[float, Repaired]] = []
+        for _ in range(REPAIR_ROUNDS):
+            made = repair(
+                bound.fitted, wanted, method=settings.method, mode=settings.mode, keep=keep, seed=settings.seed,
+                limits=self._limits(),
+            )  # fmt: skip
+            after = replace(bound.fitted, policy=made.policy).bind(bound.compiled)
+            share = goal_share(after, sample, runs=settings.runs, limits=self._limits(), **chance)
+            candidates.append((share, made))
+            lost = lost_states(bound, after, goals.states)
+            if share >= min(allowed, goals.share) or not set(lost) - set(keep):
+                break
+            keep = list(dict.fromkeys([*keep, *lost[: settings.keep]]))
+        share, made = min(candidates, key=lambda one: (one[1].left, -one[0]))
+        name = f"policies/{iteration + 1}{first.suffix}"
+        save_policy(made.policy, self.store.folder / name)
+        figures = {
+            "faults_fixed": made.fixed, "faults_left": made.left, "objective": made.objective,
+            "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
+            "goal_percent_before": 100 * goals.share, "goal_percent_after": 100 * share,
+            "repair_seconds": made.seconds, "gap": made.gap,
+        }  # fmt: skip
+        return figures, {"policy": name}
+
+    def _first_goals(self, policy: Path, sample: Words, chance: dict[str, Any]) -> float:
+        """How often the campaign's first policy reaches the goal."""
+        if self._first_share is None:
+            runs = self.settings.runs
+            self._first_share = goal_share(self.load(policy), sample, runs=runs, limits=self._limits(), **chance)
+        return self._first_share
+
+    def _new(self, faults: Sequence[Fault]) -> list[Fault]:
+        return [fault for fault in faults if (fault.state, fault.action) not in self.faults]
+
+    def _write_faults(self, name: str, new: list[Fault], policy: Path, exhaustive: bool) -> dict[str, str]:
+        if not new:
+            return {}
+        write_faults(
+            self.task, FaultList(tuple(new), self.task.sha256, sha256(policy), exhaustive), self.store.folder / name
+        )
+        return {"faults": name}
+
+    def _limits(self, states: int | None = None) -> Limits:
+        """Return what is left of the limits; no time left raises LimitReached."""
+        if self.means.deadline == inf:
+            return Limits(None, self.means.megabytes, states)
+        left = self.means.deadline - time.monotonic()
+        if left <= 0:
+            raise LimitReached("time limit reached", "--time-limit")
+        return Limits(left, self.means.megabytes, states)
+
+    def _refuse_cut(self, limit: LimitReached | None) -> None:
+        """Raise where time or memory cut the step short: it is not recorded, and done again on resuming."""
+        if limit is not None and limit.option != "--max-states":
+            raise limit

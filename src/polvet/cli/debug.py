@@ -1,0 +1,195 @@
+"""`polvet debug TASK POLICY -o DIR`: the loop: fuzz, find faults, repair, verify; run again with the same DIR to resume."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    disables_out_of_bounds,
+    task_options,
+    threads_of,
+    with_mode,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from polvet.campaign.loop import Debugged, Listener
+    from polvet.campaign.store import Record
+
+COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("debug")(debug)
+
+
+def debug(
+    task: TaskFile,
+    policy: PolicyFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The campaign's folder; an earlier one is resumed.")],
+    starts: Annotated[
+        int, typer.Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)
+    ] = 10_000,
+    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 10,
+    fuzz_runs: Annotated[
+        int, typer.Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)
+    ] = 10,
+    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000,
+    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 5_000_000,
+    iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
+    method: Annotated[
+        str, typer.Option("--method", help="auto, leaves, milp, penalty, last-layer or direct.")
+    ] = "auto",
+    repair_mode: Annotated[
+        str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")
+    ] = "safe",
+    keep: Annotated[
+        int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)
+    ] = 2_000,
+    max_goal_loss: Annotated[
+        float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points.", min=0.0)
+    ] = 1.0,
+    verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto",
+    mode: Mode = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Workers = "all",
+    seed: Seed = 0,
+    json: Json = False,
+) -> int:
+    """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
+    from polvet.campaign.loop import debug as debug_policy
+    from polvet.campaign.settings import Settings
+    from polvet.load import load_task
+
+    begun = time.monotonic()
+    settings = Settings(
+        seed=seed, starts=starts, runs=runs, fuzz_runs=fuzz_runs, max_steps=max_steps, max_states=max_states,
+        iterations=iterations, method=method, mode=repair_mode, keep=keep, max_goal_loss=max_goal_loss, verify=verify,
+    )  # fmt: skip
+    options = task_options(constants, start, fail, goal)
+    loaded = with_mode(load_task(task, options), mode)
+    with _live_table() as listener:
+        found = debug_policy(
+            loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
+            memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options,
+            listener=listener,
+        )  # fmt: skip
+    verdict, code = _verdict(found)
+    lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]
+    if found.certificate is not None:
+        lines.append(f"evidence    {found.certificate} (check it: polvet certify {found.certificate} --task {task}")
+        lines[-1] += f" --policy {found.policy})" if verdict == "safe" else ")"
+    figures = {
+        "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
+        "repairs": found.iterations,
+    }  # fmt: skip
+    proof = None if found.certificate is None else str(found.certificate)
+    more = {"policy": str(found.policy), "outcome": found.outcome.value}
+    spent = time.monotonic() - begun
+    return Answer(verdict, code, spent, figures, lines, found.reason, seed, proof, more).show(as_json=json)
+
+
+def _verdict(found: Debugged) -> tuple[str, ExitCode]:
+    from polvet.campaign.loop import Outcome
+
+    match found.outcome:
+        case Outcome.SAFE:
+            return "safe", ExitCode.DONE
+        case Outcome.STOPPED:
+            return "unsafe", ExitCode.FOUND
+        case Outcome.FAULTS_REMAIN:
+            return "faults remain", ExitCode.FOUND
+        case Outcome.IMPROVED if found.reason is not None and "--verify never" in found.reason:
+            return "repaired", ExitCode.DONE
+        case _:
+            return "unknown", ExitCode.UNKNOWN
+
+
+def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[str, Any]]:
+    """The figures of all steps of an iteration, side by side."""
+    rows: dict[int, dict[str, Any]] = {}
+    for record in records:
+        row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
+        figures = dict(record["figures"])
+        row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
+        if record["step"] == "verify":
+            row["verification"] = figures
+            figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
+        row |= figures
+    return rows
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    repaired = ""
+    if "faults_fixed" in row:
+        trees = f", {row['trees_added']} trees" if row.get("trees_added") else ""
+        repaired = f"{row['method']}: {row['faults_fixed']} fixed, change {row['objective']:.3g}{trees}"
+    verified = row.get("verification", {})
+    return (
+        str(row["iteration"]),
+        f"{row['unsafe_percent']:.2f}" if "unsafe_percent" in row else "",
+        f"{row['goal_percent']:.2f}" if "goal_percent" in row else "",
+        f"{row['unsafe_runs']:,}" if "unsafe_runs" in row else "",
+        f"{row['new_faults']:,}" if "new_faults" in row else "",
+        f"{row['faults_so_far']:,}" if "faults_so_far" in row else "",
+        repaired,
+        f"{verified['verdict']} ({verified['method']})" if verified else "",
+        f"{row['seconds']:.1f}",
+    )
+
+
+def _table_lines(records: tuple[Record, ...]) -> list[str]:
+    rows = [COLUMNS, *(_cells(row) for _, row in sorted(_by_iteration(records).items()))]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+@contextmanager
+def _live_table() -> Iterator[Listener]:
+    """A table that grows with the campaign, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda record: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+    seen: list[Record] = []
+
+    def drawn() -> Table:
+        table = Table(title="debugging: evaluate, search, repair, verify", title_justify="left")
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for _, row in sorted(_by_iteration(seen).items()):
+            table.add_row(*_cells(row))
+        return table
+
+    with Live(drawn(), console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+
+        def listen(record: Record) -> None:
+            seen.append(record)
+            live.update(drawn())
+
+        yield listen
