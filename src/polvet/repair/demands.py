@@ -1,0 +1,151 @@
+"""What a repair must achieve, as conditions on scores: in this row one of the *targets* leads all *rivals* by a margin.
+
+Source   section 5 of the paper on safety debugging of tree-ensemble policies: "not the faulty action" is mode `avoid`
+Differs  mode `safe`: the new action is one of the fault's safe actions, so all others are rivals. Raw choice: labels that are not
+         applicable are rivals, too, so that a repaired policy is not stuck. States to keep demand their old action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet.errors import InputError
+from polvet.evidence.fault_files import Fault
+from polvet.kernel.compiled import Compiled
+from polvet.model.semantics import State
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores
+
+Mode = Literal["safe", "avoid"]
+Flags = npt.NDArray[np.bool_]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demands:
+    """One demand per row. `allowed` is the mask of filtered choice (all True where choice is raw)."""
+
+    rows: Rows  # [n, inputs]
+    allowed: Mask  # [n, outputs]
+    targets: Flags  # [n, outputs]: one of them must lead
+    rivals: Flags  # [n, outputs]: all of them must be led
+    margin: Reals  # [n]: by how much
+    weight: Reals  # [n]: the cost of a missing unit of margin; infinite: it must not be missing
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def pick(self, chosen: npt.NDArray[np.intp] | Flags) -> Demands:
+        """Return some of the demands."""
+        return Demands(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+    def with_margin(self, margin: Reals) -> Demands:
+        """Return the demands with other margins."""
+        return replace(self, margin=margin)
+
+    def with_weight(self, weight: float) -> Demands:
+        """Return the demands, all with that weight."""
+        return replace(self, weight=np.full(len(self), weight))
+
+    def leads(self, scores: Scores) -> Reals:
+        """Return by how much the best target leads the best rival, given the scores."""
+        values = scores.astype(np.float64)
+        best = np.where(self.targets, values, -np.inf).max(axis=1, initial=-np.inf)
+        rival = np.where(self.rivals, values, -np.inf).max(axis=1, initial=-np.inf)
+        return np.asarray(np.where(self.rivals.any(axis=1), best - rival, np.inf))
+
+    def met_by(self, policy: Policy) -> Flags:
+        """Return which demands the policy meets: its choice, bit for bit, is no rival."""
+        if not len(self):
+            return np.zeros(0, dtype=np.bool_)
+        choices = policy.choose(self.rows, self.allowed)
+        return ~self.rivals[np.arange(len(self)), choices]
+
+
+def join(first: Demands, second: Demands) -> Demands:
+    """Return both lists of demands as one."""
+    return Demands(*(np.concatenate([getattr(first, name), getattr(second, name)]) for name in Demands.__slots__))
+
+
+class Applicability:
+    """Which outputs of a policy are applicable in a state, as the model says."""
+
+    def __init__(self, fitted: Fitted, compiled: Compiled) -> None:
+        self.fitted, self.compiled = fitted, compiled
+        self.outputs_of: dict[int, list[int]] = {}
+        for output, label in enumerate(fitted.labels):
+            if label != UNKNOWN_LABEL:
+                self.outputs_of.setdefault(label, []).append(output)
+
+    def masks(self, states: Sequence[State]) -> Mask:
+        """Return [n, outputs]: whether the output's label is applicable in the state."""
+        found = np.zeros((len(states), len(self.fitted.labels)), dtype=np.bool_)
+        if not states:
+            return found
+        for k, words in enumerate(self.compiled.pack(states)):
+            moves = self.compiled.machine.moves(words)
+            if moves is None:
+                self.compiled.explain_fault(states[k], self.compiled.machine.fault)
+                raise AssertionError("the kernel found a fault that the interpreter does not know")
+            for label in {move[0] for move in moves}:
+                found[k, self.outputs_of.get(label, [])] = True
+        return found
+
+    def rows(self, states: Sequence[State]) -> Rows:
+        """Return the policy's input rows of the states."""
+        if not states:
+            return np.zeros((0, len(self.fitted.variables)), dtype=np.float32)
+        return np.concatenate([self.fitted.row(state) for state in states])
+
+
+def fault_demands(known: Applicability, faults: Sequence[Fault], mode: Mode, margin: float) -> Demands:
+    """Return what the faults demand; one whose targets are all False cannot be met."""
+    fitted = known.fitted
+    states = [fault.state for fault in faults]
+    applicable = known.masks(states)
+    targets, rivals = np.zeros_like(applicable), np.zeros_like(applicable)
+    names = list(fitted.policy.outputs)
+    place = {name: k for k, name in enumerate(names)}
+    for k, fault in enumerate(faults):
+        bad = place.get(fault.action)
+        if bad is None:
+            raise InputError(f"the policy has no output for the faulty action '{fault.action}'.")
+        if mode == "safe":
+            targets[k, [place[name] for name in fault.safe_actions if name in place]] = True
+            targets[k] &= applicable[k]
+            targets[k, bad] = False
+            rivals[k] = ~targets[k]
+        else:
+            targets[k] = applicable[k]
+            targets[k, bad] = False
+            rivals[k] = ~applicable[k]
+            rivals[k, bad] = True
+    allowed = applicable if fitted.filtered else np.ones_like(applicable)
+    count = len(faults)
+    return Demands(
+        known.rows(states), allowed, targets, rivals & allowed, np.full(count, margin), np.full(count, np.inf)
+    )
+
+
+def keep_demands(known: Applicability, states: Sequence[State], weight: float, margin: float) -> Demands:
+    """Return the demands that the policy's choice stays what it is; states where it chooses nothing demand nothing."""
+    fitted = known.fitted
+    rows, applicable = known.rows(states), known.masks(states)
+    allowed = applicable if fitted.filtered else np.ones_like(applicable)
+    some = applicable.any(axis=1)
+    rows, allowed = rows[some], allowed[some]
+    # The same row under the same mask is one demand; it counts as often as it was seen.
+    keys = np.concatenate([rows.view(np.uint32), allowed.astype(np.uint32)], axis=1)
+    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    first, counts = first[order], counts[order]
+    rows, allowed = rows[first], allowed[first]
+    choices: Choices = fitted.policy.choose(rows, allowed) if len(rows) else np.zeros(0, dtype=np.int32)
+    targets = np.zeros_like(allowed)
+    targets[np.arange(len(rows)), choices] = True
+    return Demands(rows, allowed, targets, allowed & ~targets, np.full(len(rows), margin), weight * counts)

@@ -1,0 +1,292 @@
+"""Repair of a tree ensemble: leaf values where that suffices, new trees where it does not or would cost too much.
+
+Source   sections 5.2 and 5.3. `repair_leaves` is the loop of 5.3: conflicts, new trees, the program again
+Differs  conflicts come from the exact pre-check (equal output configurations) and from an elastic program: the demands it leaves
+         unmet and those whose rows have a high price. After `ROUNDS` separating trees, what is still in conflict gets leaves of
+         its own (`point_shape`), so the loop ends with a repair in any case.
+         Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
+         then leaves of their own for the faults that cost most; at last for all faults, which changes nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet.policy.trees import TreeEnsemble
+from polvet.repair.demands import Demands, Flags, Reals, join
+from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
+from polvet.repair.new_trees import (
+    conflicts,
+    point_shape,
+    round_of_trees,
+    separating_shape,
+    without_idle_trees,
+)
+from polvet.repair.target_lp import Found, TargetLp, Unmet
+
+ROUNDS = 4
+PRICE = 1000.0  # of a missing unit of a fault's margin in an elastic program
+HIGH = 0.02  # a price above this share of PRICE marks a partner in a conflict
+PRICES = (50.0, 2.0)
+RAISES = 12
+
+Solver = Callable[[LeafValues, Demands, float], Found | Unmet]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepairedTrees:
+    """A repaired ensemble; `objective` is the change of its leaf values as stored."""
+
+    policy: TreeEnsemble
+    objective: float
+    trees_added: int
+    fixed: Flags  # per fault demand
+    changed: float  # share of the kept states, by how often they were seen
+    found: Found | None  # the last program's answer on the final ensemble
+    view: LeafValues | None
+    demands: Demands | None  # what that program was asked
+    timed_out: bool
+
+
+def target_lp(view: LeafValues, demands: Demands, deadline: float) -> Found | Unmet:
+    """Solve by chosen targets."""
+    return TargetLp(view, demands, deadline).solve()
+
+
+def repair_leaves(
+    ensemble: TreeEnsemble,
+    faults: Demands,
+    sample: Demands,
+    keeps: Demands,
+    integers: list[bool],
+    *,
+    budget: float = 1.0,
+    deadline: float = math.inf,
+    solver: Solver = target_lp,
+) -> RepairedTrees:
+    """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
+    task = _Task(ensemble, faults, sample, keeps, integers, deadline, solver)
+    best: RepairedTrees | None = None
+    for attempt in (task.by_leaves, task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points):
+        made = attempt(best)
+        if made is None:
+            continue
+        better = best is None or (made.fixed.sum(), -made.changed) > (best.fixed.sum(), -best.changed)
+        best = made if better else best
+        if best is made and made.changed <= budget and made.fixed.sum() == task.possible:
+            break
+    if best is None:
+        raise AssertionError("leaves of their own repair every fault that can be repaired")
+    return best
+
+
+class _Task:
+    def __init__(
+        self,
+        ensemble: TreeEnsemble,
+        faults: Demands,
+        sample: Demands,
+        keeps: Demands,
+        integers: list[bool],
+        deadline: float,
+        solver: Solver,
+    ) -> None:
+        self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
+        self.deadline, self.solver, self.timed_out = deadline, solver, False
+        hopeful = np.flatnonzero(faults.targets.any(axis=1))
+        torn = conflicts(faults.pick(hopeful), _equal_rows(faults.rows[hopeful]))
+        self.faults = faults.pick(np.delete(hopeful, torn))
+        self.possible = len(self.faults)
+        own = {row.tobytes() for row in faults.rows}
+        self.sample = sample.pick(np.array([row.tobytes() not in own for row in sample.rows], dtype=np.bool_))
+        self.last: Found | None = None
+
+    def by_leaves(self, _: RepairedTrees | None) -> RepairedTrees | None:
+        """Change leaf values; separate what is in conflict."""
+        return self._solve(self._without_conflicts(self.ensemble))
+
+    def by_separation(self, best: RepairedTrees | None) -> RepairedTrees | None:
+        """Separate faults from the kept states that changed, by new trees."""
+        if best is None or best.found is None or best.view is None or not len(self.keeps) or self._late():
+            return None
+        base = best.view.ensemble
+        lost = self.keeps.pick(~self.keeps.met_by(best.policy))
+        moved = self.faults.pick(~self.faults.met_by(self.ensemble))
+        both = join(moved, lost)
+        if not len(lost):
+            return None
+        # More of the kept states are asked for: those that were lost may not have been in the sample.
+        self.sample = join(self.sample, lost)
+        shape, _ = separating_shape(both, np.zeros(len(both), dtype=np.intp), _wishes(base, both), base.comparison)
+        return self._solve(base.with_trees([*base.trees, *round_of_trees(base, shape)]))
+
+    def isolating(self, price: float) -> Callable[[RepairedTrees | None], RepairedTrees | None]:
+        """Give leaves of their own to the faults that cost more than the price."""
+
+        def attempt(best: RepairedTrees | None) -> RepairedTrees | None:
+            if best is None or not len(self.sample) or self._late():
+                return None
+            both = join(self.faults.with_weight(price), self.sample)
+            answer = TargetLp(leaf_values(self.ensemble, both.rows), both, self.deadline).solve(passes=1)
+            if isinstance(answer, Unmet):
+                return None
+            costly = np.flatnonzero(answer.lost[: len(self.faults)])
+            return self._solve(self._with_points(self.ensemble, costly))
+
+        return attempt
+
+    def by_points(self, _: RepairedTrees | None) -> RepairedTrees | None:
+        """Give every fault that is not fixed a leaf of its own and move its best target; nothing else changes."""
+        wrong = np.flatnonzero(~self.faults.met_by(self.ensemble))
+        margin = self.faults.margin.copy()
+        first = len(self.ensemble.trees)
+        for _ in range(RAISES):
+            made = self._with_points(self.ensemble, wrong)
+            view = leaf_values(made, self.faults.rows)
+            change = np.zeros(view.columns)
+            best = _wishes(made, self.faults)
+            scores = view.base
+            for k in wrong.tolist():
+                t = int(best[k])
+                need = margin[k] - float(scores[k, t] - np.where(self.faults.rivals[k], scores[k], -np.inf).max())
+                movable = view.reached[t].shape[1] > 0
+                outputs = [t] if movable else [c for c in range(scores.shape[1]) if self.faults.rivals[k, c]]
+                for output in outputs:
+                    own = view.reached[output][k, -1]  # the leaf in the last tree of the output: its own
+                    value = (need if movable else -need) / view.scale
+                    change[own] = value if abs(value) > abs(change[own]) else change[own]
+            policy = without_idle_trees(view.apply(change), first)
+            missed = ~self.faults.met_by(policy)
+            if not missed.any():
+                return self._result(policy, None, None, None)
+            margin[missed] *= 4
+        return self._solve(made)  # equal rows with different demands: a program finds values that serve all of them
+
+    def _solve(self, work: TreeEnsemble) -> RepairedTrees | None:
+        """Return the repair by leaf values of this ensemble; margins are raised until every choice is right bit for bit."""
+        faults = self.faults
+        for _ in range(RAISES):
+            both = join(faults, self.sample)
+            solved = self._solve_or_separate(work, both)
+            if solved is None:
+                return None
+            found, view = solved
+            work = view.ensemble
+            policy = without_idle_trees(view.apply(found.change), len(self.ensemble.trees))
+            missed = ~faults.met_by(policy)
+            if not missed.any():
+                return self._result(policy, found, view, both)
+            faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+        return self._result(policy, found, view, both)
+
+    def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
+        for attempt in range(ROUNDS + 1):
+            view = leaf_values(work, both.rows)
+            answer = self.solver(view, both, self.deadline)
+            if isinstance(answer, Found):
+                return answer, view
+            if answer.timed_out or self._late():
+                self.timed_out = True
+                return None
+            torn, partners = self._torn(view, both)
+            if not len(torn):
+                return None
+            if attempt == ROUNDS - 1:
+                work = self._with_points(work, torn)
+            else:
+                members = self.faults.pick(np.union1d(torn, partners))
+                group = np.zeros(len(members), dtype=np.intp)
+                shape, _ = separating_shape(members, group, _wishes(work, members), work.comparison)
+                if len(shape.feature) == 1:  # these do not conflict by their actions alone
+                    work = self._with_points(work, torn)
+                else:
+                    work = work.with_trees([*work.trees, *round_of_trees(work, shape)])
+        return None
+
+    def _torn(self, view: LeafValues, both: Demands) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Return the faults that an elastic program leaves unmet, and the faults whose rows have a high price there."""
+        count = len(self.faults)
+        rows = np.arange(count)
+        elastic = TargetLp(_Part(view, rows), both.pick(rows).with_weight(PRICE), self.deadline)
+        answer = elastic.solve(passes=1, give_up=False)
+        if isinstance(answer, Unmet):
+            self.timed_out |= answer.timed_out
+            return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+        return np.flatnonzero(answer.lost), np.flatnonzero(elastic.price > HIGH * PRICE)
+
+    def _without_conflicts(self, ensemble: TreeEnsemble) -> TreeEnsemble:
+        """Return the ensemble with one more tree if faults with the same output configuration are in conflict."""
+        groups = configurations(ensemble, self.faults.rows)
+        torn = conflicts(self.faults, groups)
+        if not len(torn):
+            return ensemble
+        members = np.flatnonzero(np.isin(groups, groups[torn]))
+        involved = self.faults.pick(members)
+        shape, _ = separating_shape(involved, groups[members], _wishes(ensemble, involved), ensemble.comparison)
+        return ensemble.with_trees([*ensemble.trees, *round_of_trees(ensemble, shape)])
+
+    def _with_points(self, ensemble: TreeEnsemble, who: npt.NDArray[np.intp]) -> TreeEnsemble:
+        if not len(who):
+            return ensemble
+        rows = np.unique(self.faults.rows[who], axis=0)
+        shape, _ = point_shape(rows, self.integers, ensemble.comparison)
+        return ensemble.with_trees([*ensemble.trees, *round_of_trees(ensemble, shape)])
+
+    def _result(
+        self, policy: TreeEnsemble, found: Found | None, view: LeafValues | None, asked: Demands | None
+    ) -> RepairedTrees:
+        changed = changed_share(self.keeps, ~self.keeps.met_by(policy))
+        added = sum(len(tree.feature) > 1 for tree in policy.trees[len(self.ensemble.trees) :])
+        fixed = self.all_faults.met_by(policy)
+        return RepairedTrees(
+            policy, leaf_change(self.ensemble, policy), added, fixed, changed, found, view, asked, self.timed_out
+        )
+
+    def _late(self) -> bool:
+        self.timed_out |= time.monotonic() > self.deadline
+        return self.timed_out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some rows of a view."""
+
+    whole: LeafValues
+    rows: npt.NDArray[np.intp]
+
+    @property
+    def columns(self) -> int:
+        return self.whole.columns
+
+    def scores(self, change: Reals) -> Reals:
+        return self.whole.scores(change)[self.rows]
+
+    def difference(self, row: int, target: int, rival: int) -> tuple[npt.NDArray[np.int32], Reals]:
+        return self.whole.difference(int(self.rows[row]), target, rival)
+
+    def apply(self, change: Reals) -> TreeEnsemble:
+        return self.whole.apply(change)
+
+
+def changed_share(keeps: Demands, changed: Flags) -> float:
+    """Return the share of the kept states that changed, each counted as often as it was seen."""
+    total = float(keeps.weight.sum())
+    return float(keeps.weight[changed].sum()) / total if total else 0.0
+
+
+def _equal_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    """Return for each row a number; equal rows have equal numbers."""
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    return np.asarray(number, dtype=np.intp).reshape(-1)
+
+
+def _wishes(ensemble: TreeEnsemble, demands: Demands) -> npt.NDArray[np.intp]:
+    """Return the best target of each demand."""
+    scores = np.where(demands.targets, ensemble.scores(demands.rows).astype(np.float64), -np.inf)
+    return scores.argmax(axis=1)

@@ -1,0 +1,51 @@
+"""Repair by one new tree per fault: the simple method that does not generalise.
+
+Source   section 5.1 and Theorem 4: the tree is 0 everywhere but in the fault's state, where it moves one action's score by more
+         than all scores can differ. Mode `avoid` penalises the faulty action, as in the paper.
+Differs  mode `safe` rewards the safe action that leads best, by the same number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polvet.policy.trees import VECTOR, Tree, TreeEnsemble
+from polvet.repair.demands import Demands, Mode
+from polvet.repair.new_trees import moving_outputs, penalty, point_shape, round_of_trees, without_idle_trees
+
+
+def add_penalty_trees(
+    ensemble: TreeEnsemble, demands: Demands, bad: Sequence[int], mode: Mode, integers: Sequence[bool]
+) -> TreeEnsemble:
+    """Return the ensemble with a penalty tree for every demand whose row has none yet; `bad` are the faulty actions."""
+    amount = penalty(ensemble)
+    movable = moving_outputs(ensemble)
+    scores = ensemble.scores(demands.rows).astype(np.float64)
+    best = np.where(demands.targets, scores, -np.inf).argmax(axis=1)
+    seen: set[bytes] = set()
+    added: list[Tree] = []
+    lightgbm = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
+    rounds = lightgbm or any(
+        tree.output == VECTOR for tree in ensemble.trees
+    )  # trees come in whole rounds or with vectors
+    for k in range(len(demands)):
+        key = demands.rows[k].tobytes()
+        if key in seen or not demands.targets[k].any():
+            continue
+        seen.add(key)
+        rewarded = (
+            mode == "safe" or demands.rivals[k].sum() > 1
+        )  # raw choice: labels that are not applicable are rivals
+        output, value = (int(best[k]), -amount) if rewarded else (int(bad[k]), amount)
+        if output not in movable:  # a constant score: the other one moves
+            output, value = 1 - output, -value
+        shape, leaves = point_shape(demands.rows[k : k + 1], integers, ensemble.comparison)
+        values = np.zeros((len(shape.feature), len(ensemble.outputs)))
+        values[leaves[0], output] = value
+        if rounds:
+            added += round_of_trees(ensemble, shape, values)
+        else:
+            added.append(shape.tree(output, values[:, output]))
+    return without_idle_trees(ensemble.with_trees([*ensemble.trees, *added]), len(ensemble.trees))

@@ -1,0 +1,219 @@
+"""Repair: the policy changed so that no listed fault remains, and as little else as can be.
+
+Source   section 5 of the paper on safety debugging of tree-ensemble policies; Definition 2 is `Repaired.fixed`
+Differs  modes: `safe` (the new action is one of the fault's safe ones) and `avoid` (not the faulty one, as in the paper);
+         retention of kept states; networks, tables and rules
+Methods  leaves: chosen targets and linear programs; milp: the paper's big-M program; penalty: a tree per fault;
+         last-layer: the last layer of a network, gated units where that does not do; direct: tables and rules;
+         auto: leaves, last-layer or direct, whichever fits the policy
+Cost     see the file of each method. Equal inputs give equal policies unless a time limit is reached
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polvet.errors import InputError, LimitReached, Where
+from polvet.evidence.fault_files import Fault
+from polvet.kernel.compiled import Compiled, Limits
+from polvet.model.network import Kind
+from polvet.model.semantics import State
+from polvet.policy.binding import Fitted
+from polvet.policy.networks import Network
+from polvet.policy.protocol import Policy, Scores
+from polvet.policy.rules import Rules
+from polvet.policy.tables import Table
+from polvet.policy.trees import TreeEnsemble
+from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
+
+METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "units", "direct")
+MODES = ("safe", "avoid")
+MARGIN = 1e-5
+KEEP_WEIGHT = 20.0
+MOST_KEPT = 1000  # so many kept states are demands of a program; all of them are counted afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A fault that remains, and why."""
+
+    fault: Fault
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many kept states (each as often as it was given) take another action than before."""
+
+    states: int
+    changed: int
+
+    @property
+    def loss(self) -> float:
+        """The share that changed."""
+        return self.changed / self.states if self.states else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repaired:
+    """A repaired policy and what it took."""
+
+    policy: Policy
+    fixed: tuple[Fault, ...]
+    left: tuple[Left, ...]
+    objective: float  # L1 change of leaf values, weights or scores, as stored
+    bound: (
+        float | None
+    )  # no change of the same trees that meets the same demands is smaller, as far as the solver tells
+    trees_added: int
+    units_added: int
+    retention: Retention
+    before: Scores  # [faults, outputs]
+    after: Scores
+    method: str
+    mode: Mode
+    seconds: float
+    limit: LimitReached | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """How far the objective is above the bound, as a share of the objective; None where there is no bound."""
+        if self.bound is None:
+            return None
+        return max(0.0, (self.objective - self.bound) / self.objective) if self.objective > 0 else 0.0
+
+
+def repair(
+    fitted: Fitted,
+    faults: Sequence[Fault],
+    *,
+    method: str = "auto",
+    mode: Mode = "safe",
+    keep: Sequence[State] = (),
+    max_goal_loss: float = 0.01,
+    margin: float = MARGIN,
+    limits: Limits | None = None,
+    seed: int = 0,
+    compiled: Compiled | None = None,
+) -> Repaired:
+    """Return the policy repaired at the faults.
+
+    `keep` are states of runs that reach the goal, as often as they are visited: at most the share `max_goal_loss` of them may
+    change their action where that can be had. `compiled` is the task's network where it is compiled already.
+    """
+    begun = time.monotonic()
+    method = _fitting_method(fitted.policy, method)
+    if mode not in MODES:
+        raise InputError(f"'{mode}' is unknown.", Where("--mode"), f"Known are {', '.join(MODES)}.")
+    seconds = None if limits is None else limits.seconds
+    deadline = math.inf if seconds is None else begun + seconds
+    known = Applicability(fitted, compiled or Compiled(fitted.task.network))
+    demands = fault_demands(known, faults, mode, margin)
+    keeps = _keeps(known, keep, demands)
+    sample = _sampled(keeps, seed)
+    found = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline)
+    policy: Policy = found["policy"]
+    met = demands.met_by(policy)
+    fixed = tuple(fault for fault, good in zip(faults, met.tolist(), strict=True) if good)
+    left = tuple(
+        Left(fault, _why(demands, k))
+        for k, (fault, good) in enumerate(zip(faults, met.tolist(), strict=True))
+        if not good
+    )
+    limit = None
+    if found.get("timed_out"):
+        limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+    return Repaired(
+        policy, fixed, left, found["objective"], found.get("bound"), found.get("trees_added", 0),
+        found.get("units_added", 0), _retention(keeps, policy), fitted.policy.scores(demands.rows),
+        policy.scores(demands.rows) if policy.inputs == fitted.policy.inputs else found["after"], method, mode,
+        time.monotonic() - begun, limit,
+    )  # fmt: skip
+
+
+def _by_method(
+    fitted: Fitted,
+    faults: Sequence[Fault],
+    demands: Demands,
+    keeps: Demands,
+    sample: Demands,
+    method: str,
+    mode: Mode,
+    budget: float,
+    deadline: float,
+) -> dict[str, Any]:
+    policy: Any = fitted.policy
+    integers = [fitted.task.network.variables[place].kind is not Kind.REAL for place in fitted.variables]
+    if method == "penalty":
+        from polvet.repair.leaf_values import leaf_change
+        from polvet.repair.penalty_trees import add_penalty_trees
+
+        bad = [policy.outputs.index(fault.action) for fault in faults]
+        made = add_penalty_trees(policy, demands, bad, mode, integers)
+        added = len(made.trees) - len(policy.trees)
+        return {"policy": made, "objective": leaf_change(policy, made), "trees_added": added}
+    if method in ("leaves", "milp"):
+        from polvet.repair.leaves import repair_leaves
+
+        trees = repair_leaves(policy, demands, sample, keeps, integers, budget=budget, deadline=deadline)
+        return {
+            "policy": trees.policy, "objective": trees.objective, "trees_added": trees.trees_added,
+            "timed_out": trees.timed_out,
+        }  # fmt: skip
+    raise InputError(f"no method '{method}' for this policy.", Where("--method"))
+
+
+def _fitting_method(policy: Policy, method: str) -> str:
+    """Return the method, or raise an InputError where it does not fit the policy's kind."""
+    match policy:
+        case TreeEnsemble():
+            fitting = ("leaves", "milp", "penalty")
+        case Network():
+            fitting = ("last-layer", "units")
+        case Table() | Rules():
+            fitting = ("direct",)
+        case _:
+            raise InputError(
+                f"a {type(policy).__name__} cannot be repaired.", hint="Give the network or the trees behind it."
+            )
+    if method == "auto":
+        return fitting[0]
+    if method not in fitting:
+        what = f"'{method}' does not fit a {type(policy).__name__}." if method in METHODS else f"'{method}' is unknown."
+        raise InputError(what, Where("--method"), f"Use {', '.join(('auto', *fitting))}.")
+    return method
+
+
+def _keeps(known: Applicability, keep: Sequence[State], faults: Demands) -> Demands:
+    """Return the kept states' demands, without states that are faults."""
+    found = keep_demands(known, keep, KEEP_WEIGHT, MARGIN)
+    own = {row.tobytes() for row in faults.rows}
+    return found.pick(np.array([row.tobytes() not in own for row in found.rows], dtype=np.bool_))
+
+
+def _sampled(keeps: Demands, seed: int) -> Demands:
+    """Return at most MOST_KEPT of the demands, each as likely as it is often."""
+    if len(keeps) <= MOST_KEPT:
+        return keeps
+    rng = random.Random(seed)
+    # Efraimidis and Spirakis: the greatest u^(1/w) are a weighted sample without repetition.
+    keys = np.array([math.log(1.0 - rng.random()) / weight for weight in keeps.weight.tolist()])
+    return keeps.pick(np.sort(np.argsort(-keys, kind="stable")[:MOST_KEPT]))
+
+
+def _retention(keeps: Demands, policy: Policy) -> Retention:
+    times = np.rint(keeps.weight / KEEP_WEIGHT)
+    return Retention(int(times.sum()), int(times[~keeps.met_by(policy)].sum()))
+
+
+def _why(demands: Demands, k: int) -> str:
+    if not demands.targets[k].any():
+        return "the policy has no output for an action that would do"
+    return "the policy reads the same values in another fault that needs another action"
