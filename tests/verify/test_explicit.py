@@ -44,7 +44,7 @@ def arena_of(fitted):
     return Arena(fitted.task, semantics, fail, goal, "the task")
 
 
-def agrees(found, expected, fitted, bound, avoid=Avoid()):  # noqa: B008
+def agrees(found, expected, fitted, bound, avoid=Avoid()):
     if expected.verdict == "unsafe":
         assert isinstance(found, Unsafe)
         replay(bound, found.run)
