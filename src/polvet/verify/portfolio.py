@@ -17,12 +17,12 @@ from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
+from polvet.verify.bmc import verify_bounded
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
-METHODS = ("auto", "explicit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,12 @@ def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_explicitly(bound, limits=settings.limits, threads=settings.threads, avoid=settings.avoid)
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {"explicit": _explicit}
+def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
+    return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
+
+
+METHODS_BY_NAME: Mapping[str, Method] = {"explicit": _explicit, "bmc": _bmc}
+METHODS = ("auto", *METHODS_BY_NAME)
 
 
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
