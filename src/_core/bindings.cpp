@@ -9,6 +9,7 @@ void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
 void bind_bound_policy(nb::module_&);
 void bind_simulate(nb::module_&);
+void bind_boxes(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -24,4 +25,5 @@ NB_MODULE(_core, m) {
     bind_permissive(m);
     polvet::bind_bound_policy(m);
     polvet::bind_simulate(m);
+    polvet::bind_boxes(m);
 }
