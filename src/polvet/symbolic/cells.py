@@ -1,8 +1,9 @@
 """Boxes, linear rows and cells: sets of integer states as plain data.
 
-A *row* says lower <= sum of coefficient * variable + sum of coefficient * [variable = value] <= upper; a *cell* is a box with rows and holes: the integer states in
-the box that satisfy every row and are in no hole; a *region* is a tuple of cells and means their union. Truth values are 0 and 1, locations
-their number. All numbers are Python integers, so nothing here rounds or overflows.
+A *row* says lower <= sum of coefficient * variable + sum of coefficient * [variable = value] <= upper. A *cell* is a box with
+rows and holes: the integer states in the box that satisfy every row and are in no hole. A *region* is a tuple of cells and
+means their union. Truth values are 0 and 1, locations their number.
+All numbers are Python integers, so nothing here rounds or overflows.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Source   Vinzent, Steinmetz, Hoffmann, Neural network action policy verification via predicate abstraction, ICAPS 2022,
          section 2: linear guards and updates
-Differs  `≠` and the like become holes of cells; more than linear is read by cases: `min`, `max`, `abs`, `ite`, array elements at computed indices, and anything
-         over variables with few values (by their values); the interpreter evaluates those cases
+Differs  `≠` and the like become holes of cells; more than linear is read by cases: `min`, `max`, `abs`, `ite`, array
+         elements at computed indices, and anything over variables with few values, which the interpreter evaluates
 Cost     the number of cells is exponential in nested disjunctions; MOST_CELLS bounds it
 Limits   bounded integers and truth values; `NotLinear` says which expression is something else
 """
