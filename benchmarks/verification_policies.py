@@ -61,7 +61,9 @@ def samples(task: Task, rule: Rule, count: int, seed: int) -> list[tuple[State, 
     return found
 
 
-def imitate(task: Task, rule: Rule, hidden: tuple[int, ...], path: Path, *, count: int = 40_000, seed: int = 0) -> float:
+def imitate(
+    task: Task, rule: Rule, hidden: tuple[int, ...], path: Path, *, count: int = 40_000, seed: int = 0
+) -> float:
     """Train a network on the rule, save it, and return the share of samples on which it agrees."""
     import torch
 

@@ -41,9 +41,7 @@ def _encode(core: Any, network: list[Any], question: Any) -> tuple[Any, list[int
     """Return the input query, its input variables, and the variables before each ReLU."""
     query = core.InputQuery()
     width = len(question["lower"])
-    total = width + sum(
-        len(bias) * (2 if k + 1 < len(network) else 1) for k, (_, bias) in enumerate(network)
-    )
+    total = width + sum(len(bias) * (2 if k + 1 < len(network) else 1) for k, (_, bias) in enumerate(network))
     query.setNumberOfVariables(total)
     inputs = list(range(width))
     bounds = list(zip(question["lower"], question["upper"], strict=True))

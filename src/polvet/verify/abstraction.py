@@ -180,11 +180,7 @@ class Expansion:
                 here = meet(going, transition.cell)
                 if here is None or isinstance(self.tester.has_state(here), No):
                     continue
-                if (
-                    label != SILENT
-                    and self.options.applicability_tests
-                    and isinstance(self._choose(here, label), No)
-                ):
+                if label != SILENT and self.options.applicability_tests and isinstance(self._choose(here, label), No):
                     continue
                 yield from self.enumerate_states(state, number, transition, here, ())
 
@@ -199,7 +195,9 @@ class Expansion:
             return
         for truth in (True, False):
             # Bounds reasoning stands for entailment: a truth value without states is not tried any further.
-            narrowed = cell_of(here.box, (*here.rows, self._row_before(number, transition, len(chosen), truth)), here.holes)
+            narrowed = cell_of(
+                here.box, (*here.rows, self._row_before(number, transition, len(chosen), truth)), here.holes
+            )
             if narrowed is not None:
                 yield from self.enumerate_states(state, number, transition, narrowed, (*chosen, truth))
 
@@ -251,7 +249,7 @@ def verify_abstractly(
     bound: Bound,
     *,
     predicates: Sequence[Expression] | None = None,
-    options: Options = Options(),  # noqa: B008
+    options: Options = Options(),
     limits: Limits | None = None,
     tester: Tester | None = None,
     certify: Callable[[LinearTask, Sequence[Cell]], SafetyResult] | None = None,
@@ -262,7 +260,9 @@ def verify_abstractly(
     """
     bounds = limits or Limits()
     if tester is None and options.configuration not in CONFIGURATIONS:
-        raise InputError(f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {', '.join(CONFIGURATIONS)}.")
+        raise InputError(
+            f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {', '.join(CONFIGURATIONS)}."
+        )
     clock = Clock(bounds.seconds, options.seconds_per_question)
     figures: dict[str, Any] = {"configuration": options.configuration if tester is None else "boxes", "refinements": 0}
     paper: PaperTests | None = None
@@ -276,7 +276,9 @@ def verify_abstractly(
             chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
         else:
             chosen = list(dict.fromkeys(predicates_of((*task.fail, *task.start), task.system.bounds)))
-        return _decide(bound, task, chosen, asked, options, clock, figures, refine_them=predicates is None, certify=certify)
+        return _decide(
+            bound, task, chosen, asked, options, clock, figures, refine_them=predicates is None, certify=certify
+        )
     except Stopped as stop:
         return Unknown(f"{stop} ({_limit_text(bounds)})", METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -420,7 +422,9 @@ def _states_in(
         yield from starts.sample(min(starts.count, 4), random.Random(0))
 
 
-def _step(bound: Bound, semantics: Semantics, predicates: Sequence[Predicate], state: Any, target: AbstractState) -> Any:
+def _step(
+    bound: Bound, semantics: Semantics, predicates: Sequence[Predicate], state: Any, target: AbstractState
+) -> Any:
     """Return (label, successor) of a step of the policy into the abstract state, if there is one."""
     if semantics.compile(bound.task.fail)(state) or semantics.compile(bound.task.goal)(state):
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from polvet.kernel.compiled import Limits
@@ -136,7 +137,7 @@ def _run_through(bound: Bound, states: list[State]) -> Run | None:
     if not semantics.compile(bound.task.fail)(states[-1]):
         return None
     actions: list[str | None] = []
-    for state, following in zip(states, states[1:], strict=False):
+    for state, following in pairwise(states):
         step = next(_labels_to(bound, semantics, state, following), False)
         if step is False:
             return None

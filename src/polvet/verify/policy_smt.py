@@ -44,7 +44,9 @@ class Encoding:
 def encode_policy(fitted: Fitted, bounds: Box, names: Sequence[str], prefix: str) -> Encoding:
     """Return the policy over the state of these names; fresh names begin with the prefix."""
     inputs = [names[place] for place in fitted.variables]
-    largest = max((abs(end) for place in fitted.variables for end in (bounds.lower[place], bounds.upper[place])), default=0)
+    largest = max(
+        (abs(end) for place in fitted.variables for end in (bounds.lower[place], bounds.upper[place])), default=0
+    )
     if largest > EXACT_INPUT:
         raise NotEncodable(f"an input may be as large as {largest}, beyond what float32 holds exactly")
     match fitted.policy:
@@ -61,7 +63,8 @@ def encode_policy(fitted: Fitted, bounds: Box, names: Sequence[str], prefix: str
 def _network(network: Network, inputs: Sequence[str], prefix: str, largest: float) -> Encoding:
     margin = 2 * Fraction(network.kernel.coarse_bound(largest))
     values = [f"(to_real {name})" for name in inputs]
-    lines, before = [], []
+    lines: list[str] = []
+    before: list[str] = []
     for depth, layer in enumerate(network.layers):
         last = depth + 1 == len(network.layers)
         sums = [f"{prefix}z{depth}_{k}" for k in range(len(layer.bias))]

@@ -24,7 +24,6 @@ from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What all methods are told."""

@@ -256,5 +256,3 @@ def covers(region: Region, cell: Cell) -> bool:
         one.box.contains(cell.box) and set(one.rows) <= set(cell.rows) and set(one.holes) <= set(cell.holes)
         for one in region
     )
-
-
