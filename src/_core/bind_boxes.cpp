@@ -144,6 +144,7 @@ void bind_boxes(nb::module_& m) {
             std::erase_if(self.blocked, [&](const Box& old) { return box.contains(old); });
             self.blocked.push_back(std::move(box));
         }, "lower"_a, "upper"_a, "Let the states of a box count no more in questions about steps.")
+        .def_rw("enumerated", &PySystem::enumerated)
         .def("unblock_all", [](PySystem& self) { self.blocked.clear(); })
         .def_prop_ro("blocked", [](const PySystem& self) {
             nb::list made;

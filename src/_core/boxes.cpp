@@ -156,7 +156,7 @@ public:
             Node node = std::move(stack_.back());
             stack_.pop_back();
             if (!reduce(node)) continue;
-            if (node.box.count() <= ENUMERATED) {
+            if (node.box.count() <= system_.enumerated) {
                 if (enumerate(node.box)) return found_;
                 continue;
             }
@@ -174,7 +174,6 @@ public:
 
 private:
     struct Node { Box box; std::vector<uint32_t> open; };      // open: boxes without, that meet this one
-    static constexpr double ENUMERATED = 64;
     static constexpr int SAMPLES = 12;
 
     // Shrink by rows and by boxes that do not count; false if nothing is left.

@@ -136,6 +136,7 @@ public:
     std::vector<Row> rows;                    // hold in every state that counts
     std::vector<Cell> ended;                  // goal and fail: no step leaves these
     std::shared_ptr<const PlainNetwork> plain;
+    double enumerated = 64;                   // boxes of at most so many states are tried state by state
 
     Found find(const Question& question, uint64_t seed, const Budget& budget) const;
     // A state outside `ended` and the given boxes that one step takes into the target; `step` says which.

@@ -210,7 +210,7 @@ class Reader:
         return _capped((c for part in parts for c in self._region(part, cell, negated, env)), parts[0])
 
     def _same_truth(self, left: Expression, right: Expression, cell: Cell, differ: bool, env: Environment) -> Region:
-        found = []
+        found: list[Cell] = []
         for truth in (False, True):
             for one in self._region(left, cell, truth, env):
                 found += self._region(right, one, truth != differ, env)
@@ -323,7 +323,7 @@ class Reader:
                     yes, no = no, yes
             case _:
                 return None
-        if yes != int(yes) or no != int(no) or max(abs(yes), abs(no), abs(value)) > LARGEST:
+        if not isinstance(yes, int) or not isinstance(no, int) or max(abs(yes), abs(no), abs(value)) > LARGEST:
             return None
         match env[name]:
             case Affine(((place, 1),), shift, ()):
@@ -336,7 +336,7 @@ class Reader:
         """Return which item a computed index selects, by cells; an index that may leave the array raises NotLinear."""
         parts: list[tuple[Cell, int]] = [(cell, 0)]
         for index, length in zip(select.indices, select.shape, strict=True):
-            found = []
+            found: list[tuple[Cell, int]] = []
             for one, place in parts:
                 for case in self._cases(index, one, env):
                     least, most = case.value.span(case.cell.box)
