@@ -10,6 +10,8 @@ void bind_decide(nb::module_&);
 void bind_bound_policy(nb::module_&);
 void bind_simulate(nb::module_&);
 void bind_fuzz(nb::module_&);
+void bind_explicit(nb::module_&);
+void bind_boxes(nb::module_&);
 }
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -26,4 +28,6 @@ NB_MODULE(_core, m) {
     polvet::bind_bound_policy(m);
     polvet::bind_simulate(m);
     polvet::bind_fuzz(m);
+    polvet::bind_explicit(m);
+    polvet::bind_boxes(m);
 }

@@ -186,7 +186,7 @@ class Steps:
         for _ in range(REPAIR_ROUNDS):
             made = repair(
                 bound.fitted, wanted, method=settings.method, mode=settings.mode, keep=keep, seed=settings.seed,
-                limits=self._limits(),
+                limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
             after = replace(bound.fitted, policy=made.policy).bind(bound.compiled)
             share = goal_share(after, sample, runs=settings.runs, limits=self._limits(), **chance)
@@ -195,11 +195,11 @@ class Steps:
             if share >= min(allowed, goals.share) or not set(lost) - set(keep):
                 break
             keep = list(dict.fromkeys([*keep, *lost[: settings.keep]]))
-        share, made = min(candidates, key=lambda one: (one[1].left, -one[0]))
+        share, made = min(candidates, key=lambda one: (len(one[1].left), -one[0]))
         name = f"policies/{iteration + 1}{first.suffix}"
         save_policy(made.policy, self.store.folder / name)
         figures = {
-            "faults_fixed": made.fixed, "faults_left": made.left, "objective": made.objective,
+            "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
             "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
             "goal_percent_before": 100 * goals.share, "goal_percent_after": 100 * share,
             "repair_seconds": made.seconds, "gap": made.gap,

@@ -2,8 +2,10 @@
 
 The certificate gives `states` [s0, ..., sn], `actions` [a1, ..., an] (null: a silent operator moved) and `end` "fail".
 s0 is a start state, no state before the last ends runs, each step is an outcome of an operator with that label, and
-the last state is in `fail`. If the certificate names a `policy_sha256`, the policy must be given: its label is applicable
-and the step is one of that label's operators or of a silent one.
+the last state is in `fail`. With `end` "stuck" the policy's label is not applicable in the last state, with "deadlock"
+nothing is enabled there, and it is neither in `fail` nor in `goal`.
+If the certificate names a `policy_sha256`, the policy must be given: its label is applicable and the step is one of that
+label's operators or of a silent one.
 """
 
 from __future__ import annotations
@@ -39,15 +41,16 @@ def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult
     except Malformed as error:
         return Rejected(str(error))
     who = f"{subjects.policy} in {arena.about}" if chooser else arena.about
-    return Accepted(f"a run of {who} reaches fail after {length} steps")
+    what = {"fail": "reaches fail", "stuck": "is stuck", "deadlock": "is in a deadlock"}[certificate["end"]]
+    return Accepted(f"a run of {who} {what} after {length} steps")
 
 
 def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | None) -> int:
     items, actions = certificate.get("states"), certificate.get("actions")
     if not isinstance(items, list) or not isinstance(actions, list) or len(items) != len(actions) + 1:
         raise Malformed("'states' must be a list with one state more than 'actions'")
-    if certificate.get("end") != "fail":
-        raise Malformed("the run's 'end' is not 'fail'")
+    if (end := certificate.get("end")) not in ("fail", "stuck", "deadlock"):
+        raise Malformed("the run's 'end' is none of 'fail', 'stuck', 'deadlock'")
     states = [arena.read(item, f"states[{k}]") for k, item in enumerate(items)]
     if not _is_start(arena, states[0]):
         raise Malformed(f"{arena.show(states[0])} is no start state")
@@ -66,9 +69,23 @@ def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | Non
                 raise Malformed(f"the policy is stuck in states[{k}] ({arena.show(state)})")
             if action is not None and action != chosen:
                 raise Malformed(f"the policy chooses '{chosen}', not '{action}', in states[{k}] ({arena.show(state)})")
-    if not arena.is_fail(states[-1]):
+    if end == "fail" and not arena.is_fail(states[-1]):
         raise Malformed(f"the last state {arena.show(states[-1])} is not in fail")
+    if end != "fail":
+        _check_halted(arena, states[-1], end, chooser)
     return len(actions)
+
+
+def _check_halted(arena: Arena, state: State, end: str, chooser: Chooser | None) -> None:
+    if arena.is_fail(state) or arena.is_goal(state):
+        raise Malformed(f"the last state {arena.show(state)} is in fail or goal, not {end}")
+    moves = arena.moves(state)
+    if end == "deadlock" and moves:
+        raise Malformed(f"something is enabled in the last state {arena.show(state)}")
+    if end == "stuck":
+        applicable = tuple(dict.fromkeys(move.label for move in moves if move.label is not None))
+        if chooser is None or not applicable or chooser(state, applicable) in applicable:
+            raise Malformed(f"the policy is not stuck in the last state {arena.show(state)}")
 
 
 def _is_start(arena: Arena, state: State) -> bool:

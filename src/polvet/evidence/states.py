@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from polvet.errors import InputError, ModelError, Where
@@ -11,7 +11,7 @@ from polvet.evidence.check import Rejected, Subjects
 from polvet.load import TaskOptions, load_task, parse_constants
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
-from polvet.model.task import Task, state_from_names, state_to_names
+from polvet.model.task import MODES, Task, state_from_names, state_to_names
 
 BIGGEST_JSON_INTEGER = 2**53
 
@@ -78,7 +78,9 @@ def _number_to_json(value: Any) -> Any:
     return value
 
 
-def options_to_json(options: TaskOptions, *, disable_out_of_bounds: bool = False) -> dict[str, Any]:
+def options_to_json(
+    options: TaskOptions, *, disable_out_of_bounds: bool = False, mode: str | None = None
+) -> dict[str, Any]:
     """Return what was added to the task file on the command line, as certificates hold it; empty where nothing was."""
     found: dict[str, Any] = {}
     if options.constants:
@@ -89,20 +91,22 @@ def options_to_json(options: TaskOptions, *, disable_out_of_bounds: bool = False
     found |= {role: text for role in ("start", "fail", "goal") if (text := getattr(options, role)) is not None}
     if disable_out_of_bounds:
         found["out_of_bounds"] = "disable"
+    if mode is not None:
+        found["mode"] = mode
     return found
 
 
 def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Rejected:
     """Return the task the certificate speaks about, read from the given file with the options the certificate names.
 
-    The options are part of the claim: they are told when it is accepted.
+    The options are part of the claim: they are told when it is accepted. Only `find_policy_arena` leaves variables out.
     """
     if subjects.task is None:
         raise InputError("the certificate speaks about a task.", hint="Give the file with --task.")
     options = certificate.get("options", {})
     if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
         return Rejected("'options' is not an object of texts")
-    unknown = set(options) - {"constants", "start", "fail", "goal", "out_of_bounds"}
+    unknown = set(options) - {"constants", "start", "fail", "goal", "out_of_bounds", "mode"}
     if unknown:
         return Rejected(f"the option '{min(unknown)}' is unknown")
     task = load_task(
@@ -114,6 +118,10 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     )  # fmt: skip
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
+    if (mode := options.get("mode")) is not None:
+        if mode not in MODES:
+            return Rejected(f"the mode '{mode}' is unknown")
+        task = replace(task, reading=replace(task.reading, mode=mode))
     semantics = Semantics(task.network, disable_out_of_bounds=options.get("out_of_bounds") == "disable")
     given = ", ".join(f"{name} {value}" for name, value in options.items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)

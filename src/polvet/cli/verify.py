@@ -1,0 +1,165 @@
+"""`polvet verify TASK POLICY`: safe with a certificate, unsafe with a run, or unknown with what was proved."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.simulate import policy_lines
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    MaxStates,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    counting,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+    threads_of,
+    with_mode,
+)  # fmt: skip
+from polvet.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from polvet.policy.binding import Bound
+    from polvet.verify.explicit import Avoid
+    from polvet.verify.verdicts import SafetyResult
+
+MANY_THREADS = 1 << 16
+MOST_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("verify")(verify)
+
+
+def verify(
+    task: TaskFile,
+    policy: PolicyFile,
+    method: Annotated[
+        str, typer.Option("--method", help="auto, explicit, induction, abstraction, ic3 or bmc.")
+    ] = "auto",
+    avoid: Annotated[
+        str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
+    ] = "",
+    mode: Mode = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Workers = "all",
+    seed: Seed = 0,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`."""
+    from polvet.load import load_task
+    from polvet.policy.binding import load_fitted
+    from polvet.verify.portfolio import verify as verify_policy
+
+    begun = time.monotonic()
+    options = task_options(constants, start, fail, goal)
+    fitted = load_fitted(with_mode(load_task(task, options), mode), policy)
+    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    with counting("verifying") as progress:
+        found = verify_policy(
+            bound, method=method, seed=seed, threads=threads_of(workers, MANY_THREADS), avoid=avoided(avoid),
+            limits=limits_of(time_limit, memory_limit, max_states, progress),
+        )  # fmt: skip
+    from polvet.evidence.states import options_to_json
+
+    given = options_to_json(options, disable_out_of_bounds=bound.compiled.disable_out_of_bounds, mode=mode)
+    certificate = certificate_of(bound, found, given)
+    figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
+    lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
+    more: dict[str, Any] = {}
+    if found.verdict.value == "unknown" and found.proved_starts:  # type: ignore[union-attr]
+        more["proved_starts"] = _proved(found)
+    shown: Any = certificate
+    if output is not None and certificate is not None:
+        from polvet.files import write_whole
+
+        write_whole(output, json_text.dumps(certificate, ensure_ascii=False) + "\n")
+        lines.append(f"written      {output} ({certificate['kind']})")
+        shown = str(output)
+    code = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}[found.verdict.value]
+    reason = getattr(found, "reason", None)
+    return Answer(
+        found.verdict.value, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more
+    ).show(as_json=json)  # fmt: skip
+
+
+def avoided(text: str) -> Avoid:
+    """Return what counts as unsafe besides `fail`."""
+    from polvet.verify.explicit import Avoid
+
+    wanted = {part.strip() for part in text.split(",") if part.strip()}
+    if unknown := wanted - {"stuck", "deadlock"}:
+        raise InputError(f"'{min(unknown)}' is unknown.", Where("--avoid"), "Use stuck, deadlock, or stuck,deadlock.")
+    return Avoid("stuck" in wanted, "deadlock" in wanted)
+
+
+def certificate_of(bound: Bound, found: SafetyResult, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the evidence as a file holds it: the certificate of safety, or the run; None where there is none."""
+    from polvet.evidence.run_files import run_to_json
+    from polvet.verify.verdicts import Safe, Unsafe
+
+    given = {"options": options} if options else {}
+    match found:
+        case Safe(certificate):
+            return {**certificate, **given}
+        case Unsafe(run):
+            return {
+                "kind": "run", "format": "certificate/1", "task_sha256": bound.task.sha256,
+                "policy_sha256": bound.fitted.sha256, **given, **run_to_json(bound.task, run),
+            }  # fmt: skip
+        case _:
+            return None
+
+
+def _proved(found: Any) -> list[str]:
+    from polvet.model.infix import dump_expression
+
+    return [dump_expression(region) for region in found.proved_starts]
+
+
+def _lines(bound: Bound, found: SafetyResult) -> list[str]:
+    from polvet.verify.verdicts import Unknown, Unsafe
+
+    figures = found.figures
+    lines = [f"method       {found.method}"]
+    told = [f"{figures[key]:,} {name}" for key, name in
+            (("starts", "starts"), ("states", "states"), ("transitions", "transitions"), ("near_ties", "near ties"))
+            if isinstance(figures.get(key), int)]  # fmt: skip
+    if told:
+        lines.append(f"searched     {', '.join(told)}")
+    if figures.get("left_out"):
+        lines.append(f"left out     {', '.join(figures['left_out'])} (nothing depends on them)")
+    if isinstance(found, Unsafe):
+        lines.append(f"run          {len(found.run.actions):,} steps to {found.run.end.text}")
+        semantics = bound.compiled.semantics
+        states = found.run.states
+        lines.append(f"  start      {semantics.show(states[0])}")
+        for k, (action, state) in enumerate(zip(found.run.actions, states[1:], strict=True)):
+            if k < MOST_SHOWN - 1 or k == len(found.run.actions) - 1:
+                lines.append(f"  {action or '(silent)'} -> {semantics.show(state)}")
+            elif k == MOST_SHOWN - 1:
+                lines.append(f"  ... {len(found.run.actions) - MOST_SHOWN:,} more")
+    if isinstance(found, Unknown) and found.proved_starts:
+        regions = _proved(found)
+        lines.append(f"proved       {len(regions):,} start regions")
+        lines += [f"  {region}" for region in regions[:MOST_SHOWN]]
+    return lines

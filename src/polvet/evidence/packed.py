@@ -1,0 +1,80 @@
+"""Many states in a certificate: one column per variable, sorted, in the smallest integers that hold it, compressed.
+
+`{"variables": [...], "types": ["u1", "f8", ...], "data": base64 of zlib of the columns, one after another, little-endian}`
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet.evidence.states import Malformed
+from polvet.model.network import Kind, Variable
+from polvet.model.semantics import State
+
+TYPES = ("u1", "u2", "i1", "i2", "i4", "i8")
+MOST_BYTES = 4 * 2**30
+
+
+def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the rows (reals as the bits of a double) as a certificate holds them."""
+    order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
+    types, data = [], []
+    for column, variable in zip(rows.T, variables, strict=True):
+        values = column[order]
+        kind = "f8" if variable.kind is Kind.REAL else _smallest(values)
+        types.append(kind)
+        data.append((values.view(np.float64) if kind == "f8" else values).astype(f"<{kind}").tobytes())
+    packed = base64.b64encode(zlib.compress(b"".join(data), 6)).decode("ascii")
+    return {"variables": [variable.name for variable in variables], "types": types, "data": packed}
+
+
+def _smallest(values: NDArray[np.int64]) -> str:
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return next(kind for kind in TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+
+
+def unpack_columns(variables: Sequence[Variable], item: Any, count: int) -> list[State]:
+    """Return the states; Malformed where shape, names, types or bounds do not fit the variables."""
+    if not isinstance(item, dict) or item.get("variables") != [variable.name for variable in variables]:
+        raise Malformed("'states' does not name the task's variables in order")
+    types, data = item.get("types"), item.get("data")
+    if not isinstance(types, list) or len(types) != len(variables) or not isinstance(data, str):
+        raise Malformed("'states' lacks types or data")
+    if any(kind not in (*TYPES, "f8") for kind in types):
+        raise Malformed("'states' has an unknown type")
+    size = count * sum(np.dtype(kind).itemsize for kind in types)
+    if size > MOST_BYTES:
+        raise Malformed(f"'states' is larger than {MOST_BYTES} bytes")
+    try:
+        stream = zlib.decompressobj()
+        raw = stream.decompress(base64.b64decode(data, validate=True), size + 1)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise Malformed(f"'states' cannot be unpacked: {error}") from None
+    if len(raw) != size:
+        raise Malformed(f"'states' does not hold {count} states")
+    columns: list[list[Any]] = []
+    at = 0
+    for variable, kind in zip(variables, types, strict=True):
+        width = count * np.dtype(kind).itemsize
+        columns.append(_column(variable, kind, np.frombuffer(raw[at : at + width], dtype=f"<{kind}")))
+        at += width
+    return list(zip(*columns, strict=True)) if columns else [()] * count
+
+
+def _column(variable: Variable, kind: str, values: NDArray[Any]) -> list[Any]:
+    if (kind == "f8") != (variable.kind is Kind.REAL):
+        raise Malformed(f"the type of '{variable.name}' is wrong")
+    if kind == "f8" and not np.isfinite(values).all():
+        raise Malformed(f"'{variable.name}' has a value that is no number")
+    lower, upper = (0, 1) if variable.kind is Kind.BOOL else (variable.lower, variable.upper)
+    found: list[Any] = values.tolist()
+    if found and ((lower is not None and min(found) < lower) or (upper is not None and max(found) > upper)):
+        raise Malformed(f"'{variable.name}' is outside its bounds")
+    return [bool(value) for value in found] if variable.kind is Kind.BOOL else found

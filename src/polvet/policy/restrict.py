@@ -1,0 +1,21 @@
+"""A fitted policy over a part of its task's variables, all of its inputs among them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from polvet.errors import InputError
+from polvet.model.restrict import restrict
+from polvet.policy.binding import Fitted
+
+
+def restrict_fitted(fitted: Fitted, keep: Collection[str]) -> Fitted:
+    """Return the policy fitted to the task over the variables in `keep` alone; an InputError where another is read."""
+    before = fitted.task.network.variables
+    task = restrict(fitted.task, keep)
+    place = {variable.name: k for k, variable in enumerate(task.network.variables)}
+    for column in fitted.variables:
+        if before[column].name not in place:
+            raise InputError(f"'{before[column].name}' is left out, yet the policy reads it.")
+    return replace(fitted, task=task, variables=tuple(place[before[column].name] for column in fitted.variables))

@@ -1,0 +1,314 @@
+"""A network's operators as linear data: where each may move, and where that leads.
+
+`linear_network` multiplies joints out. An operator with its guard's cell and one destination is a *transition*: in the
+cell the operator is enabled, the destination has a probability above 0, and the successor is affine in the state.
+Cost     one transition per operator, cell of its guard and destination; LinearNetwork.transitions lists them all
+Limits   what `symbolic.linear` reads; `NotLinear` names what it cannot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, conjunction, literal, names
+from polvet.model.network import Branch, Kind, Network, Update, Variable
+from polvet.model.semantics import State
+from polvet.model.task import Task
+from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, row_of
+from polvet.symbolic.linear import Affine, NotLinear, Reader, integer_bounds, shown
+
+MOST_OPERATORS = 200_000
+SILENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """In `cell` the operator may lead to the state with x[v] := update for each pair (v, update); the rest stays."""
+
+    label: int  # number among the network's labels, or SILENT
+    edges: tuple[int, ...]
+    cell: Cell
+    updates: tuple[tuple[int, Affine], ...]
+
+    def successor(self, state: Sequence[int]) -> tuple[int, ...]:
+        """Return where the transition leads, as integers."""
+        values = [int(value) for value in state]
+        for place, update in self.updates:
+            values[place] = update.value(state)
+        return tuple(values)
+
+
+@dataclass(frozen=True)
+class LinearNetwork:
+    """Transitions, and per label the region where it is applicable. `bounds` holds every state."""
+
+    network: Network
+    bounds: Box
+    transitions: tuple[Transition, ...]
+    applicable: tuple[Region, ...]  # per label
+    silent: Region  # where a silent operator is enabled
+
+    @cached_property
+    def leaving(self) -> tuple[tuple[Transition, Region], ...]:
+        """Return the transitions that can leave the variables' bounds, each with the part of its cell where it does."""
+        found = []
+        for transition in self.transitions:
+            cells = []
+            for place, update in transition.updates:
+                low, high = self.bounds.lower[place], self.bounds.upper[place]
+                below = row_of(dict(update.terms), None, low - 1 - update.constant, update.marks)
+                above = row_of(dict(update.terms), high + 1 - update.constant, None, update.marks)
+                for row in (below, above):
+                    cell = cell_of(transition.cell.box, (*transition.cell.rows, row), transition.cell.holes)
+                    if cell is not None:
+                        cells.append(cell)
+            if cells:
+                found.append((transition, tuple(cells)))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearTask:
+    """A task as linear data. Runs end in `fail` and in `goal`."""
+
+    task: Task
+    system: LinearNetwork
+    start: Region
+    fail: Region
+    goal: Region
+
+
+def linear_task(task: Task, *, disable_out_of_bounds: bool = False) -> LinearTask:
+    """Return the task as linear data, or raise NotLinear.
+
+    >>> from polvet.domains.transport import transport
+    >>> small = linear_task(transport(locations=3, packages=2).task())
+    >>> small.start[0].rows[0].lower, len(small.system.transitions)
+    (2, 10)
+    """
+    reader = Reader(task.network)
+    system = linear_network(task.network, disable_out_of_bounds=disable_out_of_bounds)
+    start = task.start
+    if start is None:
+        fixed = [
+            Binary("=", Name(variable.name), _literal(variable))
+            for variable in task.network.variables
+            if variable.initial is not None
+        ]
+        start = conjunction(*fixed, task.network.initial_condition)
+    return LinearTask(task, system, reader.region(start), reader.region(task.fail), reader.region(task.goal))
+
+
+def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> LinearNetwork:
+    """Return the network's operators as transitions, or raise NotLinear naming the expression that is not linear.
+
+    With `disable_out_of_bounds` an operator is enabled only where all its destinations stay within the bounds.
+    """
+    reader = Reader(network)
+    number = {label: k for k, label in enumerate(network.labels)}
+    transitions: list[Transition] = []
+    applicable: list[list[Cell]] = [[] for _ in network.labels]
+    silent: list[Cell] = []
+    for joint in network.joints:
+        if prod(map(len, joint.participants)) > MOST_OPERATORS:
+            raise NotLinear(f"the label '{joint.label}' has more than {MOST_OPERATORS} operators")
+        label = SILENT if joint.label is None else number[joint.label]
+        for edges in product(*joint.participants):
+            guard = reader.region(conjunction(*(network.edges[edge].guard for edge in edges)))
+            if not guard:
+                continue
+            found = [
+                Transition(label, edges, cell, updates)
+                for branches in product(*(network.edges[edge].branches for edge in edges))
+                for cell, updates in _destinations(reader, guard, branches)
+            ]
+            if disable_out_of_bounds:
+                guard = _staying(reader.bounds, guard, found)
+                found = [
+                    Transition(label, edges, cell, one.updates)
+                    for one in found
+                    for cell in meet_regions(guard, (one.cell,))
+                ]
+            transitions += found
+            (silent if label == SILENT else applicable[label]).extend(guard)
+        if len(transitions) > MOST_OPERATORS:
+            raise NotLinear(f"the model has more than {MOST_OPERATORS} transitions")
+    regions = tuple(tuple(dict.fromkeys(cells)) for cells in applicable)
+    return LinearNetwork(network, reader.bounds, tuple(transitions), regions, tuple(dict.fromkeys(silent)))
+
+
+def _destinations(
+    reader: Reader, guard: Region, branches: Sequence[Branch]
+) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...]]]:
+    """Yield the cells in which these branches of a joint's edges happen together, with what they do there."""
+    possible = guard
+    for branch in branches:
+        possible = tuple(_likely(reader, possible, branch.probability))
+    updates = [update for branch in branches for update in branch.updates]
+    for cell in possible:
+        yield from _execute(reader, cell, updates)
+
+
+def _likely(reader: Reader, region: Region, probability: Expression) -> Iterator[Cell]:
+    match probability:
+        case RealLiteral(value) | IntLiteral(value):
+            if value > 0:
+                yield from region
+        case _ if not names(probability):
+            raise NotLinear(f"the probability {shown(probability)} is no plain number")
+        case _:
+            # SOUND: the probabilities of an edge sum to 1 where the model is in order; what is not
+            # above zero never happens, and a negative one is an error that running the model reports.
+            above = Binary(">", probability, IntLiteral(0))
+            for cell in region:
+                yield from reader.region(above, within=cell)
+
+
+def _execute(
+    reader: Reader, cell: Cell, updates: Sequence[Update]
+) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...]]]:
+    """Run the assignments symbolically: by ascending index, those of one index reading the values from before it."""
+    network = reader.network
+    read = {name for update in updates for name in names(update.value)}
+    for update in updates:
+        if not isinstance(update.target, Name):
+            read |= {name for index in update.target.indices for name in names(index)}
+    scratch = {variable.name: variable for variable in network.scratch}
+    start = dict(reader.plain)
+    for variable in network.scratch:
+        if variable.name in read:
+            start[variable.name] = _initial(variable)
+    paths = [(cell, start)]
+    for index in sorted({update.index for update in updates}):
+        now = [update for update in updates if update.index == index]
+        following = []
+        for before_cell, before in paths:
+            written: list[tuple[Cell, dict[str, Affine]]] = [(before_cell, {})]
+            for update in now:
+                written = [
+                    more for one, done in written for more in _assign(reader, one, done, before, update, scratch, read)
+                ]
+            following += [(one, {**before, **done}) for one, done in written]
+        paths = following
+    for one, after in paths:
+        changed = tuple(
+            (place, after[variable.name])
+            for place, variable in enumerate(network.variables)
+            if after[variable.name] != reader.plain[variable.name]
+        )
+        yield one, changed
+
+
+def _assign(
+    reader: Reader,
+    cell: Cell,
+    done: dict[str, Affine],
+    before: dict[str, Affine],
+    update: Update,
+    scratch: dict[str, Variable],
+    read: set[str],
+) -> Iterator[tuple[Cell, dict[str, Affine]]]:
+    target = update.target
+    places: list[tuple[Cell, str]]
+    if isinstance(target, Name):
+        places = [(cell, target.name)]
+    else:
+        items = [item.name if isinstance(item, Name) else "" for item in target.items]
+        places = [(one, items[k]) for one, k in reader.elements(target, cell, before)]
+    for one, name in places:
+        if name in done:
+            raise NotLinear(f"'{name}' may be assigned twice at once")
+        variable = scratch.get(name)
+        if variable is not None and name not in read:
+            _ignore(reader, variable, update)
+            yield one, done
+            continue
+        for case in reader.cases(update.value, within=one, names=before):
+            if variable is not None:
+                _stay_within(variable, case.cell, case.value)
+            yield case.cell, {**done, name: case.value}
+
+
+def _ignore(reader: Reader, variable: Variable, update: Update) -> None:
+    """Leave out a scratch variable that no assignment reads; it must not be able to break a rule."""
+    if variable.lower is not None or variable.upper is not None:
+        raise NotLinear(f"the transient variable '{variable.name}' has bounds that an assignment may leave")
+    if variable.kind is not Kind.BOOL and not isinstance(update.value, IntLiteral | RealLiteral | Name):
+        reader.cases(update.value)  # raises where the value may not exist
+
+
+def _stay_within(variable: Variable, cell: Cell, value: Affine) -> None:
+    if variable.kind is Kind.REAL:
+        raise NotLinear(f"the transient variable '{variable.name}' is real and read")
+    if variable.lower is None and variable.upper is None:
+        return
+    low, high = integer_bounds(variable)
+    least, most = value.span(cell.box)
+    if least < low or most > high:
+        raise NotLinear(f"the transient variable '{variable.name}' may leave its bounds")
+
+
+def _initial(variable: Variable) -> Affine:
+    if variable.initial is None or variable.initial != int(variable.initial):
+        raise NotLinear(f"the transient variable '{variable.name}' has no integer to begin with")
+    return Affine((), int(variable.initial))
+
+
+def _staying(bounds: Box, guard: Region, transitions: Sequence[Transition]) -> Region:
+    """Return the part of a guard in which no destination leaves the bounds."""
+    for one in transitions:
+        kept: list[Cell] = []
+        rows = [
+            row_of(dict(u.terms), bounds.lower[p] - u.constant, bounds.upper[p] - u.constant, u.marks)
+            for p, u in one.updates
+        ]
+        inside = cell_of(one.cell.box, (*one.cell.rows, *rows), one.cell.holes)
+        if inside == one.cell:
+            continue
+        for cell in guard:
+            kept += _without(cell, one.cell)
+            if inside is not None:
+                kept += meet_regions((cell,), (inside,))
+        guard = tuple(kept)
+    return guard
+
+
+def _without(cell: Cell, taken: Cell) -> Iterator[Cell]:
+    """Yield cells that cover exactly what of the cell is not in the other one."""
+    for hole in taken.holes:
+        yield from meet_regions((cell,), (hole,))
+    rest: Cell | None = cell
+    cuts = [
+        *(row_of({p: 1}, low, high) for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))),
+        *taken.rows,
+    ]  # fmt: skip
+    for row in cuts:
+        if rest is None:
+            return
+        outside = []
+        if row.lower is not None:
+            outside.append(row_of(dict(row.terms), None, row.lower - 1, row.marks))
+        if row.upper is not None:
+            outside.append(row_of(dict(row.terms), row.upper + 1, None, row.marks))
+        for one in outside:
+            part = cell_of(rest.box, (*rest.rows, one), rest.holes)
+            if part is not None:
+                yield part
+        rest = cell_of(rest.box, (*rest.rows, row), rest.holes)
+
+
+def _literal(variable: Variable) -> Expression:
+    assert variable.initial is not None
+    return literal(variable.initial)
+
+
+def state_of(network: Network, values: Sequence[int]) -> State:
+    """Return integers as a state of the network: truth values as such."""
+    return tuple(
+        bool(value) if variable.kind is Kind.BOOL else int(value)
+        for variable, value in zip(network.variables, values, strict=True)
+    )

@@ -1,0 +1,458 @@
+"""Policy predicate abstraction: the abstract states the policy reaches, built forward by Algorithm 1.
+
+Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
+         Algorithm 1 is `Expansion.expand` and `enumerate_states`; Table 1 is `CONFIGURATIONS`; the optional tests of section 6.1
+         and appendix E are `Options`; abstract start states are enumerated alike (section 7).
+         Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
+Differs  predicates are linear inequalities; entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
+         ties and near ties count as chosen; silent operators move whatever is chosen
+Cost     at most 2^|predicates| abstract states; one question per abstract state, transition and candidate successor
+Limits   linear models over bounded integers. With Z3 or Marabou a closed abstraction is their word: the verdict stays unknown,
+         `figures["abstract_verdict"]` tells it. Only our own engine's answers make it `safe`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.kernel.compiled import Limits
+from polvet.model.expressions import Expression
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import Bound
+from polvet.policy.runs import End, Run
+from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
+from polvet.symbolic.linear import NotLinear
+from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
+from polvet.verify.policy_smt import NotEncodable
+from polvet.verify.predicates import (
+    AbstractState,
+    Predicate,
+    abstraction_of,
+    cell_of_state,
+    predicates_of,
+    read_predicates,
+)
+from polvet.verify.questions import (
+    Clock,
+    MarabouTester,
+    No,
+    Open,
+    Relaxed,
+    Reply,
+    Tester,
+    Yes,
+    Z3Tester,
+    branch_and_bound,
+)
+from polvet.verify.verdicts import SafetyResult, Unknown, Unsafe
+
+METHOD = "abstraction"
+CONFIGURATIONS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How Algorithm 1 is run; the optional tests are off by default, as in the paper."""
+
+    configuration: str = "Base"
+    selection_tests: bool = False  # lines 2 and 3
+    applicability_tests: bool = False  # lines 6 and 7
+    seconds_per_question: float | None = None
+    refinements: int = 1_000
+
+
+class Stopped(Exception):
+    """A question was not answered; the text names the limit."""
+
+
+class PaperTests:
+    """The tests of Algorithm 1 as one of the paper's configurations makes them."""
+
+    def __init__(self, bound: Bound, task: LinearTask, options: Options, clock: Clock, megabytes: int | None) -> None:
+        self.bound, self.configuration = bound, options.configuration
+        self.z3 = Z3Tester(bound, task.system, clock, megabytes=megabytes)
+        self.marabou = None
+        if "Mar" in options.configuration:
+            self.marabou = MarabouTester(bound, task.system, clock, megabytes=megabytes)
+        self.asked = {"plain": 0, "relaxed": 0, "exact": 0}
+
+    def close(self) -> None:
+        """End the solvers."""
+        self.z3.close()
+        if self.marabou is not None:
+            self.marabou.close()
+
+    def has_state(self, cell: Cell) -> Reply:
+        """Return whether the cell has a state: tests without the network (lines 5 and 12)."""
+        self.asked["plain"] += 1
+        return self.z3.has_state(cell)
+
+    def chooses_in(self, cell: Cell, label: int) -> Reply:
+        """Return whether the policy may choose the label in the cell: lines 13 and 14 as Table 1 combines them."""
+        relaxed = Relaxed(True)
+        if self.marabou is not None:
+            self.asked["relaxed"] += 1
+            relaxed = self.marabou.relaxed(cell, label)
+            if relaxed.satisfiable is None:
+                return Open("Marabou was stopped at the limit")
+            if not relaxed.satisfiable:
+                return No()
+        if self.configuration == "Mar":
+            return Yes(None, False)
+        self.asked["exact"] += 1
+        if self.configuration == "BnB(Mar)":
+            assert self.marabou is not None
+            return branch_and_bound(self.bound, self.marabou, cell, label, relaxed)
+        activations = relaxed.activations if self.configuration == "Mar+Z3(Mar)" else ()
+        return self.z3.chooses_in(cell, label, activations)
+
+
+@dataclass(slots=True)
+class Edge:
+    """An abstract transition with the state that shows it, where one is known."""
+
+    source: AbstractState
+    transition: Transition
+    target: AbstractState
+    witness: tuple[int, ...] | None
+    sure: bool
+
+
+@dataclass(slots=True)
+class Space:
+    """The reachable fragment: abstract states with how each was first reached; those that overlap `fail`."""
+
+    starts: list[AbstractState] = field(default_factory=list)
+    reached: dict[AbstractState, Edge | None] = field(default_factory=dict)
+    unsafe: dict[AbstractState, tuple[int, ...] | None] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+
+
+class Expansion:
+    """Abstract state expansion over fixed predicates."""
+
+    def __init__(self, task: LinearTask, predicates: Sequence[Predicate], tester: Tester, options: Options) -> None:
+        self.task, self.predicates, self.tester, self.options = task, predicates, tester, options
+        self.bounds = task.system.bounds
+        self._rows = [(p.row(False), p.row(True)) for p in predicates]
+        self._before: dict[int, list[tuple[Row, Row]]] = {}
+        self.by_label: dict[int, list[tuple[int, Transition]]] = {}
+        for number, transition in enumerate(task.system.transitions):
+            self.by_label.setdefault(transition.label, []).append((number, transition))
+
+    def build(self) -> Space:
+        """Return everything reachable; abstract unsafe states do not end it, so that other starts can still be proved."""
+        space = Space()
+        for start in self._overlapping(self.task.start):
+            if start not in space.reached:
+                space.starts.append(start)
+                space.reached[start] = None
+        pending = list(space.reached)
+        for state in pending:
+            cell = cell_of_state(self.predicates, state, self.bounds)
+            if cell is None:
+                continue
+            failing = self._meets(cell, self.task.fail)
+            if failing is not None:
+                space.unsafe[state] = failing.state
+            for edge in self.expand(state, cell):
+                space.edges.append(edge)
+                if edge.target not in space.reached:
+                    space.reached[edge.target] = edge
+                    pending.append(edge.target)
+        return space
+
+    def expand(self, state: AbstractState, cell: Cell) -> Iterator[Edge]:
+        """Yield the abstract transitions that leave the state: Algorithm 1."""
+        # Runs end in fail and goal: no transition leaves those states.
+        holes = (*self.task.fail, *self.task.goal)
+        going = cell_of(cell.box, cell.rows, (hole for hole in holes if not hole.holes))
+        if going is None:
+            return
+        for label, members in self.by_label.items():
+            if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
+                continue
+            for number, transition in members:
+                here = meet(going, transition.cell)
+                if here is None or isinstance(self.tester.has_state(here), No):
+                    continue
+                if label != SILENT and self.options.applicability_tests and isinstance(self._choose(here, label), No):
+                    continue
+                yield from self.enumerate_states(state, number, transition, here, ())
+
+    def enumerate_states(
+        self, state: AbstractState, number: int, transition: Transition, here: Cell, chosen: AbstractState
+    ) -> Iterator[Edge]:
+        """Yield the successors whose first truth values are `chosen`; `here` is where they come true."""
+        if len(chosen) == len(self.predicates):
+            reply = self._transition_test(here, transition.label)
+            if isinstance(reply, Yes):
+                yield Edge(state, transition, chosen, reply.state, reply.sure)
+            return
+        for truth in (True, False):
+            # Bounds reasoning stands for entailment: a truth value without states is not tried any further.
+            narrowed = cell_of(
+                here.box, (*here.rows, self._row_before(number, transition, len(chosen), truth)), here.holes
+            )
+            if narrowed is not None:
+                yield from self.enumerate_states(state, number, transition, narrowed, (*chosen, truth))
+
+    def _transition_test(self, here: Cell, label: int) -> Reply:
+        reply = self.tester.has_state(here)
+        if not isinstance(reply, Yes) or label == SILENT:
+            return self._answered(reply)
+        return self._choose(here, label)
+
+    def _choose(self, cell: Cell, label: int) -> Reply:
+        return self._answered(self.tester.chooses_in(cell, label))
+
+    def _answered(self, reply: Reply) -> Reply:
+        if isinstance(reply, Open):
+            raise Stopped(reply.reason)
+        return reply
+
+    def _row_before(self, number: int, transition: Transition, which: int, truth: bool) -> Row:
+        if number not in self._before:
+            self._before[number] = [
+                (p.row_before(transition, False), p.row_before(transition, True)) for p in self.predicates
+            ]
+        return self._before[number][which][truth]
+
+    def _meets(self, cell: Cell, region: Region) -> Yes | None:
+        for one in region:
+            both = meet(cell, one)
+            if both is not None and isinstance(reply := self._answered(self.tester.has_state(both)), Yes):
+                return reply
+        return None
+
+    def _overlapping(self, region: Region) -> Iterator[AbstractState]:
+        """Yield the abstract states that share a state with the region."""
+        for cell in region:
+            yield from self._refined(cell, ())
+
+    def _refined(self, cell: Cell, chosen: AbstractState) -> Iterator[AbstractState]:
+        if len(chosen) == len(self.predicates):
+            if isinstance(self._answered(self.tester.has_state(cell)), Yes):
+                yield chosen
+            return
+        for truth in (True, False):
+            narrowed = cell_of(cell.box, (*cell.rows, self._rows[len(chosen)][truth]), cell.holes)
+            if narrowed is not None:
+                yield from self._refined(narrowed, (*chosen, truth))
+
+
+def verify_abstractly(
+    bound: Bound,
+    *,
+    predicates: Sequence[Expression] | None = None,
+    options: Options = Options(),
+    limits: Limits | None = None,
+    tester: Tester | None = None,
+    certify: Callable[[LinearTask, Sequence[Cell]], SafetyResult] | None = None,
+) -> SafetyResult:
+    """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides.
+
+    `tester` answers in the place of the paper's solvers; `certify` makes the verdict of a closed abstraction's cells.
+    """
+    bounds = limits or Limits()
+    if tester is None and options.configuration not in CONFIGURATIONS:
+        raise InputError(
+            f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {', '.join(CONFIGURATIONS)}."
+        )
+    clock = Clock(bounds.seconds, options.seconds_per_question)
+    figures: dict[str, Any] = {"configuration": options.configuration if tester is None else "boxes", "refinements": 0}
+    paper: PaperTests | None = None
+    try:
+        task = linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+        if tester is None:
+            paper = PaperTests(bound, task, options, clock, bounds.megabytes)
+        asked = tester if tester is not None else paper
+        assert asked is not None
+        if predicates is not None:
+            chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
+        else:
+            chosen = list(dict.fromkeys(predicates_of((*task.fail, *task.start), task.system.bounds)))
+        return _decide(
+            bound, task, chosen, asked, options, clock, figures, refine_them=predicates is None, certify=certify
+        )
+    except Stopped as stop:
+        return Unknown(f"{stop} ({_limit_text(bounds)})", METHOD, figures)
+    except (NotLinear, NotEncodable) as error:
+        return Unknown(f"abstraction does not apply: {error}", METHOD, figures)
+    finally:
+        if paper is not None:
+            figures["questions"] = dict(paper.asked)
+            paper.close()
+
+
+def _limit_text(bounds: Limits) -> str:
+    return "no time limit was given" if bounds.seconds is None else f"time limit of {bounds.seconds:g} s"
+
+
+def _decide(
+    bound: Bound,
+    task: LinearTask,
+    predicates: list[Predicate],
+    tester: Tester,
+    options: Options,
+    clock: Clock,
+    figures: dict[str, Any],
+    *,
+    refine_them: bool,
+    certify: Callable[[LinearTask, Sequence[Cell]], SafetyResult] | None,
+) -> SafetyResult:
+    while True:
+        begun = time.monotonic()
+        space = Expansion(task, predicates, tester, options).build()
+        figures |= {
+            "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
+            "abstract_transitions": len(space.edges), "last_build_seconds": round(time.monotonic() - begun, 3),
+        }  # fmt: skip
+        cells = [cell_of_state(predicates, state, task.system.bounds) for state in space.reached]
+        if not space.unsafe:
+            figures["abstract_verdict"] = "safe"
+            if certify is not None:
+                return certify(task, [cell for cell in cells if cell is not None])
+            return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
+        figures["abstract_verdict"] = "unsafe"
+        outcome = _concretize(bound, task, predicates, space)
+        if isinstance(outcome, Run):
+            return Unsafe(outcome, METHOD, figures)
+        if not refine_them or outcome is None or figures["refinements"] >= options.refinements or clock.is_over:
+            why = "the predicates do not decide" if not refine_them else "no further refinement"
+            proved = proved_start_regions(task, predicates, space)
+            return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)
+        predicates = [*predicates, outcome]
+        figures["refinements"] += 1
+
+
+def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], space: Space) -> tuple[Expression, ...]:
+    """Return the abstract start states from which no abstract unsafe state is reached, as conditions."""
+    from polvet.verify.regions import condition_of_cell
+
+    leads = set(space.unsafe)
+    changed = True
+    while changed:
+        changed = False
+        for edge in space.edges:
+            if edge.target in leads and edge.source not in leads:
+                leads.add(edge.source)
+                changed = True
+    found = []
+    for start in space.starts:
+        cell = cell_of_state(predicates, start, task.system.bounds)
+        if start not in leads and cell is not None:
+            found.append(condition_of_cell(task.task.network, cell, task.system.bounds))
+    return tuple(found)
+
+
+def _path_to(space: Space, state: AbstractState) -> list[Edge]:
+    path: list[Edge] = []
+    edge = space.reached[state]
+    while edge is not None:
+        path.append(edge)
+        edge = space.reached[edge.source]
+    return path[::-1]
+
+
+def _concretize(
+    bound: Bound, task: LinearTask, predicates: Sequence[Predicate], space: Space
+) -> Run | Predicate | None:
+    """Return a run along the shortest abstract path to fail, or a predicate that excludes the way it failed.
+
+    Witness splitting: where the concrete state at hand does not take the abstract transition that another state of the same abstract
+    state takes, an inequality between the two is new. Concretization exclusion: the same for start and for fail.
+    """
+    paths = sorted((_path_to(space, state) for state in space.unsafe), key=len)
+    semantics = Semantics(bound.task.network, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    fails = semantics.compile(bound.task.fail)
+    for path in paths:
+        target = path[-1].target if path else next(iter(space.unsafe))
+        first = path[0].source if path else target
+        split: Predicate | None = None
+        for begin in _states_in(bound, task, predicates, first, path):
+            states, actions = [begin], []
+            here = begin
+            for edge in path:
+                step = _step(bound, semantics, predicates, here, edge.target)
+                if step is None:
+                    split = split_between(predicates, _integers(here), edge.witness, task)
+                    break
+                action, here = step
+                actions.append(action)
+                states.append(here)
+            else:
+                if fails(here):
+                    return Run(tuple(states), tuple(actions), End.FAIL)
+                split = split_between(predicates, _integers(here), space.unsafe[target], task)
+            if split is not None:
+                return split
+    return None
+
+
+def _states_in(
+    bound: Bound, task: LinearTask, predicates: Sequence[Predicate], first: AbstractState, path: Sequence[Edge]
+) -> Iterator[Any]:
+    """Yield start states in the abstract state: the path's own witness if it is one, and some drawn ones."""
+    import random
+
+    from polvet.kernel.starts import Starts
+    from polvet.model.expressions import conjunction
+    from polvet.verify.regions import condition_of_cell
+
+    semantics = bound.compiled.semantics
+    network = bound.task.network
+    cell = cell_of_state(predicates, first, task.system.bounds)
+    if cell is None:
+        return
+    inside = condition_of_cell(network, cell, task.system.bounds)
+    if bound.task.start is not None:
+        starts = Starts(network, conjunction(bound.task.start, inside))
+    else:
+        starts = Starts(network, conjunction(network.initial_condition, inside), initial=True)
+    if path and path[0].witness is not None and bound.task.start is not None:
+        witness = state_of(network, path[0].witness)
+        if semantics.compile(bound.task.start)(witness):
+            yield witness
+    if starts.count:
+        yield from starts.sample(min(starts.count, 4), random.Random(0))
+
+
+def _step(
+    bound: Bound, semantics: Semantics, predicates: Sequence[Predicate], state: Any, target: AbstractState
+) -> Any:
+    """Return (label, successor) of a step of the policy into the abstract state, if there is one."""
+    if semantics.compile(bound.task.fail)(state) or semantics.compile(bound.task.goal)(state):
+        return None
+    for move in bound.fitted.followed(state, semantics.moves(state)):
+        for outcome in move.outcomes:
+            if abstraction_of(predicates, _integers(outcome.state)) == target:
+                return move.label, outcome.state
+    return None
+
+
+def _integers(state: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in state)
+
+
+def split_between(
+    predicates: Sequence[Predicate], one: Sequence[int], other: Sequence[int] | None, task: LinearTask
+) -> Predicate | None:
+    """Return an inequality on one variable that tells the two states apart, in the middle of the widest difference."""
+    if other is None:
+        return None
+    known = set(predicates)
+    bounds = task.system.bounds
+    widest: tuple[float, Predicate] | None = None
+    for place, (x, y) in enumerate(zip(one, other, strict=True)):
+        if x == y:
+            continue
+        share = abs(x - y) / (bounds.upper[place] - bounds.lower[place])
+        predicate = Predicate(((place, 1),), (x + y) // 2)
+        if predicate not in known and (widest is None or share > widest[0]):
+            widest = share, predicate
+    return None if widest is None else widest[1]

@@ -1,0 +1,130 @@
+"""Explicit verification: everything the policy reaches from all start states is visited once.
+
+`_core.Reachability` does the work (src/_core/explicit.h): batches of states, threads, one store in which all start states
+share what they reach. Near ties are followed last.
+Cost     one expansion and one policy evaluation per reachable state; 20 to 30 bytes for a state of one word
+Limits   finitely many start states; the certificate lists the states up to `MOST_LISTED`, beyond that it is only the claim,
+         which the checker explores again
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from polvet import _core
+from polvet.errors import LimitReached
+from polvet.evidence.packed import pack_columns
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import Starts
+from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.runs import End, Run, raise_what_broke
+from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
+
+METHOD = "explicit"
+MOST_LISTED = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Avoid:
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, and deadlocks outside the goal."""
+
+    stuck: bool = False
+    deadlock: bool = False
+
+
+NOTHING_ELSE = Avoid()
+
+
+def verify_explicitly(
+    bound: Bound,
+    *,
+    limits: Limits | None = None,
+    threads: int = 1,
+    avoid: Avoid = NOTHING_ELSE,
+    most_listed: int = MOST_LISTED,
+) -> SafetyResult:
+    """Decide by visiting every state that the policy reaches from the start states."""
+    bounds = limits or Limits()
+    begun = time.monotonic()
+    reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
+    starts = Starts.of(bound.task)
+    if starts.count is None:
+        return Unknown("infinitely many start states", METHOD)
+    for block in starts.blocks():
+        reach.add_starts(bound.compiled.machine.pack(block))
+        if (limit := _over(bounds, reach, time.monotonic() - begun)) is not None:
+            return Unknown(str(limit), METHOD, _figures(reach, starts.count))
+    left = inf if bounds.seconds is None else max(0.0, bounds.seconds - (time.monotonic() - begun))
+    reach.close(
+        threads, left, 2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
+        2**62 if bounds.states is None else bounds.states, bounds.on_progress,
+    )  # fmt: skip
+    raise_what_broke(bound, reach.status, reach.faulty, reach.fault, reach.policy_broken)
+    figures = _figures(reach, starts.count)
+    match reach.reached:
+        case _core.Reached.CLOSED:
+            return Safe(_certificate(bound, reach, avoid, most_listed), METHOD, figures)
+        case _core.Reached.UNSAFE:
+            return Unsafe(_witness(bound, reach)[0], METHOD, figures)
+        case _core.Reached.DOUBTFUL:
+            run, tie = _witness(bound, reach)
+            state = run.states[tie]
+            shown = bound.compiled.semantics.show(state)
+            return Unknown(f"near-tie in state {shown}", METHOD, figures, tie=state)
+        case _:
+            return Unknown(str(_limit(reach.status, bounds)), METHOD, figures)
+
+
+def _over(bounds: Limits, reach: _core.Reachability, elapsed: float) -> LimitReached | None:
+    if bounds.seconds is not None and elapsed > bounds.seconds:
+        return _limit(_core.Status.TIME, bounds)
+    if bounds.megabytes is not None and reach.bytes > bounds.megabytes * 2**20:
+        return _limit(_core.Status.MEMORY, bounds)
+    if bounds.states is not None and len(reach) > bounds.states:
+        return _limit(_core.Status.STATES, bounds)
+    return None
+
+
+def _limit(status: _core.Status, bounds: Limits) -> LimitReached:
+    match status:
+        case _core.Status.TIME:
+            return LimitReached(f"time limit of {bounds.seconds or 0:g} s reached", "--time-limit")
+        case _core.Status.STATES:
+            return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
+        case _:
+            shown = "address space" if bounds.megabytes is None else f"{bounds.megabytes} MB"
+            return LimitReached(f"memory limit ({shown}) reached", "--memory-limit")
+
+
+def _figures(reach: _core.Reachability, starts: int) -> dict[str, Any]:
+    fail, goal, stuck, deadlock = reach.ends
+    return {
+        "starts": starts, "states": len(reach), "expanded": reach.expanded, "transitions": reach.transitions,
+        "near_ties": reach.near_ties, "fail_states": fail, "goal_states": goal, "stuck_states": stuck,
+        "deadlocks": deadlock, "bytes": reach.bytes,
+    }  # fmt: skip
+
+
+def _witness(bound: Bound, reach: _core.Reachability) -> tuple[Run, int]:
+    words, labels, tie = reach.witness()
+    states = tuple(bound.compiled.unpack(words))
+    actions = tuple(bound.label(number) for number in labels.tolist())
+    fails = bound.compiled.semantics.compile(bound.task.fail)(states[-1])
+    end = End.FAIL
+    if not fails:
+        end = End.STUCK if bound.compiled.semantics.moves(states[-1]) else End.DEADLOCK
+    return Run(states, actions, end), tie
+
+
+def _certificate(bound: Bound, reach: _core.Reachability, avoid: Avoid, most_listed: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
+    also = [name for name, wanted in (("stuck", avoid.stuck), ("deadlock", avoid.deadlock)) if wanted]
+    if also:
+        found["avoids"] = also
+    if len(reach) <= most_listed:
+        rows = bound.compiled.machine.unpack(reach.states())
+        found["states"] = pack_columns(bound.task.network.variables, rows)
+    return found

@@ -1,0 +1,45 @@
+"""A quick look for an unsafe run before anything is proved: simulated runs from start states drawn uniformly.
+
+Not the fuzzer of `fuzz/`, which is biased and shrinks: this one only spares a proof attempt that cannot succeed.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import drawable_starts
+from polvet.policy.binding import Bound
+from polvet.policy.runs import End, Run, simulate, trace
+from polvet.verify.explicit import NOTHING_ELSE, Avoid
+
+RUNS, MAX_STEPS, SECONDS = 2_000, 1_000, 5.0
+
+
+def find_unsafe_run(
+    bound: Bound,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    avoid: Avoid = NOTHING_ELSE,
+    limits: Limits | None = None,
+    runs: int = RUNS,
+    max_steps: int = MAX_STEPS,
+) -> Run | None:
+    """Return a shortest of the unsafe runs met, if one was."""
+    budget = SECONDS if limits is None or limits.seconds is None else min(SECONDS, 0.2 * limits.seconds)
+    starts = drawable_starts(bound.task).sample(runs, random.Random(seed))
+    batch = simulate(
+        bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads, limits=Limits(budget)
+    )
+    bad = batch.ends == End.FAIL
+    if avoid.stuck:
+        bad |= batch.ends == End.STUCK
+    if avoid.deadlock:
+        bad |= batch.ends == End.DEADLOCK
+    if not bad.any():
+        return None
+    shortest = int(np.where(bad, batch.lengths, np.iinfo(np.uint32).max).argmin())
+    return trace(bound, starts[shortest], shortest, max_steps=max_steps, seed=seed)

@@ -1,0 +1,59 @@
+"""What a verification answers: safe with a certificate, unsafe with an executed run, or unknown with what was proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from polvet.model.expressions import Expression
+from polvet.model.semantics import State
+from polvet.policy.runs import Run
+
+
+class Verdict(Enum):
+    """The three answers; deliberately no bool."""
+
+    SAFE, UNSAFE, UNKNOWN = "safe", "unsafe", "unknown"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict has three values: write `result.verdict is Verdict.SAFE`")
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """No run from a start state reaches `fail`, for any float32 evaluation order; the certificate can be checked."""
+
+    certificate: Mapping[str, Any]
+    method: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    verdict: ClassVar[Verdict] = Verdict.SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Unsafe:
+    """A run of the policy, in the reference order of evaluation, from a start state to `fail`."""
+
+    run: Run
+    method: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    verdict: ClassVar[Verdict] = Verdict.UNSAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Not decided: the reason names the limit that was reached, or begins with `near-tie` and names `tie`.
+
+    `proved_starts`: conditions over the task's variables; runs from start states that satisfy one of them are safe.
+    """
+
+    reason: str
+    method: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    proved_starts: tuple[Expression, ...] = ()
+    tie: State | None = None
+    verdict: ClassVar[Verdict] = Verdict.UNKNOWN
+
+
+SafetyResult = Safe | Unsafe | Unknown

@@ -1,0 +1,125 @@
+"""Bounded model checking and predicate abstraction never contradict the slow interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polvet.domains import generate
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import Starts
+from polvet.model.infix import parse_expression
+from polvet.model.task import PolicyReading
+from polvet.policy.binding import fit
+from polvet.symbolic.operators import linear_task
+from polvet.verify.abstraction import CONFIGURATIONS, Options, verify_abstractly
+from polvet.verify.bmc import verify_bounded
+from polvet.verify.portfolio import replay
+from polvet.verify.predicates import abstraction_of, cell_of_state, predicates_of
+from polvet.verify.regions import condition_of_cell
+from polvet.verify.verdicts import Unknown, Unsafe, Verdict
+from tests.verify.oracle import random_policy, truth
+
+MARABOU = importlib.util.find_spec("maraboupy") is not None
+TINY = [
+    ("transport", {"locations": 3, "packages": 2}),
+    ("one-way-line", {"n": 2, "p": 4}),
+    ("blocksworld", {"n": 2, "cost": 0}),
+]
+
+
+def tiny(case, kind, mode, seed):
+    task = replace(generate(case[0], **case[1]).task(), reading=PolicyReading(mode))
+    names = [variable.name for variable in task.network.variables]
+    rng = np.random.default_rng(seed)
+    fitted = fit(task, random_policy(kind, rng, names, list(task.network.labels), hidden=3))
+    return fitted, truth(fitted, list(Starts.of(task).states()))
+
+
+@pytest.mark.parametrize("mode", ["filtered", "raw"])
+@pytest.mark.parametrize("case", TINY, ids=lambda case: case[0])
+def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(case, mode):
+    for seed, kind in enumerate(("dyadic", "trees", "table")):
+        fitted, expected = tiny(case, kind, mode, seed)
+        bound = fitted.compile()
+        found = verify_bounded(bound, limits=Limits(seconds=20), most_steps=2)
+        if isinstance(found, Unsafe):
+            assert expected.verdict == "unsafe"
+            replay(bound, found.run)
+            assert len(found.run.actions) > found.figures["refuted_steps"]
+        else:
+            assert found.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_every_configuration_of_the_paper_is_sound(configuration):
+    if "Mar" in configuration and not MARABOU:
+        pytest.skip("Marabou is not installed")
+    for seed in range(2):
+        fitted, expected = tiny(TINY[0], "network", ("filtered", "raw")[seed], seed + 7)
+        bound = fitted.compile()
+        options = Options(configuration, selection_tests=bool(seed), applicability_tests=bool(seed))
+        found = verify_abstractly(bound, options=options, limits=Limits(seconds=30))
+        if isinstance(found, Unsafe):
+            assert expected.verdict == "unsafe"
+            replay(bound, found.run)
+        else:
+            assert isinstance(found, Unknown)
+            if found.figures.get("abstract_verdict") == "safe":
+                assert expected.verdict == "safe"
+
+
+def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe():
+    m_task = generate("transport", locations=3, packages=2).task()
+    names = [variable.name for variable in m_task.network.variables]
+    # Always forward: the bridge breaks with two packages loaded, and holds with fewer.
+    policy = random_policy("table", np.random.default_rng(0), names, list(m_task.network.labels))
+    forward = policy.outputs.index("drive_forward")
+    policy = replace(policy, rows={}, default=forward)
+    fitted = fit(m_task, policy)
+    given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
+    found = verify_abstractly(fitted.compile(), predicates=given, limits=Limits(seconds=60))
+    assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
+    if isinstance(found, Unknown):
+        assert found.proved_starts
+        for region in found.proved_starts:
+            holds = fitted.compile().compiled.semantics.compile(region)
+            inside = [state for state in Starts.of(m_task).states() if holds(state)]
+            assert truth(fitted, inside).verdict == "safe"
+
+
+def test_cells_and_conditions_say_the_same():
+    for name, options in TINY:
+        task = generate(name, **options).task()
+        linear = linear_task(task)
+        predicates = predicates_of((*linear.fail, *linear.start), linear.system.bounds)
+        for state in Starts.of(task).states():
+            point = tuple(int(value) for value in state)
+            cell = cell_of_state(predicates, abstraction_of(predicates, point), linear.system.bounds)
+            assert cell.holds(point)
+            condition = condition_of_cell(task.network, cell, linear.system.bounds)
+            assert fit_semantics(task).compile(condition)(state)
+
+
+def fit_semantics(task):
+    from polvet.model.semantics import Semantics
+
+    return Semantics(task.network)
+
+
+def test_rows_before_a_transition_are_the_predicate_after_it():
+    for name, options in TINY:
+        linear = linear_task(generate(name, **options).task())
+        predicates = predicates_of((*linear.fail, *linear.start, *linear.goal), linear.system.bounds)
+        rng = np.random.default_rng(1)
+        for transition in linear.system.transitions:
+            box = transition.cell.box
+            for _ in range(5):
+                point = tuple(int(rng.integers(a, b + 1)) for a, b in zip(box.lower, box.upper, strict=True))
+                after = transition.successor(point)
+                for predicate in predicates:
+                    for value in (False, True):
+                        assert predicate.row_before(transition, value).holds(point) == (predicate.holds(after) == value)

@@ -1,0 +1,252 @@
+"""Explicit verification agrees with the slow interpreter, and its evidence with the checker."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import zlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from polvet.domains.shipped import find_shipped
+from polvet.errors import Where
+from polvet.evidence.all_starts import iter_all_starts
+from polvet.evidence.check import Accepted, Rejected, Subjects, check
+from polvet.evidence.followed import Followed
+from polvet.evidence.packed import unpack_columns
+from polvet.evidence.reachable_set import _check_closed
+from polvet.evidence.states import Arena
+from polvet.kernel.compiled import Limits
+from polvet.load import TaskOptions, load_task
+from polvet.model.build import ModelBuilder
+from polvet.model.semantics import Semantics
+from polvet.model.task import PolicyReading
+from polvet.policy.binding import fit, load_fitted
+from polvet.policy.networks import network_of
+from polvet.policy.runs import End
+from polvet.verify.explicit import Avoid, verify_explicitly
+from polvet.verify.portfolio import replay, verify
+from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
+from tests.conftest import BENCHMARKS
+from tests.policy.worlds import worlds
+from tests.verify.cases import CASES, KINDS, fitted_case
+from tests.verify.oracle import TooMany, truth
+
+PLAJA = BENCHMARKS / "plaja-tests"
+
+
+def arena_of(fitted):
+    semantics = Semantics(fitted.task.network)
+    fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
+    return Arena(fitted.task, semantics, fail, goal, "the task")
+
+
+def agrees(found, expected, fitted, bound, avoid=Avoid()):
+    if expected.verdict == "unsafe":
+        assert isinstance(found, Unsafe)
+        replay(bound, found.run)
+    elif expected.verdict == "near-tie":
+        assert isinstance(found, Unknown)
+        assert found.reason.startswith("near-tie")
+        assert found.tie is not None
+    else:
+        assert isinstance(found, Safe)
+        listed = unpack_columns(fitted.task.network.variables, found.certificate["states"], found.certificate["count"])
+        assert frozenset(listed) == expected.states
+        also = [name for name in ("stuck", "deadlock") if getattr(avoid, name)]
+        _check_closed(Followed(arena_of(fitted), fitted), listed, also)
+
+
+@given(worlds())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
+    assume(world is not None)
+    bound = world.fitted.compile()
+    for avoid in (Avoid(), Avoid(stuck=True), Avoid(deadlock=True)):
+        expected = truth(world.fitted, world.starts, stuck=avoid.stuck, deadlock=avoid.deadlock)
+        agrees(verify_explicitly(bound, avoid=avoid), expected, world.fitted, bound, avoid)
+
+
+@pytest.mark.parametrize("mode", ["filtered", "raw"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_all_domains_with_random_policies_of_all_kinds_agree(case, mode):
+    for number, kind in enumerate(KINDS):
+        fitted, starts = fitted_case(case, kind, mode, number)
+        try:
+            expected = truth(fitted, starts)
+        except TooMany:
+            continue
+        bound = fitted.compile()
+        agrees(verify_explicitly(bound), expected, fitted, bound)
+        whole = verify(bound, method="auto", threads=2)
+        if isinstance(whole, Unsafe):
+            assert expected.verdict == "unsafe"
+            replay(bound, whole.run)
+        else:
+            assert whole.verdict.value == ("safe" if expected.verdict == "safe" else "unknown")
+
+
+@given(worlds())
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_checker_finds_the_same_starts(world):
+    assume(world is not None)
+    assert sorted(iter_all_starts(arena_of(world.fitted))) == sorted(world.starts)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_the_checker_finds_all_starts_of_the_domains(case):
+    fitted, starts = fitted_case(case, "table", "filtered", 0)
+    found = list(iter_all_starts(arena_of(fitted)))
+    assert len(found) == len(starts)
+    assert set(found) == set(starts)
+
+
+def test_threads_change_nothing():
+    shipped = find_shipped("line-good")
+    bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    one, three = verify_explicitly(bound, threads=1), verify_explicitly(bound, threads=3)
+    assert one.certificate == three.certificate
+    assert one.figures == three.figures
+    faulty = load_fitted(load_task(shipped.task), find_shipped("line-faulty").policy).compile()
+    assert verify_explicitly(faulty, threads=1).run == verify_explicitly(faulty, threads=3).run
+
+
+def test_limits_make_the_verdict_unknown_and_are_named():
+    shipped = find_shipped("blocks")
+    bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    for limits, named in (
+        (Limits(seconds=0.0), "time limit"),
+        (Limits(megabytes=1), "memory limit"),
+        (Limits(states=1000), "1000 states"),
+    ):
+        found = verify_explicitly(bound, limits=limits)
+        assert found.verdict is Verdict.UNKNOWN
+        assert named in found.reason
+
+
+def near_tie_task():
+    """One step decides; the two scores differ by less than rounding can tell."""
+    m = ModelBuilder("tie")
+    x = m.int("x", 0, 2, initial=0)
+    m.labels("good", "bad")
+    m.edge("good", guard=x == 0, to={x: 1})
+    m.edge("bad", guard=x == 0, to={x: 2})
+    return m.task(fail=x == 2)
+
+
+def test_a_near_tie_is_unknown_and_an_exact_tie_is_decided():
+    near = network_of([([[0.0], [0.0]], [0.1, 0.1]), ([[0.1, 0.2], [0.2, 0.1]], [0.3, 0.3])], ["x"], ["good", "bad"])
+    found = verify(fit(near_tie_task(), near).compile(), method="explicit")
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.tie == (0,)
+    exact = network_of([([[0.0], [0.0]], [0.5, 0.5])], ["x"], ["good", "bad"])
+    assert verify(fit(near_tie_task(), exact).compile()).verdict is Verdict.SAFE
+
+
+def cost_task():
+    m = ModelBuilder("cost")
+    x, cost, spent = m.int("x", 0, 3), m.int("cost", 0, 50), m.int("spent", 0, 60)
+    m.labels("go", "stay")
+    m.edge("go", guard=x < 3, to={x: x + 1, cost: cost + 1, spent: spent + cost})
+    m.edge("stay", guard=x < 3, to={x: x})
+    return m.task(start="x <= 1 && cost == 2 && spent <= 3", fail=x == 3)
+
+
+def test_what_nothing_depends_on_is_left_out_and_runs_are_brought_back():
+    policy = network_of([([[0.0], [0.0]], [1.0, 0.0])], ["x"], ["go", "stay"])
+    bound = fit(cost_task(), policy).compile()
+    found = verify(bound, method="explicit")
+    assert isinstance(found, Unsafe)
+    assert found.figures["left_out"] == ["cost", "spent"]
+    assert found.figures["starts"] == 2
+    assert found.run.states[0][1] == 2
+    replay(bound, found.run)
+    careful = network_of([([[-1.0], [0.0]], [2.0, 0.5])], ["x"], ["go", "stay"])
+    safe = verify(fit(cost_task(), careful).compile(), method="explicit")
+    assert isinstance(safe, Safe)
+    assert safe.certificate["kept"] == ["x"]
+    assert safe.certificate["count"] == 3
+
+
+def test_stuck_runs_are_found_when_they_shall_be_avoided():
+    task = replace(near_tie_task(), reading=PolicyReading("raw"))
+    policy = network_of([([[0.0], [1.0]], [0.5, 0.0])], ["x"], ["good", "bad"])
+    bound = fit(task, policy).compile()
+    assert verify(bound, method="explicit").verdict is Verdict.SAFE
+    for avoid, end in ((Avoid(deadlock=True), End.DEADLOCK),):
+        found = verify(bound, method="explicit", avoid=avoid)
+        assert isinstance(found, Unsafe)
+        assert found.run.end is end
+        assert found.run.states == ((0,), (1,))
+
+
+# -- certificates in files
+
+
+def certificate_and_subjects(name="line-good"):
+    shipped = find_shipped(name)
+    found = verify(load_fitted(load_task(shipped.task), shipped.policy).compile(), method="explicit")
+    return json.loads(json.dumps(found.certificate)), Subjects(shipped.task, shipped.policy)
+
+
+def test_a_listed_set_is_accepted_and_an_unlisted_one_is_explored_again():
+    certificate, subjects = certificate_and_subjects("bird")
+    assert isinstance(check(certificate, subjects, Where("c")), Accepted)
+    del certificate["states"]
+    assert isinstance(check(certificate, subjects, Where("c")), Accepted)
+    certificate["count"] -= 1
+    assert isinstance(check(certificate, subjects, Where("c")), Rejected)
+    certificate["count"] += 2
+    assert isinstance(check(certificate, subjects, Where("c")), Rejected)
+
+
+def without_one(certificate, which):
+    item = copy.deepcopy(certificate)
+    states = item["states"]
+    raw = zlib.decompress(base64.b64decode(states["data"]))
+    count, columns, at = item["count"], [], 0
+    for kind in states["types"]:
+        width = count * int(kind[1:])
+        column, size = raw[at : at + width], int(kind[1:])
+        columns.append(column[: which * size] + column[(which + 1) * size :])
+        at += width
+    states["data"] = base64.b64encode(zlib.compress(b"".join(columns))).decode()
+    item["count"] -= 1
+    return item
+
+
+def test_every_mutated_set_is_rejected():
+    certificate, subjects = certificate_and_subjects("bird")
+    assert isinstance(check(certificate, subjects, Where("c")), Accepted)
+    for which in range(0, certificate["count"], 7):
+        assert isinstance(check(without_one(certificate, which), subjects, Where("c")), Rejected)
+    for change in (
+        {"count": certificate["count"] + 1},
+        {"count": True},
+        {"policy_sha256": "0" * 64},
+        {"task_sha256": "0" * 64},
+        {"kept": ["nobody"]},
+        {"kept": certificate["states"]["variables"][:-1]},
+        {"avoids": ["everything"]},
+        {"states": {**certificate["states"], "types": ["i8"]}},
+        {"states": {**certificate["states"], "data": "!"}},
+        {"options": {"mode": "sideways"}},
+    ):
+        assert isinstance(check({**certificate, **change}, subjects, Where("c")), Rejected), change
+
+
+# -- other people's networks
+
+FOUR = PLAJA / "blocksworld/cost_terminal/models/legacy_enc/blocksworld_4_3.jani"
+FOUR_NETWORK = PLAJA / "rddps22/blocksworld/networks/learned_cost05_non_terminal/blocksworld_4_3_16_16.jani2nnet"
+
+
+@pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="the benchmark files are not here")
+def test_plajas_network_for_four_blocks_is_safe():
+    task = load_task(FOUR, TaskOptions({"failing_probability": 0, "item_cost_bound": 1}))
+    for mode in ("raw", "filtered"):
+        bound = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK).compile()
+        assert verify(bound).verdict is Verdict.SAFE

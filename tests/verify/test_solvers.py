@@ -1,0 +1,40 @@
+"""Outside solvers can hang or die, and polvet cannot: they run in processes that are killed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
+
+
+def test_a_worker_that_ignores_sigterm_is_killed_and_starts_anew():
+    with Worker("tests.verify.stubborn", {"hello": True}) as worker:
+        for _ in range(2):
+            with pytest.raises(SolverTimeout):
+                worker.ask({"think": True}, 1.5)
+            assert worker._process is None
+        with pytest.raises(SolverDied, match="fell over"):
+            worker.ask({"fall": True}, 20)
+
+
+def test_a_killed_worker_leaves_no_process_behind():
+    worker = Worker("tests.verify.stubborn", {"hello": True})
+    with pytest.raises(SolverTimeout):
+        worker.ask({"think": True}, 1.5)
+    worker = Worker("polvet.solvers.z3_worker")
+    answer = worker.ask({"query": "(declare-const x Int)(assert (> x 4))(assert (< x 6))", "values": ["x"]}, 60)
+    assert answer == {"answer": "sat", "values": {"x": "5"}}
+    assert worker._process is not None
+    process = worker._process.pid
+    worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_z3_takes_a_query_back_and_keeps_its_base():
+    declared = "(declare-const x Int)"
+    with Worker("polvet.solvers.z3_worker", {"base": f"{declared}(assert (> x 3))"}) as z3:
+        assert z3.ask({"query": f"{declared}(assert (< x 3))"}, 60)["answer"] == "unsat"
+        assert z3.ask({"query": f"{declared}(assert (< x 5))", "values": ["x"]}, 60)["values"] == {"x": "4"}
