@@ -139,7 +139,7 @@ def policy_of(row: Row, folder: Path) -> tuple[Path, Path]:
     elif teacher not in ("optimal", "auto"):
         teacher = str(folder / f"{teacher}.json")
     _polvet(
-        "train", str(task), "--kind", "trees", "--teacher", teacher, "--max-states", "3000000", "--max-steps", "1200",
+        "train", str(task), "--kind", "trees", "--teacher", teacher, "--max-states", "3000000", "--max-steps", "1200", "--runs", "20", "--noise", "0.3", "--rounds", "10",
         "-o", str(policy),
     )  # fmt: skip
     return task, policy
@@ -154,4 +154,4 @@ def _polvet(*arguments: str) -> str:
 
 if __name__ == "__main__":
     for each in rows():
-        print(each.name, *policy_of(each, Path("out/table-2")), flush=True)
+        print(each.name, *policy_of(each, Path("out/t2")), flush=True)

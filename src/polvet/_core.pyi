@@ -481,6 +481,7 @@ def fuzz(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, Any]: ...
 def policy_steps(policy: BoundPolicy, states: NDArray[np.uint64], fail: int, goal: int) -> dict[str, Any]: ...
+
 class BoxAnswer(Enum):
     NO = 0
     YES = 1

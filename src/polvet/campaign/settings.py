@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from polvet.errors import InputError, Where
 
+Mode = Literal["safe", "avoid"]
 METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "direct")
 MODES = ("safe", "avoid")
 VERIFICATIONS = ("auto", "never")
@@ -24,7 +25,7 @@ class Settings:
     max_states: int = 5_000_000  # of an exhaustive search
     iterations: int = 50
     method: str = "auto"
-    mode: str = "safe"
+    mode: Mode = "safe"
     keep: int = 2_000  # states of goal-reaching runs on which the old action should stay
     max_goal_loss: float = 1.0  # in points of %Goal
     verify: str = "auto"
