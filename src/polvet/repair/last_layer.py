@@ -66,9 +66,7 @@ def hidden_values(network: Network, rows: Rows) -> npt.NDArray[np.float32]:
 
 
 def weight_change(old: Network, new: Network) -> float:
-    """Return the L1 change of the last layer; the weights of added units count in full, the units themselves do not."""
+    """Return the L1 distance of the last layers of two networks of the same shape."""
     before, after = old.layers[-1], new.layers[-1]
-    weights = np.zeros_like(after.weights)
-    weights[:, : before.weights.shape[1]] = before.weights
-    moved = np.abs(after.weights.astype(np.float64) - weights).sum()
+    moved = np.abs(after.weights.astype(np.float64) - before.weights).sum()
     return float(moved + np.abs(after.bias.astype(np.float64) - before.bias).sum())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -60,14 +60,12 @@ def repair_network(
         late |= time.monotonic() > deadline
         if made is None or late:
             continue
-        policy, units = _fix_by_units(made, asked, integers)
-        result = _result(network, policy, units, faults, keeps, False)
+        result = _with_units(network, made, asked, integers, faults, keeps)
         if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
             best = result
         if best.changed <= budget and best.fixed.sum() >= len(asked):
             return best
-    policy, units = _fix_by_units(network, asked, integers)
-    result = _result(network, policy, units, faults, keeps, late)
+    result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
         return best
     return result
@@ -93,11 +91,20 @@ def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: fl
     return made
 
 
-def _fix_by_units(network: Network, faults: Demands, integers: Sequence[bool]) -> tuple[Network, int]:
-    """Return the network with a gate for every row whose demands are not met, and how many gates there are."""
+def _with_units(
+    old: Network, made: Network, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+) -> RepairedNetwork:
+    policy, shifts = _fix_by_units(made, asked, integers)
+    changed = changed_share(keeps, ~keeps.held_by(policy))
+    size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
+    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
+
+
+def _fix_by_units(network: Network, faults: Demands, integers: Sequence[bool]) -> tuple[Network, Reals]:
+    """Return the network with a gate for every row whose demands are not met, and by how much each gate moves the scores."""
     wrong = np.flatnonzero(~faults.met_by(network))
     if not len(wrong):
-        return network, 0
+        return network, np.zeros((0, len(network.outputs)))
     group = equal_rows(faults.rows)
     members = np.flatnonzero(np.isin(group, group[wrong]))
     rows, place = np.unique(faults.rows[members], axis=0, return_inverse=True)
@@ -113,7 +120,7 @@ def _fix_by_units(network: Network, faults: Demands, integers: Sequence[bool]) -
         if not missed.any():
             break
         asked = asked.with_margin(np.where(missed, 2 * asked.margin, asked.margin))
-    return made, len(rows)
+    return made, shifts
 
 
 def _raise_targets(
@@ -136,10 +143,3 @@ def _with_room(network: Network, faults: Demands) -> Demands:
     bounds = np.where(faults.allowed, rounding_bounds(network, faults.rows), 0.0).max(axis=1)
     bounds = np.where(np.isfinite(bounds), bounds, 0.0)
     return faults.with_margin(np.maximum(faults.margin, 4.0 * bounds))
-
-
-def _result(
-    old: Network, new: Network, units: int, faults: Demands, keeps: Demands, timed_out: bool
-) -> RepairedNetwork:
-    changed = changed_share(keeps, ~keeps.held_by(new))
-    return RepairedNetwork(new, weight_change(old, new), units, faults.met_by(new), changed, timed_out)
