@@ -14,7 +14,7 @@ from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
 
 COMMANDS: tuple[str, ...] = (
-    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "repair", "permit", "learn", "terminates", "certify",
+    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "repair", "compare", "permit", "learn", "terminates", "certify",
     "domains",
 )  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from polvet.errors import InputError
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Compiled
+from polvet.kernel.compiled import Compiled, Words
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores
@@ -91,17 +91,22 @@ class Applicability:
 
     def masks(self, states: Sequence[State]) -> Mask:
         """Return [n, outputs]: whether the output's label is applicable in the state."""
-        found = np.zeros((len(states), len(self.fitted.labels)), dtype=np.bool_)
-        if not states:
-            return found
-        for k, words in enumerate(self.compiled.pack(states)):
-            moves = self.compiled.machine.moves(words)
+        return self.packed_masks(self.compiled.pack(states)) if states else self._none(0)
+
+    def packed_masks(self, words: Words) -> Mask:
+        """Return the masks of packed states."""
+        found = self._none(len(words))
+        for k, state in enumerate(words):
+            moves = self.compiled.machine.moves(state)
             if moves is None:
-                self.compiled.explain_fault(states[k], self.compiled.machine.fault)
+                self.compiled.explain_fault(self.compiled.unpack(state.reshape(1, -1))[0], self.compiled.machine.fault)
                 raise AssertionError("the kernel found a fault that the interpreter does not know")
             for label in {move[0] for move in moves}:
                 found[k, self.outputs_of.get(label, [])] = True
         return found
+
+    def _none(self, count: int) -> Mask:
+        return np.zeros((count, len(self.fitted.labels)), dtype=np.bool_)
 
     def rows(self, states: Sequence[State]) -> Rows:
         """Return the policy's input rows of the states."""
