@@ -47,6 +47,8 @@ GOAL_STARTS = 2_000
 """So many debugging starts are simulated to guard %Goal."""
 REPAIR_ROUNDS = 4
 SHOWN_RUNS = 1_000
+QUICK_STATES = 200_000
+"""A policy that reaches no more states is searched exhaustively in every iteration."""
 Done = tuple[dict[str, Any], dict[str, str]]
 
 
@@ -109,7 +111,7 @@ class Steps:
         }, {}  # fmt: skip
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
-        """Fuzz from the debugging starts; where that gives no new fault, search exhaustively."""
+        """Fuzz from the debugging starts; where that gives no new fault, or few states are reached, search exhaustively."""
         settings = self.settings
         fuzzed = find_unsafe_runs(
             bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
@@ -120,10 +122,8 @@ class Steps:
         self._refuse_cut(found.limit)
         figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
         shown = self._shown(found, fuzzed.runs)
-        if not self._new(found.faults):
-            every = all_faults(bound, self.decider, starts=self.packed, limits=self._limits(settings.max_states))
-            self._refuse_cut(every.limit)
-            figures |= {**every.figures, "runs": fuzzed.figures["runs"], "exhaustive_states": every.states}
+        if every := self._search_all(bound, nothing_new=not self._new(found.faults)):
+            figures |= {**every.figures, "runs": fuzzed.figures["runs"]}
             found = every
         new = self._new(found.faults)
         figures |= {
@@ -138,6 +138,18 @@ class Steps:
             proof = prove(self.decider, found.unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
             files["certificate"] = self.store.write(f"certificates/unsafe-start-{iteration}.json", json.dumps(proof))
         return figures, files
+
+    def _search_all(self, bound: Bound, *, nothing_new: bool) -> FaultAnalysis | None:
+        """All faults that can be reached from the debugging starts: where that is quick, and where fuzzing found none."""
+        most = self.settings.max_states
+        for states in (min(QUICK_STATES, most), most):
+            every = all_faults(bound, self.decider, starts=self.packed, limits=self._limits(states))
+            self._refuse_cut(every.limit)
+            if every.limit is None:
+                return every
+            if not nothing_new:
+                return None
+        return every
 
     def _shown(self, found: FaultAnalysis, runs: PackedRuns) -> list[Run]:
         """One run for each fault that comes first on some run, the shortest, and one without any fault."""

@@ -15,7 +15,6 @@ import numpy as np
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Limits
 from polvet.model.expressions import FALSE
-from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, simulate
 
@@ -56,21 +55,23 @@ def goal_prospects(
     limits: Limits | None = None,
 ) -> list[dict[str, float]]:
     """Return for each fault the share of goal-reaching runs after each of its safe actions."""
-    starts: list[State] = []
+    starts: list[list[int]] = []
     owners: list[tuple[int, str]] = []
     weights: list[float] = []
+    packed = bound.compiled.pack([fault.state for fault in faults])
     for k, fault in enumerate(faults):
-        for move in bound.compiled.semantics.moves(fault.state):
-            if move.label in fault.safe_actions:
-                for outcome in move.outcomes:
-                    starts.append(outcome.state)
-                    owners.append((k, str(move.label)))
-                    weights.append(float(outcome.probability))
+        for number, _, outcomes in bound.compiled.machine.moves(packed[k]) or ():
+            label = bound.label(number)
+            if label is not None and label in fault.safe_actions:
+                for probability, words, _ in outcomes:
+                    starts.append(words)
+                    owners.append((k, label))
+                    weights.append(probability)
     found: list[dict[str, float]] = [{} for _ in faults]
     if not starts:
         return found
     batch = simulate(
-        bound, bound.compiled.pack(starts), runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads,
+        bound, np.array(starts, dtype=np.uint64), runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads,
         limits=limits,
     )  # fmt: skip
     shares = (batch.ends.reshape(len(starts), runs) == End.GOAL).mean(axis=1)

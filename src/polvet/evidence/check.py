@@ -54,6 +54,7 @@ CHECKERS: dict[str, str] = {
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
     "run": "polvet.evidence.run:check_run",
     "reachable-set": "polvet.evidence.reachable_set:check_reachable_set",
+    "repair": "polvet.evidence.repair:check_repair",
     "permissive": "polvet.evidence.permissive:check_permissive",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""

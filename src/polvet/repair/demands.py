@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from polvet.errors import InputError
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Compiled
+from polvet.kernel.compiled import Compiled, Words
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores
+from polvet.policy.rounding import possible_choices
 
 Mode = Literal["safe", "avoid"]
 Flags = npt.NDArray[np.bool_]
@@ -60,11 +61,17 @@ class Demands:
         return np.asarray(np.where(self.rivals.any(axis=1), best - rival, np.inf))
 
     def met_by(self, policy: Policy) -> Flags:
-        """Return which demands the policy meets: its choice, bit for bit, is no rival."""
+        """Return which demands the policy meets: no float32 evaluation order of it chooses a rival."""
+        if not len(self):
+            return np.zeros(0, dtype=np.bool_)
+        return np.asarray(~(self.rivals & possible_choices(policy, self.rows, self.allowed)).any(axis=1))
+
+    def held_by(self, policy: Policy) -> Flags:
+        """Return which demands the policy meets in its reference order."""
         if not len(self):
             return np.zeros(0, dtype=np.bool_)
         choices = policy.choose(self.rows, self.allowed)
-        return ~self.rivals[np.arange(len(self)), choices]
+        return np.asarray(~self.rivals[np.arange(len(self)), choices])
 
 
 def join(first: Demands, second: Demands) -> Demands:
@@ -84,17 +91,22 @@ class Applicability:
 
     def masks(self, states: Sequence[State]) -> Mask:
         """Return [n, outputs]: whether the output's label is applicable in the state."""
-        found = np.zeros((len(states), len(self.fitted.labels)), dtype=np.bool_)
-        if not states:
-            return found
-        for k, words in enumerate(self.compiled.pack(states)):
-            moves = self.compiled.machine.moves(words)
+        return self.packed_masks(self.compiled.pack(states)) if states else self._none(0)
+
+    def packed_masks(self, words: Words) -> Mask:
+        """Return the masks of packed states."""
+        found = self._none(len(words))
+        for k, state in enumerate(words):
+            moves = self.compiled.machine.moves(state)
             if moves is None:
-                self.compiled.explain_fault(states[k], self.compiled.machine.fault)
+                self.compiled.explain_fault(self.compiled.unpack(state.reshape(1, -1))[0], self.compiled.machine.fault)
                 raise AssertionError("the kernel found a fault that the interpreter does not know")
             for label in {move[0] for move in moves}:
                 found[k, self.outputs_of.get(label, [])] = True
         return found
+
+    def _none(self, count: int) -> Mask:
+        return np.zeros((count, len(self.fitted.labels)), dtype=np.bool_)
 
     def rows(self, states: Sequence[State]) -> Rows:
         """Return the policy's input rows of the states."""
@@ -148,4 +160,58 @@ def keep_demands(known: Applicability, states: Sequence[State], weight: float, m
     choices: Choices = fitted.policy.choose(rows, allowed) if len(rows) else np.zeros(0, dtype=np.int32)
     targets = np.zeros_like(allowed)
     targets[np.arange(len(rows)), choices] = True
-    return Demands(rows, allowed, targets, allowed & ~targets, np.full(len(rows), margin), weight * counts)
+    return Demands(
+        rows,
+        allowed,
+        targets,
+        allowed & ~targets,
+        _kept_margins(fitted.policy, rows, allowed, targets, margin),
+        counts.astype(np.float64) * weight,
+    )
+
+
+def _kept_margins(policy: Policy, rows: Rows, allowed: Mask, targets: Flags, margin: float) -> Reals:
+    """Return the margin, or the lead that there is where it is smaller."""
+    if not len(rows):
+        return np.zeros(0)
+    scores = policy.scores(rows).astype(np.float64)
+    lead = scores[targets] - np.where(allowed & ~targets, scores, -np.inf).max(axis=1, initial=-np.inf)
+    return np.asarray(np.minimum(margin, lead), dtype=np.float64)
+
+
+def conflicts(demands: Demands, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return the demands that cannot be met together with the others of their group, all of which have the same scores.
+
+    Scores of a group can have any order. An action that no open demand has as a rival may lead all others; it serves the
+    demands that have it as a target. What is open when there is no such action is in conflict.
+    """
+    order = np.argsort(groups, kind="stable")
+    bounds = np.flatnonzero(np.diff(groups[order])) + 1
+    found = [
+        members[_open(demands.targets[members], demands.rivals[members])]
+        for members in np.split(order, bounds)
+        if len(members)
+    ]
+    return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
+
+
+def _open(targets: Flags, rivals: Flags) -> npt.NDArray[np.intp]:
+    open_ = np.arange(len(targets))
+    while len(open_):
+        served = targets[open_][:, ~rivals[open_].any(axis=0)].any(axis=1)
+        if not served.any():
+            return open_
+        open_ = open_[~served]
+    return open_
+
+
+def changed_share(keeps: Demands, changed: Flags) -> float:
+    """Return the share of the kept states that changed, each counted as often as it was seen."""
+    total = float(keeps.weight.sum())
+    return float(keeps.weight[changed].sum()) / total if total else 0.0
+
+
+def equal_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
+    """Return for each row a number; equal rows have equal numbers."""
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    return np.asarray(number, dtype=np.intp).reshape(-1)

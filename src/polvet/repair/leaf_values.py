@@ -42,12 +42,10 @@ class LeafValues:
                 result[:, output] += self.scale * change[columns].sum(axis=1)
         return result
 
-    def difference(self, row: int, target: int, rival: int) -> Row:
-        """Return the columns and coefficients of (score of target - score of rival)."""
-        plus, minus = self.reached[target][row], self.reached[rival][row]
-        signs = np.full(len(plus) + len(minus), self.scale)
-        signs[len(plus) :] = -self.scale
-        return np.concatenate([plus, minus]), signs
+    def terms(self, row: int, output: int) -> Row:
+        """Return the columns and coefficients of the output's score."""
+        columns = self.reached[output][row]
+        return columns, np.full(len(columns), self.scale)
 
     def apply(self, change: Reals) -> TreeEnsemble:
         """Return the ensemble with changed leaf values; unchanged trees stay the same objects."""

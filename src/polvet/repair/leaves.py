@@ -19,16 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.trees import TreeEnsemble
-from polvet.repair.demands import Demands, Flags, Reals, join
+from polvet.repair.big_m import binaries, solve_big_m
+from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
 from polvet.repair.new_trees import (
-    conflicts,
     point_shape,
     round_of_trees,
     separating_shape,
     without_idle_trees,
 )
 from polvet.repair.target_lp import Found, TargetLp, Unmet
+from polvet.solvers.highs import Row
 
 ROUNDS = 4
 PRICE = 1000.0  # of a missing unit of a fault's margin in an elastic program
@@ -36,7 +37,10 @@ HIGH = 0.02  # a price above this share of PRICE marks a partner in a conflict
 PRICES = (50.0, 2.0)
 RAISES = 12
 
-Solver = Callable[[LeafValues, Demands, float], Found | Unmet]
+MOST_BINARIES = 120  # up to so many, the default asks for a bound, too
+NODES = 200
+BOUND_SECONDS = 10.0
+MILP_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +52,9 @@ class RepairedTrees:
     trees_added: int
     fixed: Flags  # per fault demand
     changed: float  # share of the kept states, by how often they were seen
-    found: Found | None  # the last program's answer on the final ensemble
-    view: LeafValues | None
-    demands: Demands | None  # what that program was asked
+    bound: float | None  # on the change of leaf values of the same trees
+    grown: TreeEnsemble  # the ensemble before values were changed, with all new trees
     timed_out: bool
-
-
-def target_lp(view: LeafValues, demands: Demands, deadline: float) -> Found | Unmet:
-    """Solve by chosen targets."""
-    return TargetLp(view, demands, deadline).solve()
 
 
 def repair_leaves(
@@ -68,10 +66,10 @@ def repair_leaves(
     *,
     budget: float = 1.0,
     deadline: float = math.inf,
-    solver: Solver = target_lp,
+    exact: bool = False,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, deadline, solver)
+    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact)
     best: RepairedTrees | None = None
     for attempt in (task.by_leaves, task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points):
         made = attempt(best)
@@ -95,17 +93,16 @@ class _Task:
         keeps: Demands,
         integers: list[bool],
         deadline: float,
-        solver: Solver,
+        exact: bool,
     ) -> None:
         self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
-        self.deadline, self.solver, self.timed_out = deadline, solver, False
+        self.deadline, self.exact, self.timed_out = deadline, exact, False
         hopeful = np.flatnonzero(faults.targets.any(axis=1))
-        torn = conflicts(faults.pick(hopeful), _equal_rows(faults.rows[hopeful]))
+        torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
         self.possible = len(self.faults)
         own = {row.tobytes() for row in faults.rows}
         self.sample = sample.pick(np.array([row.tobytes() not in own for row in sample.rows], dtype=np.bool_))
-        self.last: Found | None = None
 
     def by_leaves(self, _: RepairedTrees | None) -> RepairedTrees | None:
         """Change leaf values; separate what is in conflict."""
@@ -113,9 +110,9 @@ class _Task:
 
     def by_separation(self, best: RepairedTrees | None) -> RepairedTrees | None:
         """Separate faults from the kept states that changed, by new trees."""
-        if best is None or best.found is None or best.view is None or not len(self.keeps) or self._late():
+        if best is None or not len(self.keeps) or self._late():
             return None
-        base = best.view.ensemble
+        base = best.grown
         lost = self.keeps.pick(~self.keeps.met_by(best.policy))
         moved = self.faults.pick(~self.faults.met_by(self.ensemble))
         both = join(moved, lost)
@@ -146,7 +143,7 @@ class _Task:
         wrong = np.flatnonzero(~self.faults.met_by(self.ensemble))
         margin = self.faults.margin.copy()
         first = len(self.ensemble.trees)
-        for _ in range(RAISES):
+        for _round in range(RAISES):
             made = self._with_points(self.ensemble, wrong)
             view = leaf_values(made, self.faults.rows)
             change = np.zeros(view.columns)
@@ -164,7 +161,7 @@ class _Task:
             policy = without_idle_trees(view.apply(change), first)
             missed = ~self.faults.met_by(policy)
             if not missed.any():
-                return self._result(policy, None, None, None)
+                return self._result(policy, None, made)
             margin[missed] *= 4
         return self._solve(made)  # equal rows with different demands: a program finds values that serve all of them
 
@@ -181,14 +178,30 @@ class _Task:
             policy = without_idle_trees(view.apply(found.change), len(self.ensemble.trees))
             missed = ~faults.met_by(policy)
             if not missed.any():
-                return self._result(policy, found, view, both)
+                break
             faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-        return self._result(policy, found, view, both)
+        return self._improved(policy, found, view, both)
+
+    def _improved(self, policy: TreeEnsemble, found: Found, view: LeafValues, asked: Demands) -> RepairedTrees:
+        """Return the repair, or a smaller one that the big-M program finds, with its bound."""
+        if not self.exact and binaries(asked) > MOST_BINARIES:
+            return self._result(policy, None, view.ensemble)
+        seconds = MILP_SECONDS if self.exact else BOUND_SECONDS
+        answer = solve_big_m(
+            view, asked, found, deadline=min(self.deadline, time.monotonic() + seconds),
+            nodes=None if self.exact else NODES,
+        )  # fmt: skip
+        # A program stopped by the clock answers differently on another day: the default takes only its bound.
+        if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
+            other = without_idle_trees(view.apply(answer.change), len(self.ensemble.trees))
+            if self.faults.met_by(other).sum() >= self.faults.met_by(policy).sum():
+                policy = other
+        return self._result(policy, answer.bound, view.ensemble)
 
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
         for attempt in range(ROUNDS + 1):
             view = leaf_values(work, both.rows)
-            answer = self.solver(view, both, self.deadline)
+            answer = TargetLp(view, both, self.deadline).solve()
             if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():
@@ -238,14 +251,12 @@ class _Task:
         shape, _ = point_shape(rows, self.integers, ensemble.comparison)
         return ensemble.with_trees([*ensemble.trees, *round_of_trees(ensemble, shape)])
 
-    def _result(
-        self, policy: TreeEnsemble, found: Found | None, view: LeafValues | None, asked: Demands | None
-    ) -> RepairedTrees:
-        changed = changed_share(self.keeps, ~self.keeps.met_by(policy))
+    def _result(self, policy: TreeEnsemble, bound: float | None, grown: TreeEnsemble) -> RepairedTrees:
+        changed = changed_share(self.keeps, ~self.keeps.held_by(policy))
         added = sum(len(tree.feature) > 1 for tree in policy.trees[len(self.ensemble.trees) :])
         fixed = self.all_faults.met_by(policy)
         return RepairedTrees(
-            policy, leaf_change(self.ensemble, policy), added, fixed, changed, found, view, asked, self.timed_out
+            policy, leaf_change(self.ensemble, policy), added, fixed, changed, bound, grown, self.timed_out
         )
 
     def _late(self) -> bool:
@@ -267,26 +278,14 @@ class _Part:
     def scores(self, change: Reals) -> Reals:
         return self.whole.scores(change)[self.rows]
 
-    def difference(self, row: int, target: int, rival: int) -> tuple[npt.NDArray[np.int32], Reals]:
-        return self.whole.difference(int(self.rows[row]), target, rival)
+    def terms(self, row: int, output: int) -> Row:
+        return self.whole.terms(int(self.rows[row]), output)
 
     def apply(self, change: Reals) -> TreeEnsemble:
         return self.whole.apply(change)
 
 
-def changed_share(keeps: Demands, changed: Flags) -> float:
-    """Return the share of the kept states that changed, each counted as often as it was seen."""
-    total = float(keeps.weight.sum())
-    return float(keeps.weight[changed].sum()) / total if total else 0.0
-
-
-def _equal_rows(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
-    """Return for each row a number; equal rows have equal numbers."""
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    return np.asarray(number, dtype=np.intp).reshape(-1)
-
-
 def _wishes(ensemble: TreeEnsemble, demands: Demands) -> npt.NDArray[np.intp]:
     """Return the best target of each demand."""
     scores = np.where(demands.targets, ensemble.scores(demands.rows).astype(np.float64), -np.inf)
-    return scores.argmax(axis=1)
+    return np.asarray(scores.argmax(axis=1))

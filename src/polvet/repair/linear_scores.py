@@ -19,8 +19,8 @@ class LinearScores(Protocol):
     def scores(self, change: Reals) -> Reals:
         """Return [rows, outputs]: the scores after the change, in doubles."""
 
-    def difference(self, row: int, target: int, rival: int) -> Row:
-        """Return the columns and coefficients of (score of target - score of rival) in that row."""
+    def terms(self, row: int, output: int) -> Row:
+        """Return the columns and coefficients of the output's score in that row."""
 
     def apply(self, change: Reals) -> Policy:
         """Return the policy with the change made."""

@@ -1,6 +1,6 @@
 """Trees that a repair adds: penalty trees, trees that separate conflicting faults, and trees that single out points.
 
-Source   section 5.1 (`penalty_tree`), Appendix B (`penalty`), section 5.3 (`separating_tree`, `conflicts`)
+Source   section 5.1 (`penalty_tree`), Appendix B (`penalty`), section 5.3 (`separating_shape`; `conflicts` in `demands.py`)
 Differs  the pre-check on equal output configurations is exact: it asks for an order of the actions that serves all demands.
          A separating tree stops where every leaf is free of conflicts (the paper: one state per leaf), so it stays small.
          Points of many faults share one tree (`point_tree`), where the paper has a tree for each.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from polvet.policy.protocol import Rows
 from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree
-from polvet.repair.demands import Demands, Flags, Reals
+from polvet.repair.demands import Demands, Reals, conflicts
 
 EXACT_INTEGERS = 2**24  # below, float32 knows every integer
 
@@ -143,32 +143,6 @@ def penalty(ensemble: TreeEnsemble) -> float:
         else:  # the outputs without this tree get nothing from it
             spread += max(float(values.max()), 0.0) - min(float(values.min()), 0.0)
     return -1.01 * spread * (ensemble.divisor or 1.0)
-
-
-def conflicts(demands: Demands, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Return the demands that cannot be met together with the others of their group, all of which have the same scores.
-
-    Scores of a group can have any order. An action that no open demand has as a rival may lead all others; it serves the
-    demands that have it as a target. What is open when there is no such action is in conflict.
-    """
-    order = np.argsort(groups, kind="stable")
-    bounds = np.flatnonzero(np.diff(groups[order])) + 1
-    found = [
-        members[_open(demands.targets[members], demands.rivals[members])]
-        for members in np.split(order, bounds)
-        if len(members)
-    ]
-    return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
-
-
-def _open(targets: Flags, rivals: Flags) -> npt.NDArray[np.intp]:
-    open_ = np.arange(len(targets))
-    while len(open_):
-        served = targets[open_][:, ~rivals[open_].any(axis=0)].any(axis=1)
-        if not served.any():
-            return open_
-        open_ = open_[~served]
-    return open_
 
 
 def separating_shape(

@@ -25,13 +25,14 @@ from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled, Limits
 from polvet.model.network import Kind
 from polvet.model.semantics import State
-from polvet.policy.binding import Fitted
+from polvet.policy.binding import Fitted, fit
 from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy, Scores
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
+from polvet.repair.direct import repair_rules, repair_table
 
 METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "units", "direct")
 MODES = ("safe", "avoid")
@@ -114,28 +115,42 @@ def repair(
         raise InputError(f"'{mode}' is unknown.", Where("--mode"), f"Known are {', '.join(MODES)}.")
     seconds = None if limits is None else limits.seconds
     deadline = math.inf if seconds is None else begun + seconds
-    known = Applicability(fitted, compiled or Compiled(fitted.task.network))
+    program = compiled or Compiled(fitted.task.network)
+    known = Applicability(fitted, program)
     demands = fault_demands(known, faults, mode, margin)
     keeps = _keeps(known, keep, demands)
-    sample = _sampled(keeps, seed)
-    found = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline)
-    policy: Policy = found["policy"]
-    met = demands.met_by(policy)
-    fixed = tuple(fault for fault, good in zip(faults, met.tolist(), strict=True) if good)
-    left = tuple(
-        Left(fault, _why(demands, k))
-        for k, (fault, good) in enumerate(zip(faults, met.tolist(), strict=True))
-        if not good
-    )
-    limit = None
-    if found.get("timed_out"):
-        limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+    before = fitted.policy.scores(demands.rows)
+    if isinstance(fitted.policy, Rules):
+        made = Made(repair_rules(fitted, fitted.policy, faults, mode, known), 0.0)
+        # The new rules may read more variables and name more labels.
+        known = Applicability(fit(fitted.task, made.policy), program)
+        demands = fault_demands(known, faults, mode, margin)
+        retention = _retention_by_label(fitted, known, keep, {fault.state for fault in faults})
+    else:
+        sample = _sampled(keeps, seed)
+        made = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline)
+        retention = _retention(keeps, made.policy)
+    met = demands.met_by(made.policy).tolist()
+    limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit") if made.timed_out else None
     return Repaired(
-        policy, fixed, left, found["objective"], found.get("bound"), found.get("trees_added", 0),
-        found.get("units_added", 0), _retention(keeps, policy), fitted.policy.scores(demands.rows),
-        policy.scores(demands.rows) if policy.inputs == fitted.policy.inputs else found["after"], method, mode,
-        time.monotonic() - begun, limit,
+        made.policy,
+        tuple(fault for fault, good in zip(faults, met, strict=True) if good),
+        tuple(Left(fault, _why(demands, k)) for k, fault in enumerate(faults) if not met[k]),
+        made.objective, made.bound, made.trees_added, made.units_added, retention, before,
+        made.policy.scores(demands.rows), method, mode, time.monotonic() - begun, limit,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What a method made."""
+
+    policy: Policy
+    objective: float
+    bound: float | None = None
+    trees_added: int = 0
+    units_added: int = 0
+    timed_out: bool = False
 
 
 def _by_method(
@@ -148,33 +163,43 @@ def _by_method(
     mode: Mode,
     budget: float,
     deadline: float,
-) -> dict[str, Any]:
+) -> Made:
     policy: Any = fitted.policy
     integers = [fitted.task.network.variables[place].kind is not Kind.REAL for place in fitted.variables]
-    if method == "penalty":
-        from polvet.repair.leaf_values import leaf_change
-        from polvet.repair.penalty_trees import add_penalty_trees
+    match method:
+        case "penalty":
+            from polvet.repair.leaf_values import leaf_change
+            from polvet.repair.penalty_trees import add_penalty_trees
 
-        bad = [policy.outputs.index(fault.action) for fault in faults]
-        made = add_penalty_trees(policy, demands, bad, mode, integers)
-        added = len(made.trees) - len(policy.trees)
-        return {"policy": made, "objective": leaf_change(policy, made), "trees_added": added}
-    if method in ("leaves", "milp"):
-        from polvet.repair.leaves import repair_leaves
+            bad = [policy.outputs.index(fault.action) for fault in faults]
+            made = add_penalty_trees(policy, demands, bad, mode, integers)
+            return Made(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
+        case "leaves" | "milp":
+            from polvet.repair.leaves import repair_leaves
 
-        trees = repair_leaves(policy, demands, sample, keeps, integers, budget=budget, deadline=deadline)
-        return {
-            "policy": trees.policy, "objective": trees.objective, "trees_added": trees.trees_added,
-            "timed_out": trees.timed_out,
-        }  # fmt: skip
-    raise InputError(f"no method '{method}' for this policy.", Where("--method"))
+            trees = repair_leaves(
+                policy, demands, sample, keeps, integers, budget=budget, deadline=deadline, exact=method == "milp"
+            )
+            return Made(
+                trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out
+            )  # fmt: skip
+        case "last-layer" | "units":
+            from polvet.repair.network_repair import repair_network
+
+            network = repair_network(
+                policy, demands, sample, keeps, integers, only_units=method == "units", budget=budget, deadline=deadline
+            )
+            return Made(network.policy, network.objective, units_added=network.units_added, timed_out=network.timed_out)
+        case _:
+            table, change = repair_table(policy, demands)
+            return Made(table, change)
 
 
 def _fitting_method(policy: Policy, method: str) -> str:
     """Return the method, or raise an InputError where it does not fit the policy's kind."""
     match policy:
         case TreeEnsemble():
-            fitting = ("leaves", "milp", "penalty")
+            fitting: tuple[str, ...] = ("leaves", "milp", "penalty")
         case Network():
             fitting = ("last-layer", "units")
         case Table() | Rules():
@@ -210,7 +235,18 @@ def _sampled(keeps: Demands, seed: int) -> Demands:
 
 def _retention(keeps: Demands, policy: Policy) -> Retention:
     times = np.rint(keeps.weight / KEEP_WEIGHT)
-    return Retention(int(times.sum()), int(times[~keeps.met_by(policy)].sum()))
+    return Retention(int(times.sum()), int(times[~keeps.held_by(policy)].sum()))
+
+
+def _retention_by_label(fitted: Fitted, known: Applicability, keep: Sequence[State], faults: set[State]) -> Retention:
+    """Return the retention where the two policies do not read the same columns."""
+    states = [state for state in dict.fromkeys(keep) if state not in faults]
+    names = known.fitted.policy.outputs
+    changed = {}
+    for state, mask in zip(states, known.masks(states), strict=True):
+        labels = [name for name, good in zip(names, mask.tolist(), strict=True) if good]
+        changed[state] = fitted.choose(state, labels) != known.fitted.choose(state, labels)
+    return Retention(sum(state in changed for state in keep), sum(changed.get(state, False) for state in keep))
 
 
 def _why(demands: Demands, k: int) -> str:

@@ -129,9 +129,9 @@ class TargetLp:
             if (k, t, c) in self.known:  # met within the solver's tolerance
                 continue
             self.known.add((k, t, c))
-            columns, signs = self.view.difference(k, t, c)
+            (up, more), (down, less) = self.view.terms(k, t), self.view.terms(k, c)
             already = float(self.base[k, t] - self.base[k, c])
-            parts, weights = [columns, columns + self.width], [signs, -signs]
+            parts, weights = [up, down, up + self.width, down + self.width], [more, -less, -more, less]
             if self.slack_column[k] >= 0:
                 parts.append(self.slack_column[k : k + 1])
                 weights.append(np.ones(1))

@@ -1,0 +1,177 @@
+"""`polvet repair TASK POLICY --faults FAULTS -o POLICY`: the policy changed where it is at fault, and as little else as can be."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+    with_mode,
+)  # fmt: skip
+from polvet.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from polvet.evidence.fault_files import FaultList
+    from polvet.model.semantics import State
+    from polvet.model.task import Task
+    from polvet.policy.binding import Bound, Fitted
+    from polvet.repair.library import Agreement
+    from polvet.repair.repair import Repaired
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("repair")(repair)
+
+
+def repair(
+    task: TaskFile,
+    policy: PolicyFile,
+    faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
+    method: Annotated[
+        str, typer.Option("--method", help="auto, leaves, milp, penalty (trees); last-layer, units (networks); direct.")
+    ] = "auto",
+    mode: Annotated[
+        str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")
+    ] = "safe",
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
+    ] = None,
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
+    ] = 200,
+    max_goal_loss: Annotated[
+        float,
+        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
+    ] = 1.0,
+    certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
+    reading: Annotated[
+        str | None, typer.Option("--reading", help="filtered or raw, in the place of what task.toml says.")
+    ] = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    time_limit: TimeLimit = None,
+    seed: Seed = 0,
+    output: Output = None,
+    json: Json = False,
+) -> int:
+    """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
+    from polvet.evidence.fault_files import read_faults
+    from polvet.evidence.states import options_to_json
+    from polvet.load import load_task
+    from polvet.policy.binding import load_fitted
+    from polvet.repair.library import repair_checked
+
+    begun = time.monotonic()
+    if certificate is not None and output is None:
+        raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
+    options = task_options(constants, start, fail, goal)
+    fitted = load_fitted(with_mode(load_task(task, options), reading), policy)
+    listed = read_faults(fitted.task, faults)
+    _warn(fitted, listed, faults)
+    disable = disables_out_of_bounds(out_of_bounds)
+    bound = fitted.compile(disable_out_of_bounds=disable)
+    kept = _kept(bound, keep, keep_runs, seed)
+    chosen: Any = {"method": method, "mode": mode, "keep": kept, "max_goal_loss": max_goal_loss / 100, "seed": seed}
+    made, agreement = repair_checked(
+        fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit, None, None), **chosen
+    )
+    lines = _lines(made, agreement)
+    if output is not None:
+        from polvet.policy.save import save_policy
+
+        save_policy(made.policy, output)
+        lines.append(f"written     {output}")
+    if certificate is not None and output is not None:
+        from polvet.files import write_whole
+        from polvet.repair.certificate import repair_certificate
+
+        document = repair_certificate(fitted, made, output, options_to_json(options, disable_out_of_bounds=disable))
+        write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
+        lines.append(f"certificate {certificate}")
+    verdict, code = ("faults remain", ExitCode.FOUND) if made.left else ("repaired", ExitCode.DONE)
+    reason = None if made.limit is None else str(made.limit)
+    shown = None if certificate is None else str(certificate)
+    more = {"policy": None if output is None else str(output)}
+    return Answer(
+        verdict, code, time.monotonic() - begun, _figures(made, agreement), lines, reason, seed, shown, more
+    ).show(as_json=json)
+
+
+def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
+    """Say on stderr that the faults are another task's or another policy's: they may be meant all the same."""
+    for mine, theirs, what in (
+        (fitted.task.sha256, listed.task_sha256, "task"),
+        (fitted.sha256, listed.policy_sha256, "policy"),
+    ):
+        if theirs is not None and mine is not None and mine != theirs:
+            print(f"polvet: {file}: the faults were found in another {what}.", file=sys.stderr)
+
+
+def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:
+    from polvet.repair.keep import goal_states
+
+    if keep is not None:
+        return list(_states_of(bound.task, keep))
+    return goal_states(bound, runs, seed=seed) if runs else []
+
+
+def _states_of(task: Task, file: Path) -> list[State]:
+    from polvet.evidence.run_files import iter_runs
+    from polvet.evidence.state_files import iter_states
+    from polvet.files import read_text
+    from polvet.policy.runs import End
+
+    first = next((line for line in read_text(file).splitlines() if line.strip()), "")
+    if '"states"' in first and '"end"' in first:
+        return [state for run in iter_runs(task, file) if run.end is End.GOAL for state in run.states[:-1]]
+    return list(iter_states(task, file))
+
+
+def _figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
+    return {
+        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
+        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
+        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
+        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
+        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
+        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
+    }  # fmt: skip
+
+
+def _lines(made: Repaired, agreement: Agreement) -> list[str]:
+    faults = f"faults      {len(made.fixed):,} fixed, {len(made.left):,} left"
+    gap = (
+        ""
+        if made.gap is None
+        else f"; no repair of these numbers is below {made.bound:.6g} (gap {100 * made.gap:.2f}%)"
+    )
+    lines = [faults, f"change      {made.objective:.6g} in all ({made.method}, mode {made.mode}){gap}"]
+    lines += [f"  left: {reason}" for reason in sorted({left.reason for left in made.left})]
+    if made.trees_added or made.units_added:
+        lines.append(f"added       {made.trees_added:,} trees, {made.units_added:,} units")
+    kept = made.retention
+    lines.append(f"kept        {kept.states - kept.changed:,} of {kept.states:,} states of runs that reached the goal")
+    if agreement.library is not None:
+        lines.append(f"library     {agreement.library} confirms {agreement.confirmed:,} fixed faults")
+    return lines

@@ -1,0 +1,45 @@
+"""The certificate of a repair: each fixed fault with the scores before and after; `evidence/repair.py` checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from polvet.evidence.fault_files import Fault, fault_to_json
+from polvet.files import sha256
+from polvet.policy.binding import Fitted, load_fitted
+from polvet.repair.repair import Repaired
+
+
+def repair_certificate(fitted: Fitted, made: Repaired, file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the certificate of the repair that was saved in the file; `options` are those that made the task."""
+    saved = load_fitted(fitted.task, file)
+    old = fitted.policy.outputs
+    return {
+        "kind": "repair",
+        "task_sha256": fitted.task.sha256,
+        "options": dict(options),
+        "old_policy_sha256": fitted.sha256,
+        "policy_sha256": sha256(file),
+        "mode": made.mode,
+        "reading": fitted.task.reading.mode,
+        "left": len(made.left),
+        "faults": [
+            {
+                **_named(fitted, fault),
+                "before": dict(zip(old, map(float, _scores(fitted, fault)), strict=True)),
+                "after": dict(zip(saved.policy.outputs, map(float, _scores(saved, fault)), strict=True)),
+            }
+            for fault in made.fixed
+        ],
+    }
+
+
+def _named(fitted: Fitted, fault: Fault) -> dict[str, Any]:
+    document = fault_to_json(fitted.task, fault)
+    return {key: document[key] for key in ("state", "action", "safe_actions")}
+
+
+def _scores(fitted: Fitted, fault: Fault) -> Any:
+    return fitted.policy.scores(fitted.row(fault.state))[0]

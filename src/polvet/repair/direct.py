@@ -1,0 +1,103 @@
+"""Repair of tables and rule lists: the row or rule of the fault is written down.
+
+Tables   the fault's row keeps its scores, but its best target is raised above its rivals
+Rules    a rule for the fault's state alone is put first. The order of labels is the order of first mention, which decides ties:
+         rules that never match, one per label, keep it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polvet.errors import Where
+from polvet.evidence.fault_files import Fault
+from polvet.model.arithmetic import Value
+from polvet.model.expressions import Binary, Name, conjunction, literal
+from polvet.model.infix import dump_expression
+from polvet.model.network import Kind
+from polvet.model.semantics import State
+from polvet.policy.binding import Fitted
+from polvet.policy.rules import Rules, model_condition, rules_from_json
+from polvet.policy.tables import Table
+from polvet.repair.demands import Applicability, Demands, Mode
+
+NEVER = "false"
+
+
+def repair_table(table: Table, demands: Demands) -> tuple[Table, float]:
+    """Return the table with the demands' rows changed, and the L1 change of its scores."""
+    rows = dict(table.rows)
+    old = table.scores(demands.rows)
+    change = 0.0
+    for _ in range(len(table.outputs) + 1):  # equal rows with several demands may need several turns
+        wrong = np.flatnonzero(~demands.met_by(Table(table.inputs, table.outputs, rows, table.default)))
+        for k in wrong.tolist():
+            if not demands.targets[k].any():
+                continue
+            key = tuple(demands.rows[k].tolist())
+            scores = list(rows.get(key, old[k].tolist()))
+            target = int(np.where(demands.targets[k], scores, -np.inf).argmax())
+            raised = max(scores[c] for c in np.flatnonzero(demands.rivals[k])) + 1.0
+            scores[target], change = raised, change + raised - scores[target]
+            rows[key] = tuple(scores)
+    return Table(table.inputs, table.outputs, rows, table.default), change
+
+
+def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mode, known: Applicability) -> Rules:
+    """Return the rule list with a rule for every fault that it does not yet avoid."""
+    reading = fitted.task.reading
+    new = []
+    for fault, labels in zip(faults, _applicable(known, [fault.state for fault in faults]), strict=True):
+        chosen = fitted.choose(fault.state, labels)
+        served = [label for label in fault.safe_actions if label in labels]
+        if mode == "avoid":
+            served += [label for label in labels if label not in (fault.action, *served)]
+            if chosen != fault.action and chosen is not None:
+                continue
+        if reading.outputs is not None:
+            served = [label for label in served if label in reading.outputs]
+        if served and chosen not in served:
+            new.append({"when": _only(fitted, fault.state), "action": served[0]})
+    if not new:
+        return rules
+    old: list[dict[str, str]] = [{"when": rule.when, "action": rule.action} for rule in rules.rules]
+    order = [{"when": NEVER, "action": label} for label in rules.outputs]
+    if reading.outputs is not None:
+        order = []
+    elif old[: len(order)] == order:
+        old = old[len(order) :]
+    booleans = [variable.name for variable in fitted.task.network.variables if variable.kind is Kind.BOOL]
+    document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
+    where = Where("repaired rules")
+    return rules_from_json(
+        document, where, model_condition, inputs=reading.inputs, outputs=reading.outputs, booleans=booleans
+    )
+
+
+def _applicable(known: Applicability, states: Sequence[State]) -> list[list[str]]:
+    """Return the applicable labels of each state, also those that the policy has no output for."""
+    labels = known.fitted.task.network.labels
+    found = []
+    for words in known.compiled.pack(states):
+        moves = known.compiled.machine.moves(words) or []
+        found.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
+    return found
+
+
+def _only(fitted: Fitted, state: State) -> str:
+    """Return a condition that holds in this state alone, as far as the policy may read it."""
+    readable = fitted.task.reading.inputs
+    tests = [
+        Binary("=", Name(variable.name), literal(_as_read(value)))
+        for variable, value in zip(fitted.task.network.variables, state, strict=True)
+        if readable is None or variable.name in readable
+    ]
+    return dump_expression(conjunction(*tests))
+
+
+def _as_read(value: Value) -> bool | int | float:
+    """Return the value as a row holds it: reals are rounded to float32."""
+    return value if isinstance(value, int) else float(np.float32(float(value)))

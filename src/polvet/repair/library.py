@@ -1,0 +1,128 @@
+"""The repaired policy asked by the library it came from: XGBoost, LightGBM or onnxruntime, where they are installed.
+
+`repair_checked` repairs until the library agrees that every fault is fixed: the margin is raised and the repair made again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polvet.evidence.fault_files import Fault
+from polvet.kernel.compiled import Compiled
+from polvet.policy.binding import Fitted
+from polvet.policy.networks import Network
+from polvet.policy.protocol import Policy, Rows, Scores, best_indices
+from polvet.policy.save import save_policy
+from polvet.policy.trees import TreeEnsemble
+from polvet.repair.demands import Applicability, fault_demands
+from polvet.repair.repair import MARGIN, Left, Repaired, repair
+
+RAISES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether the library confirms the repair; `library` is None where none is installed or the policy has none."""
+
+    library: str | None
+    confirmed: int
+    raises: int
+
+
+def library_of(policy: Policy) -> str | None:
+    """Return the library that executes such a policy, if it is installed and the policy can be saved for it."""
+    name = None
+    if isinstance(policy, TreeEnsemble):
+        if policy.origin is not None and policy.origin.kind == "lightgbm":
+            name = "lightgbm"
+        elif policy.arithmetic == "float32" and policy.comparison == "<" and not policy.divisor:
+            name = "xgboost"
+    elif isinstance(policy, Network) and find_spec("onnx") is not None:
+        name = "onnxruntime"
+    return name if name is not None and find_spec(name) is not None else None
+
+
+def library_scores(policy: Policy, rows: Rows) -> Scores | None:
+    """Return the scores as the library computes them from the saved policy; None where there is no library."""
+    name = library_of(policy)
+    if name is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / {"xgboost": "policy.json", "lightgbm": "policy.txt"}.get(name, "policy.onnx"))
+        save_policy(policy, file)
+        return _SCORERS[name](file, rows, len(policy.outputs))
+
+
+def _xgboost_scores(file: str, rows: Rows, outputs: int) -> Scores:
+    import xgboost
+
+    library: Any = xgboost
+    booster = library.Booster()
+    booster.load_model(file)
+    booster.set_param({"nthread": 1})
+    names = booster.feature_names
+    margins = np.asarray(booster.predict(library.DMatrix(rows, feature_names=names), output_margin=True))
+    return _with_first_output(margins, outputs)
+
+
+def _lightgbm_scores(file: str, rows: Rows, outputs: int) -> Scores:
+    import lightgbm
+
+    library: Any = lightgbm
+    return _with_first_output(np.asarray(library.Booster(model_file=file).predict(rows, raw_score=True)), outputs)
+
+
+def _onnx_scores(file: str, rows: Rows, outputs: int) -> Scores:
+    import onnxruntime
+
+    library: Any = onnxruntime
+    options = library.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = library.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: rows})[0]).reshape(len(rows), outputs)
+
+
+def _with_first_output(margins: Scores, outputs: int) -> Scores:
+    """Return [n, outputs]; a binary model has one margin, that of the second output against 0."""
+    table = margins.reshape(len(margins), -1)
+    if table.shape[1] == 1 and outputs == 2:
+        table = np.concatenate([np.zeros_like(table), table], axis=1)
+    return table
+
+
+_SCORERS = {"xgboost": _xgboost_scores, "lightgbm": _lightgbm_scores, "onnxruntime": _onnx_scores}
+
+
+def repair_checked(
+    fitted: Fitted, faults: Sequence[Fault], *, compiled: Compiled | None = None, margin: float = MARGIN, **options: Any
+) -> tuple[Repaired, Agreement]:
+    """Return a repair whose fixed faults the policy's library confirms; what it does not confirm is left."""
+    program = compiled or Compiled(fitted.task.network)
+    for raises in range(RAISES):
+        made = repair(fitted, faults, compiled=program, margin=margin, **options)
+        name = library_of(made.policy)
+        if name is None or not made.fixed:
+            return made, Agreement(name, 0, raises)
+        demands = fault_demands(Applicability(fitted, program), made.fixed, made.mode, margin)
+        scores = library_scores(made.policy, demands.rows)
+        if scores is None:
+            raise AssertionError("the library was there a moment ago")
+        choices = best_indices(made.policy, scores, demands.rows, demands.allowed)
+        good = ~demands.rivals[np.arange(len(demands)), choices]
+        if good.all():
+            return made, Agreement(name, len(demands), raises)
+        margin *= 4
+    refuted = {fault for fault, agreed in zip(made.fixed, good.tolist(), strict=True) if not agreed}
+    left = (
+        *made.left,
+        *(Left(fault, f"{name} still takes the old action") for fault in made.fixed if fault in refuted),
+    )
+    kept = tuple(fault for fault in made.fixed if fault not in refuted)
+    return replace(made, fixed=kept, left=left), Agreement(name, len(kept), RAISES)

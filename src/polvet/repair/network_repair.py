@@ -1,0 +1,145 @@
+"""Repair of a network: its last layer by a linear program; gated units for what that cannot fix or would cost too much.
+
+Differs  the guarantee is that of the paper's leaf repair; a fault counts as fixed only if every float32 evaluation order takes
+         another action there (`policy/rounding.py`), so no near tie stays behind
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet.policy.networks import Network
+from polvet.policy.rounding import rounding_bounds
+from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
+from polvet.repair.gated_units import add_gates
+from polvet.repair.last_layer import last_layer, weight_change
+from polvet.repair.target_lp import TargetLp, Unmet
+
+PRICE = 1000.0
+PRICES = (50.0, 2.0)
+RAISES = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepairedNetwork:
+    """A repaired network; `objective` is the L1 change of its last layer."""
+
+    policy: Network
+    objective: float
+    units_added: int
+    fixed: Flags
+    changed: float
+    timed_out: bool
+
+
+def repair_network(
+    network: Network,
+    faults: Demands,
+    sample: Demands,
+    keeps: Demands,
+    integers: Sequence[bool],
+    *,
+    only_units: bool = False,
+    budget: float = 1.0,
+    deadline: float = math.inf,
+) -> RepairedNetwork:
+    """Return the network in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
+    hopeful = np.flatnonzero(faults.targets.any(axis=1))
+    torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
+    asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
+    best: RepairedNetwork | None = None
+    late = False
+    for price in () if only_units else (math.inf, *PRICES):
+        made = _by_last_layer(network, asked, sample, price, deadline)
+        late |= time.monotonic() > deadline
+        if made is None or late:
+            continue
+        result = _with_units(network, made, asked, integers, faults, keeps)
+        if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
+            best = result
+        if best.changed <= budget and best.fixed.sum() >= len(asked):
+            return best
+    result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
+    if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
+        return best
+    return result
+
+
+def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: float, deadline: float) -> Network | None:
+    """Return the network with a changed last layer; with a finite price, faults that cost more stay as they are."""
+    for _ in range(RAISES):
+        both = join(faults if math.isinf(price) else faults.with_weight(price), sample)
+        view = last_layer(network, both.rows)
+        answer = TargetLp(view, both, deadline).solve()
+        if isinstance(answer, Unmet):
+            if answer.timed_out or math.isfinite(price):
+                return None
+            price = PRICE  # infeasible: leave out what conflicts
+            continue
+        made = view.apply(answer.change)
+        skipped = answer.lost[: len(faults)]
+        missed = ~faults.met_by(made) & ~skipped
+        if not missed.any():
+            return made
+        faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+    return made
+
+
+def _with_units(
+    old: Network, made: Network, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+) -> RepairedNetwork:
+    policy, shifts = _fix_by_units(made, asked, integers)
+    changed = changed_share(keeps, ~keeps.held_by(policy))
+    size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
+    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
+
+
+def _fix_by_units(network: Network, faults: Demands, integers: Sequence[bool]) -> tuple[Network, Reals]:
+    """Return the network with a gate for every row whose demands are not met, and by how much each gate moves the scores."""
+    wrong = np.flatnonzero(~faults.met_by(network))
+    if not len(wrong):
+        return network, np.zeros((0, len(network.outputs)))
+    group = equal_rows(faults.rows)
+    members = np.flatnonzero(np.isin(group, group[wrong]))
+    rows, place = np.unique(faults.rows[members], axis=0, return_inverse=True)
+    place = np.asarray(place).reshape(-1)
+    asked = faults.pick(members)
+    shifts: Reals = np.zeros((len(rows), len(network.outputs)))
+    made = network
+    for _ in range(RAISES):
+        scores = made.scores(asked.rows).astype(np.float64)
+        _raise_targets(shifts, scores, asked, place, np.flatnonzero(~asked.met_by(made)))
+        made = add_gates(network, rows, shifts, integers)
+        missed = ~asked.met_by(made)
+        if not missed.any():
+            break
+        asked = asked.with_margin(np.where(missed, 2 * asked.margin, asked.margin))
+    return made, shifts
+
+
+def _raise_targets(
+    shifts: Reals, scores: Reals, asked: Demands, place: npt.NDArray[np.intp], who: npt.NDArray[np.intp]
+) -> None:
+    """Raise in each of the rows the best target above its rivals by the margin; `scores` are those with the old shifts."""
+    moved = np.zeros_like(shifts)
+    for k in who.tolist():
+        now = scores[k] + moved[place[k]]
+        target = int(np.where(asked.targets[k], now, -np.inf).argmax())
+        rival = float(np.where(asked.rivals[k], now, -np.inf).max())
+        moved[place[k], target] += max(0.0, float(asked.margin[k]) + rival - float(now[target]))
+    shifts += moved
+
+
+def _with_room(network: Network, faults: Demands) -> Demands:
+    """Return the demands with margins above what another evaluation order can do to both scores."""
+    if not len(faults):
+        return faults
+    bounds = np.where(faults.allowed, rounding_bounds(network, faults.rows), 0.0).max(axis=1)
+    bounds = np.where(np.isfinite(bounds), bounds, 0.0)
+    return faults.with_margin(np.maximum(faults.margin, 4.0 * bounds))
