@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from polvet.errors import InputError, Where
 
-Mode = Literal["safe", "avoid"]
 METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "direct")
 MODES = ("safe", "avoid")
 VERIFICATIONS = ("auto", "never")
@@ -22,10 +21,10 @@ class Settings:
     runs: int = 10  # per evaluation start, for %Goal
     fuzz_runs: int = 10  # per debugging start
     max_steps: int = 1_000
-    max_states: int = 5_000_000  # of an exhaustive search
+    max_states: int = 10_000_000  # of an exhaustive search
     iterations: int = 50
     method: str = "auto"
-    mode: Mode = "safe"
+    mode: str = "safe"
     keep: int = 2_000  # states of goal-reaching runs on which the old action should stay
     max_goal_loss: float = 1.0  # in points of %Goal
     verify: str = "auto"

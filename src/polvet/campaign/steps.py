@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from polvet.campaign.goals import find_goals, goal_share, lost_states
 from polvet.campaign.settings import Settings
@@ -31,12 +31,14 @@ from polvet.files import sha256
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits, Words
+from polvet.kernel.starts import Starts
 from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
-from polvet.policy.runs import Run
+from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
+from polvet.repair.demands import Mode
 from polvet.repair.repair import Repaired, repair
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decider, Verdict
@@ -162,26 +164,44 @@ class Steps:
 
     def verify(self, iteration: int, bound: Bound, policy: Path) -> Done:
         """Prove the policy safe, or find an unsafe run and its faults."""
-        limits = self._limits(self.settings.max_states if self.means.deadline == inf else None)
-        found = verify(bound, limits=limits, seed=self.settings.seed, threads=self.means.threads)
+        found = verify(
+            bound,
+            limits=self._limits(4 * self.settings.max_states),
+            seed=self.settings.seed,
+            threads=self.means.threads,
+        )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
+        options = options_to_json(self.means.options, disable_out_of_bounds=self.means.disable_out_of_bounds)
+        given = {"options": options} if options else {}
         if isinstance(found, Safe):
-            claim = dict(found.certificate)
-            if given := options_to_json(self.means.options, disable_out_of_bounds=self.means.disable_out_of_bounds):
-                claim["options"] = given
+            claim = {**found.certificate, **given}
             name = self.store.write(f"certificates/safe-{iteration}.json", json.dumps(claim, ensure_ascii=False))
             return figures, {"certificate": name}
         if isinstance(found, Unsafe):
-            faults = find_faults(bound, self.decider, [found.run], limits=self._limits())
+            faults = find_faults(bound, self.decider, self._unsafe_runs(bound, found.run), limits=self._limits())
+            self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
             files = self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
             run = run_to_json(self.task, found.run)
             head = {"kind": "run", "format": "certificate/1", "task_sha256": self.task.sha256}
-            claim = {**head, "policy_sha256": bound.fitted.sha256, **run}
+            claim = {**head, "policy_sha256": bound.fitted.sha256, **given, **run}
             files["certificate"] = self.store.write(f"certificates/unsafe-{iteration}.json", json.dumps(claim))
             more = {"faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new)}
             return figures | more, files
         return figures | {"reason": found.reason}, {}
+
+    def _unsafe_runs(self, bound: Bound, run: Run) -> list[Run]:
+        """The unsafe run that verification found, and more of them where all start states can be searched."""
+        starts = Starts.of(self.task)
+        most = self.settings.max_states
+        if starts.count is None or starts.count > most:
+            return [run]
+        packed = bound.compiled.pack_starts(starts)
+        inspection = Inspection(bound)
+        judged = inspection.judge(packed, limits=self._limits(4 * most))
+        self._refuse_cut(inspection.limit)
+        unsafe = [k for k, judgement in enumerate(judged) if judgement is Judgement.UNSAFE]
+        return [run, *map(inspection.witness, bound.compiled.unpack(packed[unsafe[:SHOWN_RUNS]]))]
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
         """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
@@ -197,7 +217,7 @@ class Steps:
         candidates: list[tuple[float, Repaired]] = []
         for _ in range(REPAIR_ROUNDS):
             made = repair(
-                bound.fitted, wanted, method=settings.method, mode=settings.mode, keep=keep, seed=settings.seed,
+                bound.fitted, wanted, method=settings.method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
                 limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
             after = replace(bound.fitted, policy=made.policy).bind(bound.compiled)

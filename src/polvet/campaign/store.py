@@ -63,7 +63,8 @@ class Store:
 
     def path(self, record: Record, role: str) -> Path:
         """Return where a step's file is."""
-        return self.folder / record["files"][role]["name"]
+        name: str = record["files"][role]["name"]
+        return self.folder / name
 
     @property
     def records(self) -> list[Record]:
