@@ -23,12 +23,16 @@ def filled(folder):
 def test_a_step_is_found_again_with_figures_and_files(tmp_path):
     with Store(filled(tmp_path / "run"), WHO) as store:
         record = store.find(0, "search")
-        assert record is not None and record["figures"] == {"faults": 3}
+        assert record is not None
+        assert record["figures"] == {"faults": 3}
         assert store.path(record, "faults").read_text() == "[1]"
         assert store.find(1, "search") is None
         assert store.resumed == 2
     lines = [json.loads(line) for line in (tmp_path / "run" / "figures.jsonl").read_text().splitlines()]
-    assert lines == [{"iteration": 0, "step": "search", "faults": 3}, {"iteration": 0, "step": "repair", "objective": 1.5}]
+    assert lines == [
+        {"iteration": 0, "step": "search", "faults": 3},
+        {"iteration": 0, "step": "repair", "objective": 1.5},
+    ]
 
 
 def test_a_step_whose_record_is_torn_is_not_done(tmp_path):

@@ -137,7 +137,8 @@ class Steps:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
         if found.unsafe_starts:
-            proof = prove(self.decider, found.unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
+            prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
+            proof = prove(prover, found.unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
             files["certificate"] = self.store.write(f"certificates/unsafe-start-{iteration}.json", json.dumps(proof))
         return figures, files
 

@@ -1,0 +1,146 @@
+"""The debugging loop ends in policies that the independent checker accepts, fixes faults for good, and survives kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from polvet import domains
+from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.settings import Settings
+from polvet.cli.app import run
+from polvet.errors import InputError
+from polvet.evidence.check import Accepted, Subjects, check_file
+from polvet.evidence.fault_files import read_faults
+from polvet.load import load_task
+from polvet.policy.binding import load_fitted
+
+SHIPPED = Path(domains.__file__).parent / "policies"
+LINE = SHIPPED / "one-way-line-8-5.toml"
+FAULTY = SHIPPED / "one-way-line-8-5-faulty.json"
+SMALL = Settings(starts=300, runs=3, fuzz_runs=4)
+
+
+def arguments(folder: Path) -> list[str]:
+    return ["debug", str(LINE), str(FAULTY), "-o", str(folder), "--starts", "300", "--runs", "3", "--fuzz-runs", "4"]
+
+
+@pytest.fixture(scope="module")
+def debugged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("campaign") / "line"
+    return debug(load_task(LINE), FAULTY, folder, SMALL), folder
+
+
+def test_the_loop_ends_safe_and_the_checker_accepts_it(debugged):
+    found, _ = debugged
+    assert found.outcome is Outcome.SAFE
+    assert isinstance(check_file(found.certificate, Subjects(LINE, found.policy)), Accepted)
+
+
+def test_the_given_policy_is_not_what_the_certificate_is_about(debugged):
+    found, _ = debugged
+    assert not isinstance(check_file(found.certificate, Subjects(LINE, FAULTY)), Accepted)
+
+
+def test_every_policy_fixes_all_faults_found_before_it(debugged):
+    _, folder = debugged
+    task = load_task(LINE)
+    so_far = []
+    for k in range(len(list((folder / "policies").iterdir()))):
+        fitted = load_fitted(task, folder / f"policies/{k}.json")
+        semantics = fitted.compile().compiled.semantics
+        for fault in so_far:
+            assert fitted.choose(fault.state, semantics.applicable(fault.state)) in fault.safe_actions
+        for file in (folder / f"faults/{k}.json", folder / f"faults/{k}-verify.json"):
+            if file.exists():
+                new = read_faults(task, file).faults
+                assert all(fitted.choose(f.state, semantics.applicable(f.state)) == f.action for f in new)
+                so_far += new
+    assert so_far
+
+
+def test_goal_reaching_is_not_lost(debugged):
+    found, _ = debugged
+    goals = [r["figures"]["goal_percent"] for r in found.records if r["step"] == "evaluate"]
+    assert goals[-1] >= goals[0] - SMALL.max_goal_loss
+
+
+def test_calling_it_again_does_nothing_new(debugged):
+    found, folder = debugged
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    again = debug(load_task(LINE), FAULTY, folder, SMALL)
+    assert again.outcome is found.outcome
+    assert again.records == found.records
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+def test_other_settings_in_the_same_folder_are_refused(debugged):
+    _, folder = debugged
+    with pytest.raises(InputError, match="starts was 300, is 301"):
+        debug(load_task(LINE), FAULTY, folder, Settings(starts=301, runs=3, fuzz_runs=4))
+
+
+def test_a_time_limit_stops_it_and_the_next_call_goes_on(debugged, tmp_path):
+    found, _ = debugged
+    stopped = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, time_limit=0.0)
+    assert stopped.outcome is Outcome.LIMIT
+    assert "--time-limit" in (stopped.reason or "")
+    resumed = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL)
+    assert resumed.policy.read_bytes() == found.policy.read_bytes()
+
+
+def test_without_verification_it_says_repaired(tmp_path, capsys):
+    assert run([*arguments(tmp_path / "line"), "--verify", "never", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "repaired"
+    assert answer["outcome"] == "improved"
+    assert answer["certificate"] is None
+    assert {"unsafe_percent", "goal_percent", "new_faults", "faults_fixed"} <= set(answer["figures"]["iterations"][0])
+
+
+def test_an_unsafe_task_is_told_apart_with_a_proof(tmp_path, capsys):
+    task = tmp_path / "icy.jani"
+    assert run(["domains", "one-way-line", "n=2", "p=5", "icy=true", "-o", str(task)]) == 0
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "rules/1", "rules": [{"when": "true", "action": "acc_truck_0"}]}))
+    capsys.readouterr()
+    code = run(["debug", str(task.with_suffix(".toml")), str(policy), "-o", str(tmp_path / "out"), "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["verdict"], answer["outcome"]) == (10, "unsafe", "stopped")
+    proof = check_file(answer["certificate"], Subjects(task.with_suffix(".toml")))
+    assert isinstance(proof, Accepted)
+
+
+def killed_after(seconds: float, folder: Path) -> bool:
+    """Begin the campaign in a process of its own and kill it; return whether it was still running."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polvet", *arguments(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    time.sleep(seconds)
+    running = process.poll() is None
+    os.kill(process.pid, signal.SIGKILL) if running else None
+    process.wait()
+    return running
+
+
+@pytest.mark.slow
+def test_ten_kills_change_nothing(debugged, tmp_path):
+    found, folder = debugged
+    rng = random.Random(7)
+    here = tmp_path / "line"
+    kills = sum(killed_after(rng.uniform(0.3, 1.6), here) for _ in range(10))
+    assert kills
+    assert run(arguments(here)) == 0
+    names = sorted(p.relative_to(folder) for p in folder.glob("policies/*")) + sorted(
+        p.relative_to(folder) for p in folder.glob("faults/*")
+    )
+    assert (here / "policy.json").read_bytes() == found.policy.read_bytes()
+    assert all((here / name).read_bytes() == (folder / name).read_bytes() for name in names)
