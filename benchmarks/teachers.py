@@ -154,4 +154,4 @@ def _polvet(*arguments: str) -> str:
 
 if __name__ == "__main__":
     for each in rows():
-        print(each.name, *policy_of(each, Path("out/t2")), flush=True)
+        print(each.name, *policy_of(each, Path("out/table-2")), flush=True)
