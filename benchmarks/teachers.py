@@ -138,9 +138,10 @@ def policy_of(row: Row, folder: Path) -> tuple[Path, Path]:
         teacher = str(rules)
     elif teacher not in ("optimal", "auto"):
         teacher = str(folder / f"{teacher}.json")
+    # Few and noisy lessons, few rounds: careless learners, as those are that need debugging.
     _polvet(
-        "train", str(task), "--kind", "trees", "--teacher", teacher, "--max-states", "3000000", "--max-steps", "1200", "--runs", "20", "--noise", "0.3", "--rounds", "10",
-        "-o", str(policy),
+        "train", str(task), "--kind", "trees", "--teacher", teacher, "--max-states", "3000000", "--max-steps", "1200",
+        "--runs", "20", "--noise", "0.3", "--rounds", "10", "-o", str(policy),
     )  # fmt: skip
     return task, policy
 

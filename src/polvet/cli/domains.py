@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,9 @@ import typer
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Output
 from polvet.domains.catalogue import CATALOGUE, Entry, Parameter, find_entry, generate, parse_parameters
+from polvet.domains.shipped import shipped_files
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import write_whole
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 
@@ -25,12 +28,17 @@ def register(app: typer.Typer) -> None:
 def domains(
     name: Annotated[str | None, typer.Argument(help="One of the listed names.")] = None,
     parameters: Annotated[list[str] | None, typer.Argument(help="Its parameters: key=value, or a flag.")] = None,
+    policies: Annotated[
+        Path | None, typer.Option("--policies", help="Write the shipped tasks and policies into this folder.")
+    ] = None,
     output: Output = None,
     json: Json = False,
 ) -> int:
     """List the built-in benchmarks; with a name explain one; with -o FILE.jani write it, and FILE.toml beside it."""
     begun = time.perf_counter()
-    if name is None:
+    if policies is not None:
+        answer = _ship(policies, begun)
+    elif name is None:
         if output is not None:
             raise InputError("nothing to write.", Where("-o"), "Name a domain: polvet domains janitor -o j.jani")
         answer = _list(begun)
@@ -53,6 +61,15 @@ def _list(begun: float) -> Answer:
         f"{len(CATALOGUE)} domains", ExitCode.DONE, time.perf_counter() - begun, lines=lines,
         more={"domains": [entry.describe() for entry in CATALOGUE.values()]},
     )  # fmt: skip
+
+
+def _ship(folder: Path, begun: float) -> Answer:
+    files = shipped_files()
+    for file in files:
+        write_whole(folder / file.name, file.read_bytes())
+    lines = [f"wrote {folder / file.name}" for file in files]
+    paths = [str(folder / file.name) for file in files]
+    return Answer("written", ExitCode.DONE, time.perf_counter() - begun, lines=lines, more={"files": paths})
 
 
 def _usage(parameters: tuple[Parameter, ...]) -> str:
