@@ -14,8 +14,8 @@ from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
 
 COMMANDS: tuple[str, ...] = (
-    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "permit", "learn", "terminates", "certify",
-    "domains",
+    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "fuzz", "faults", "permit", "learn",
+    "terminates", "certify", "domains",
 )  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
 
