@@ -41,7 +41,7 @@ class Share:
 
         >>> low, high = Share(0, 1000).interval
         >>> low, round(high, 4)
-        (0.0, 0.0072)
+        (0.0, 0.007)
         """
         if self.draws == 0:
             return 0.0, 1.0
