@@ -26,14 +26,14 @@ from polvet.evidence.run_files import run_from_json, run_to_json
 from polvet.evidence.state_files import StateFormat
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.search import NOVELTY, TEMPERATURES, UNBIASED, Guided, count_ends, find_unsafe_runs, try_once
+from polvet.fuzz.search import NOVELTY, START, TEMPERATURES, UNBIASED, Guided, count_ends, find_unsafe_runs, try_once
 from polvet.fuzz.starts import Population
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
 
-BEST = 16
+BEST, KEPT = 16, 256
 FORMAT = "fuzz/1"
 
 
@@ -105,14 +105,14 @@ class Fuzzer:
 
     def learn(self, found: Round) -> None:
         """Remember the starts that came nearest to `fail`, for the rounds to come."""
-        self.best += found.best
+        self.best = sorted([*self.best, *found.best], key=lambda one: one[1])[:KEPT]
 
     def round(self, number: int, *, limits: Limits | None = None) -> Round:
         """Return the round of that number, after what was learnt."""
         options, bounds = self.options, limits or Limits()
         begun = monotonic()
         rng = random.Random(f"{options.seed}/{number}")
-        population = Population(self.bound.task, self.bound.compiled, self.starts, rng)
+        population = Population(self.guided.bound.compiled, START, self.starts, rng)
         half = options.starts // 2
         uniform = population.draw(options.starts - half)
         first_run = number * options.starts * (2 * options.tries + 2)
@@ -131,8 +131,9 @@ class Fuzzer:
         unsafe[again[more.starts]] = True
         nearest[unsafe] = 0.0
         population.learn(uniform, nearest)
-        for state, distance in self.best:
-            population.learn(self.bound.compiled.pack([state]), np.array([distance]))
+        if self.best:
+            known = self.bound.compiled.pack([state for state, _ in self.best])
+            population.learn(known, np.array([distance for _, distance in self.best]))
         searched = population.breed(half) if options.biased else population.draw(half)
         novelty = NOVELTY if options.biased else 0.0
         rest = self._tries(
