@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,16 @@ from polvet.safety.decide import Decider
 RESULTS = Path(__file__).parent / "results"
 MEGABYTES = 8_000
 MAX_STEPS = 1_000
-CARELESS = "0.6"  # how often teachers err in the ablation, where policies shall have faults
+CARELESS = (
+    "--noise",
+    "0.5",
+    "--rounds",
+    "3",
+    "--depth",
+    "3",
+    "--runs",
+    "60",
+)  # policies of the ablation shall have faults
 Row = tuple[str, str, dict[str, Any], str, str, str]
 
 
@@ -119,10 +129,12 @@ def line_rules(places: int, *, two_way: bool, park: bool) -> dict[str, Any]:
     return {"format": "rules/1", "rules": [{"when": when, "action": action} for when, action in rules]}
 
 
-def prepared(work: Path, domain: str, options: dict[str, Any], noise: str = "0.2") -> tuple[Bound, str]:
+def prepared(
+    work: Path, domain: str, options: dict[str, Any], training: Sequence[str] = ("--noise", "0.2")
+) -> tuple[Bound, str]:
     """Return a trained policy bound to its task, and who taught it."""
     tag = "-".join([domain, *(f"{key}{value}" for key, value in options.items() if value not in (False,))])
-    tag = tag.replace("/", "_").replace("True", "") + f"-noise{noise}"
+    tag = tag.replace("/", "_").replace("True", "") + "".join(training).replace("--", "-")
     task, policy = work / f"{tag}.toml", work / f"{tag}.policy"
     if not task.exists():
         generate(domain, **options).write(work / f"{tag}.jani")
@@ -131,10 +143,10 @@ def prepared(work: Path, domain: str, options: dict[str, Any], noise: str = "0.2
         rules = work / f"{tag}.rules"
         two_way = domain.startswith("two")
         rules.write_text(json.dumps(line_rules(options["p"], two_way=two_way, park=options.get("park", False))))
-        teacher, noise = str(rules), "0.3" if two_way else "0.1"
+        teacher, training = str(rules), ("--noise", "0.3" if two_way else "0.1")
     if not policy.exists():
         command = [sys.executable, "-m", "polvet", "train", str(task), "--kind", "trees", "--teacher", teacher]
-        command += ["--noise", noise, "--max-steps", "300", "-o", str(policy), "--json"]
+        command += [*training, "--max-steps", "300", "-o", str(policy), "--json"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode:
             raise RuntimeError(made.stderr.strip()[-300:])
@@ -186,11 +198,11 @@ def table_row(work: Path, row: Row, analysis: float) -> dict[str, Any]:
     bound, teacher = prepared(work, domain, options)
     sample = evaluation_starts(bound.task, 1000, 1)
     judged = evaluate(
-        bound, sample, runs=10, max_steps=MAX_STEPS, threads=2, limits=Limits(20.0, MEGABYTES // 2, 5_000_000)
+        bound, sample, runs=10, max_steps=MAX_STEPS, threads=2, limits=Limits(10.0, MEGABYTES // 2, 5_000_000)
     )
     begun = time.monotonic()
     fuzzed = find_unsafe_runs(
-        bound, some_starts(bound, 10_000, 2), max_steps=MAX_STEPS, threads=2, limits=Limits(seconds=analysis)
+        bound, some_starts(bound, 10_000, 2), max_steps=MAX_STEPS, threads=2, limits=Limits(seconds=min(analysis, 30.0))
     )
     seconds = time.monotonic() - begun
     judge = Decider(bound.task)
