@@ -135,6 +135,20 @@ void bind_decide(nb::module_& m) {
                                   give(std::move(nanoseconds)));
         }, "states"_a, "seconds"_a, "bytes"_a, "max_states"_a, "progress"_a.none(),
            "known (0 undecided, 1 unsafe, 2 safe), status, looks, passes and nanoseconds per state.")
+        .def("avoid", [](Decider& d, const Program& program, std::vector<uint32_t> variables, Array<uint8_t> lost) {
+            auto doomed = std::make_shared<Doomed>();
+            uint64_t size = 1;
+            for (size_t k = variables.size(); k-- > 0;) {
+                const Field& field = program.fields.at(variables[k]);
+                if (field.real || field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
+                doomed->places.push_back({field.word, field.shift, field.mask, size});
+                size *= field.range + 1;
+                if (size > (uint64_t(1) << 32)) throw nb::value_error("there are too many combinations");
+            }
+            if (lost.size() != size) throw nb::value_error("the table has another number of entries");
+            doomed->lost.assign(lost.data(), lost.data() + lost.size());
+            for (auto& solver : d.solvers) solver->avoid(doomed);
+        }, "program"_a, "variables"_a, "lost"_a, "States whose values of the variables (the last one fastest) are marked are known to be unsafe.")
         .def("safe_policy", [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
             Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
             Watch watch = watch_of(limits);

@@ -158,6 +158,7 @@ public:
         return result;
     }
 
+    void avoid(std::shared_ptr<const Doomed> doomed) override { game_.doomed.push_back(std::move(doomed)); }
     uint64_t peak() const override { return std::max<uint64_t>(game_.peak, game_.bytes() + algorithm_->bytes()); }
     uint64_t known_states() const override { return game_.size(); }
 
@@ -183,6 +184,7 @@ private:
     Lazy<Game>& prover() {
         // SOUND: a board says what is true, not why.
         if (options_.board) throw std::invalid_argument("evidence needs a single thread");
+        if (!game_.doomed.empty()) throw std::invalid_argument("evidence needs a search without relaxed games");
         return lazy();
     }
 

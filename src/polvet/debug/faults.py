@@ -30,6 +30,7 @@ from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
 from polvet.safety.decide import Decider
+from polvet.safety.projections import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
@@ -73,16 +74,24 @@ class FaultAnalysis:
 
 
 def find_faults(
-    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, limits: Limits | None = None
+    bound: Bound,
+    decider: Decider,
+    runs: Iterable[Run] | PackedRuns,
+    *,
+    limits: Limits | None = None,
+    relax: bool = True,
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
 
     The runs are taken to be runs of the policy (`refuse_foreign_runs` checks that). The decider must be of the same task,
-    with the algorithm `lazy` and sharing; what it learns is kept for the next call.
+    with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, relaxed
+    games tell it first what is lost (`safety/projections.py`); after that it gives no evidence any more.
     """
     begun = monotonic()
     packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
-    judge = _Judge(bound, decider, limits or Limits())
+    if relax and len(packed) and is_large(bound.task):
+        sharpen(decider, limits=limits)
+    judge = _Judge(bound, decider, _what_is_left(limits or Limits(), begun))
     numbers = judge.number(packed.states)
     judge.judge()
     count = len(packed)
@@ -116,7 +125,12 @@ def find_faults(
 
 
 def all_faults(
-    bound: Bound, decider: Decider, *, starts: Words | None = None, limits: Limits | None = None
+    bound: Bound,
+    decider: Decider,
+    *,
+    starts: Words | None = None,
+    limits: Limits | None = None,
+    relax: bool = True,
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 
@@ -128,8 +142,9 @@ def all_faults(
     initial = _every_start(bound, bounds) if starts is None else starts
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
     limit = describe_limit(space, bounds)
-    left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
-    judge = _Judge(bound, decider, replace(bounds, seconds=left))
+    if relax and is_large(bound.task):
+        sharpen(decider, limits=_what_is_left(bounds, begun))
+    judge = _Judge(bound, decider, _what_is_left(bounds, begun))
     for begin in range(0, len(space), BLOCK):
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
@@ -157,6 +172,10 @@ def _every_start(bound: Bound, bounds: Limits) -> Words:
     if bounds.states is not None and starts.count > bounds.states:
         raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
     return bound.compiled.pack_starts(starts)
+
+
+def _what_is_left(limits: Limits, begun: float) -> Limits:
+    return limits if limits.seconds is None else replace(limits, seconds=max(0.0, limits.seconds + begun - monotonic()))
 
 
 def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
@@ -279,7 +298,7 @@ class _Judge:
 
     def _decide(self, numbers: NDArray[np.int64], words: Words) -> None:
         if len(numbers):
-            self.known[numbers] = self.decider.known_packed(words, limits=self._left())
+            self.known[numbers] = self.decider.known_packed(words, limits=_what_is_left(self.limits, self.begun))
             if (self.known[numbers] == UNDECIDED).any() and self.limit is None:
                 self.limit = self._describe()
 
@@ -290,14 +309,6 @@ class _Judge:
         if bounds.states is not None and bounds.megabytes is None:
             return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
         return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
-
-    def _left(self) -> Limits:
-        seconds = self.limits.seconds
-        return (
-            self.limits
-            if seconds is None
-            else replace(self.limits, seconds=max(0.0, seconds + self.begun - monotonic()))
-        )
 
     def _states(self, numbers: NDArray[np.int64]) -> Words:
         if not len(numbers):
