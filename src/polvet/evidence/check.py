@@ -53,6 +53,7 @@ CHECKERS: dict[str, str] = {
     "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
     "run": "polvet.evidence.run:check_run",
+    "invariant": "polvet.evidence.invariant:check_invariant",
     "permissive": "polvet.evidence.permissive:check_permissive",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
