@@ -17,6 +17,7 @@ from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
+from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
@@ -64,7 +65,11 @@ def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {"explicit": _explicit, "bmc": _bmc}
+def _abstraction(bound: Bound, settings: Settings) -> SafetyResult:
+    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed)
+
+
+METHODS_BY_NAME: Mapping[str, Method] = {"explicit": _explicit, "bmc": _bmc, "abstraction": _abstraction}
 METHODS = ("auto", *METHODS_BY_NAME)
 
 
