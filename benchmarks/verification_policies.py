@@ -9,8 +9,6 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from polvet.domains import generate
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics, State
