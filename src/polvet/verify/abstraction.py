@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.evidence.invariant_format import invariant_certificate
 from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
@@ -28,6 +29,7 @@ from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
 from polvet.verify.box_tester import BoxTester
+from polvet.verify.complement import rows_and_unreached
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -321,11 +323,10 @@ def _decide(
             "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
             "abstract_transitions": len(space.edges), "last_build_seconds": round(time.monotonic() - begun, 3),
         }  # fmt: skip
-        cells = [cell_of_state(predicates, state, task.system.bounds) for state in space.reached]
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
             if isinstance(tester, BoxTester):
-                return Safe(certificate_of_cells([cell for cell in cells if cell is not None]), METHOD, figures)
+                return _proved(bound, task, predicates, space, figures)
             return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
         figures["abstract_verdict"] = "unsafe"
         outcome = _concretize(bound, task, predicates, space)
@@ -339,21 +340,17 @@ def _decide(
         figures["refinements"] += 1
 
 
-def certificate_of_cells(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return the reachable abstract states as an invariant: a list of boxes with rows."""
-    return {
-        "kind": "cubes",
-        "cubes": [
-            {
-                "lower": list(cell.box.lower), "upper": list(cell.box.upper),
-                "rows": [
-                    {"terms": [list(term) for term in row.terms], "lower": row.lower, "upper": row.upper}
-                    for row in cell.rows
-                ],
-            }
-            for cell in cells
-        ],
-    }  # fmt: skip
+def _proved(
+    bound: Bound, task: LinearTask, predicates: Sequence[Predicate], space: Space, figures: dict[str, Any]
+) -> SafetyResult:
+    """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
+    found = rows_and_unreached(predicates, space.reached, task.system.bounds)
+    if found is None:
+        reason = "the abstraction closes, but its predicates on several variables make no boxes, so nothing could be certified"
+        return Unknown(reason, METHOD, figures)
+    rows, blocked = found
+    figures["blocked"] = len(blocked)
+    return Safe(invariant_certificate(bound.task, bound.fitted.sha256, rows, blocked), METHOD, figures)
 
 
 def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], space: Space) -> tuple[Expression, ...]:
