@@ -89,7 +89,7 @@ def imitate(
     path: Path,
     leave_out: tuple[str, ...] = (),
     *,
-    count: int = 30_000,
+    count: int = 6_000,
     seed: int = 0,
 ) -> float:
     """Train a network on the rule, save it, and return the share of samples on which it agrees."""
