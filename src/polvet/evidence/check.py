@@ -54,6 +54,7 @@ CHECKERS: dict[str, str] = {
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
     "run": "polvet.evidence.run:check_run",
     "reachable-set": "polvet.evidence.reachable_set:check_reachable_set",
+    "invariant": "polvet.evidence.invariant:check_invariant",
     "permissive": "polvet.evidence.permissive:check_permissive",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
