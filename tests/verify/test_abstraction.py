@@ -81,7 +81,7 @@ def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe(
     policy = replace(policy, rows={}, default=forward)
     fitted = fit(m_task, policy)
     given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
-    found = verify_abstractly(fitted.compile(), predicates=given, limits=Limits(seconds=60))
+    found = verify_abstractly(fitted.compile(), predicates=given, options=Options("Base"), limits=Limits(seconds=60))
     assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
     if isinstance(found, Unknown):
         assert found.proved_starts

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polvet.errors import InputError, LimitReached
+from polvet.errors import LimitReached
 from polvet.evidence.box_view import Unreadable, alternatives, effects, interval, row_of, substituted
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
+from polvet.evidence.followed import find_policy_arena
 from polvet.evidence.invariant_format import variable_bounds
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
-from polvet.evidence.states import Arena, Malformed, find_arena
-from polvet.files import sha256
+from polvet.evidence.states import Arena, Malformed
 from polvet.model.expressions import (
     FALSE,
     Binary,
@@ -41,7 +41,7 @@ from polvet.model.expressions import (
 )  # fmt: skip
 from polvet.model.network import Kind
 from polvet.model.semantics import State
-from polvet.policy.binding import UNKNOWN_LABEL, Fitted, load_fitted
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble
@@ -87,15 +87,10 @@ class Claim:
 
 def check_invariant(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that runs of the policy from all start states avoid `fail`."""
-    arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
-    if subjects.policy is None:
-        raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-    if sha256(subjects.policy) != certificate.get("policy_sha256"):
-        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
-    fitted = load_fitted(arena.task, subjects.policy)
-    return check_claim(arena, fitted, certificate, f"{subjects.policy} in {arena.about}")
+    followed = find_policy_arena(certificate, subjects)
+    if isinstance(followed, Rejected):
+        return followed
+    return check_claim(followed.arena, followed.fitted, certificate, f"{subjects.policy} in {followed.arena.about}")
 
 
 def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], who: str) -> CheckResult:
