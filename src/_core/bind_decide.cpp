@@ -36,6 +36,7 @@ struct Decider {
     Fault fault = Fault::NONE;
     std::vector<uint64_t> faulty;
     Status status = Status::DONE;
+    std::vector<double> busy;                // CPU seconds of each thread in the last batch
 };
 
 SolverOptions read_options(const std::string& algorithm, const std::string& order, uint64_t seed, bool share, uint32_t radius) {
@@ -109,6 +110,7 @@ void bind_decide(nb::module_& m) {
            "threads"_a = 1, "radius"_a = NONE, "preferred"_a.none() = nb::none(), nb::rv_policy::take_ownership)
         .def_ro("status", &Decider::status)
         .def_ro("fault", &Decider::fault)
+        .def_ro("busy", &Decider::busy, "CPU seconds of each thread in the last batch.")
         .def_prop_ro("faulty", [](const Decider& d) { auto copy = d.faulty; return give(std::move(copy), {1, d.words}); }, nb::rv_policy::automatic)
         .def_prop_ro("peak_bytes", [](const Decider& d) {
             uint64_t total = 0;
@@ -126,6 +128,7 @@ void bind_decide(nb::module_& m) {
             Batch batch;
             if (guarded(d, [&] { batch = decide_all(d.solvers, d.board.get(), states.data(), n, d.words, limits); })) d.status = batch.status;
             batch.answers.resize(n);
+            d.busy = batch.busy;
             std::vector<uint8_t> known(n);
             std::vector<int32_t> status(n);
             std::vector<uint64_t> looks(n), nanoseconds(n), passes(n);

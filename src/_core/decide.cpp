@@ -1,6 +1,8 @@
 // Solvers over both kinds of games, and the batch that shares questions out to threads.
 #include "decide.h"
 
+#include <time.h>
+
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
@@ -249,30 +251,18 @@ std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> tabl
 
 namespace {
 
-Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
-    Batch batch;
-    batch.answers.resize(count);
-    size_t done = 0;
-    Watch watch{[&](uint64_t bytes, uint64_t known) {
-        if (known > limits.states) return Status::STATES;
-        if (bytes > limits.bytes) return Status::MEMORY;
-        return limits.poll(0, done, 0);
-    }};
-    for (; done < count; ++done) {
-        if (done % 256 == 255 && batch.status == Status::DONE) batch.status = limits.poll(0, done, 0);
-        if (batch.status != Status::DONE) { batch.answers[done].status = batch.status; continue; }
-        batch.answers[done] = solver.decide(states + done * words, watch);
-        const Status status = batch.answers[done].status;
-        if (status == Status::TIME || status == Status::INTERRUPTED) batch.status = status;
-    }
-    return batch;
-}
-
 // Threads at work, and the thread that asks about limits meanwhile.
 struct Crew {
     Limits& limits;
     std::atomic<Status> stop{Status::DONE};
     std::atomic<size_t> done{0};
+    std::vector<double> busy{};
+
+    static double cpu_seconds() {
+        timespec now;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+    }
 
     // Run work(k, watch) on every thread k.
     template <class Work>
@@ -282,6 +272,7 @@ struct Crew {
         size_t running = threads;
         std::exception_ptr failure;
         const uint64_t share = limits.bytes / threads;
+        busy.assign(threads, 0);
         const auto guarded = [&](size_t k) {
             Watch watch{[&](uint64_t bytes, uint64_t known) {
                 if (known > limits.states) return Status::STATES;
@@ -296,6 +287,7 @@ struct Crew {
                 stop = Status::FAULT;
             }
             std::lock_guard lock(mutex);
+            busy[k] = cpu_seconds();
             --running;
             finished.notify_one();
         };
@@ -316,6 +308,27 @@ struct Crew {
         if (failure) std::rethrow_exception(failure);
     }
 };
+
+Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
+    Batch batch;
+    batch.answers.resize(count);
+    const double begun = Crew::cpu_seconds();
+    size_t done = 0;
+    Watch watch{[&](uint64_t bytes, uint64_t known) {
+        if (known > limits.states) return Status::STATES;
+        if (bytes > limits.bytes) return Status::MEMORY;
+        return limits.poll(0, done, 0);
+    }};
+    for (; done < count; ++done) {
+        if (done % 256 == 255 && batch.status == Status::DONE) batch.status = limits.poll(0, done, 0);
+        if (batch.status != Status::DONE) { batch.answers[done].status = batch.status; continue; }
+        batch.answers[done] = solver.decide(states + done * words, watch);
+        const Status status = batch.answers[done].status;
+        if (status == Status::TIME || status == Status::INTERRUPTED) batch.status = status;
+    }
+    batch.busy.assign(1, Crew::cpu_seconds() - begun);
+    return batch;
+}
 
 using Solvers = std::vector<std::unique_ptr<Solver>>;
 
@@ -343,6 +356,7 @@ Batch decide_together(Solvers& solvers, Board& board, const uint64_t* states, si
         throw;
     }
     batch.status = crew.stop;
+    batch.busy = crew.busy;
     if (batch.status == Status::DONE) { board.settle(); return batch; }
     // SOUND: promises are open; nothing but the facts in the answers is used again.
     for (auto& solver : solvers) solver->restart();
@@ -370,6 +384,7 @@ Batch decide_apart(Solvers& solvers, const uint64_t* states, const std::vector<s
         }
     });
     batch.status = crew.stop;
+    batch.busy = crew.busy;
     return batch;
 }
 

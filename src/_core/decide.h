@@ -31,7 +31,11 @@ struct SolverOptions {
     std::shared_ptr<Board> board;           // where several solvers of a model tell each other what they proved
 };
 
-struct Batch { std::vector<Answer> answers; Status status = Status::DONE; };
+struct Batch {
+    std::vector<Answer> answers;
+    Status status = Status::DONE;
+    std::vector<double> busy{};             // CPU seconds of each thread
+};
 class Party;
 
 // One worker's game and algorithm behind a plain face. With sharing it remembers what it proved.
