@@ -19,7 +19,8 @@ class Board {
 public:
     static constexpr uint8_t NOBODY = 255;
     static constexpr unsigned MOST_OWNERS = 31;
-    struct Claim { Known known; uint8_t owner; bool given; };
+    static constexpr uint32_t NOWHERE = UINT32_MAX;
+    struct Claim { Known known; uint8_t owner; bool given; uint32_t place; };   // place: where the entry stands in its shard
 
     explicit Board(uint32_t words) { for (auto& shard : shards_) shard = std::make_unique<Shard>(words); }
 
@@ -40,26 +41,27 @@ public:
         Shard& shard = of(state);
         std::lock_guard lock(shard.mutex);
         Entry& found = entry(shard, state);
-        if (found.known != UNDECIDED) return {found.known, found.owner, false};
+        const uint32_t place = uint32_t(&found - shard.entries.data());
+        if (found.known != UNDECIDED) return {found.known, found.owner, false, place};
         const bool given = found.owner == NOBODY;
         if (given) found.owner = uint8_t(owner);
         if (found.owner != asker) found.asking |= 1u << asker;
-        return {UNDECIDED, found.owner, given};
+        return {UNDECIDED, found.owner, given, place};
     }
     // Whether the state has no owner any more: not so where somebody asked about it.
-    bool release(const uint64_t* state) {
+    bool release(const uint64_t* state, uint32_t place) {
         Shard& shard = of(state);
         std::lock_guard lock(shard.mutex);
-        Entry& found = entry(shard, state);
+        Entry& found = place == NOWHERE ? entry(shard, state) : shard.entries[place];
         if (found.asking) return false;
         found.owner = NOBODY;
         return true;
     }
     // The state is unsafe; returns whom to tell (a bit per thread), nobody where it was known.
-    uint32_t kill(const uint64_t* state) {
+    uint32_t kill(const uint64_t* state, uint32_t place) {
         Shard& shard = of(state);
         std::lock_guard lock(shard.mutex);
-        Entry& found = entry(shard, state);
+        Entry& found = place == NOWHERE ? entry(shard, state) : shard.entries[place];
         if (found.known == UNSAFE) return 0;
         found.known = UNSAFE;
         return found.asking | (found.owner == NOBODY ? 0 : 1u << found.owner);

@@ -92,7 +92,7 @@ public:
         party_ = &party;
         board_ = &board;
         me_ = me;
-        promised_.clear(); moved_.clear(); trail_.clear(); queue_.clear();
+        promised_.clear(); moved_.clear(); places_.clear(); trail_.clear(); queue_.clear();
         start_ = NONE;
         this->fit();
         close();
@@ -126,6 +126,8 @@ public:
             if (game.known(s) == UNDECIDED) game.learn(s, SAFE);
     }
 
+    size_t bytes() const override { return Base::bytes() + (promised_.capacity() + moved_.capacity() + places_.capacity()) * 4; }
+
 private:
     static constexpr size_t WORTH_GIVING = 16, BETWEEN_GIFTS = 64;
 
@@ -144,6 +146,8 @@ private:
     // Whether the state is this thread's to visit. One that is another's counts as visited from now on.
     bool claim(uint32_t s, unsigned owner) {
         const Board::Claim found = board_->claim(this->game_.state(s), owner, me_);
+        if (places_.size() <= s) places_.resize(this->game_.size(), Board::NOWHERE);
+        places_[s] = found.place;
         if (found.known == UNSAFE) { this->kill(s); return false; }
         if (found.known == SAFE) { this->game_.learn(s, SAFE); return false; }
         if (found.owner == me_) return true;
@@ -194,7 +198,7 @@ private:
         Game& game = this->game_;
         std::vector<uint32_t> kept;
         for (uint32_t s : trail_)
-            if (game.known(s) == UNDECIDED && !board_->release(game.state(s))) kept.push_back(s);
+            if (game.known(s) == UNDECIDED && !board_->release(game.state(s), place_of(s))) kept.push_back(s);
         begin();
         for (uint32_t s : kept) this->visit(s);
         for (uint32_t s : moved_)
@@ -211,10 +215,12 @@ private:
         abandoned_ = false;
     }
 
+    uint32_t place_of(uint32_t s) const { return s < places_.size() ? places_[s] : Board::NOWHERE; }
+
     void was_killed(uint32_t s) override {
         if (!party_) return;
         const uint64_t* state = this->game_.state(s);
-        const uint32_t asking = board_->kill(state) & ~(1u << me_);
+        const uint32_t asking = board_->kill(state, place_of(s)) & ~(1u << me_);
         for (unsigned k = 0; asking >> k; ++k)
             if (asking >> k & 1) party_->send(k, Party::KILLED, state, 1, this->game_.words());
     }
@@ -225,6 +231,7 @@ private:
     unsigned me_ = 0;
     size_t patience_ = 0;
     std::vector<uint32_t> promised_, moved_;
+    std::vector<uint32_t> places_;               // where claimed states stand on the board
     std::vector<uint64_t> gifts_;
 };
 
