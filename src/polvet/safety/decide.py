@@ -192,6 +192,11 @@ class Decider:
         """Return how many states are remembered, over all threads."""
         return self._core.known_states
 
+    @property
+    def busy_seconds(self) -> list[float]:
+        """Return the CPU seconds of each thread in the last batch."""
+        return self._core.busy
+
     def _raise_what_stopped(self, bounds: Limits | None = None) -> None:
         match self._core.status:
             case _core.Status.FAULT:
