@@ -104,8 +104,8 @@ def exact_change(ensemble, faults, mode, margin):
     options = []
     for k, fault in enumerate(faults):
         labels = [label for label in applicable(fault.state) if label in ensemble.outputs]
-        targets = [l for l in labels if (l in fault.safe_actions if mode == "safe" else l != fault.action)]
-        rivals = [l for l in labels if l not in targets] if mode == "safe" else [fault.action]
+        targets = [t for t in labels if (t in fault.safe_actions if mode == "safe" else t != fault.action)]
+        rivals = [r for r in labels if r not in targets] if mode == "safe" else [fault.action]
         options.append([[(k, t, r) for r in rivals] for t in targets])
     best = np.inf
     for chosen in product(*options):

@@ -2,7 +2,8 @@
 
 Tables   the fault's row keeps its scores, but its best target is raised above its rivals
 Rules    a rule for the fault's state alone is put first. The order of labels is the order of first mention, which decides ties:
-         rules that never match, one per label, keep it
+         rules that never match, one per label, keep it. A label that no rule named before is taken only where none else would do:
+         naming it also makes it the choice in states where it alone is applicable and the list was stuck before
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
                 continue
         if reading.outputs is not None:
             served = [label for label in served if label in reading.outputs]
+        served.sort(key=lambda label: label not in rules.outputs)
         if served and chosen not in served:
             new.append({"when": _only(fitted, fault.state), "action": served[0]})
     if not new:
