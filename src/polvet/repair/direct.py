@@ -9,6 +9,7 @@ Rules    a rule for the fault's state alone is put first. The order of labels is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,8 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
     order = [{"when": NEVER, "action": label} for label in rules.outputs]
     if reading.outputs is not None:
         order = []
-    elif old[: len(order)] == order:
-        old = old[len(order) :]
+    else:
+        old = list(dropwhile(lambda rule: rule["when"] == NEVER, old))  # of an earlier repair
     booleans = [variable.name for variable in fitted.task.network.variables if variable.kind is Kind.BOOL]
     document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
     where = Where("repaired rules")
