@@ -36,6 +36,7 @@ PRICE = 1000.0  # of a missing unit of a fault's margin in an elastic program
 HIGH = 0.02  # a price above this share of PRICE marks a partner in a conflict
 PRICES = (50.0, 2.0)
 RAISES = 12
+MOST_LOST = 1000  # so many of the states that changed become demands of the next program
 
 MOST_BINARIES = 120  # up to so many, the default asks for a bound, too
 NODES = 200
@@ -113,7 +114,8 @@ class _Task:
         if best is None or not len(self.keeps) or self._late():
             return None
         base = best.grown
-        lost = self.keeps.pick(~self.keeps.met_by(best.policy))
+        lost = self.keeps.pick(~self.keeps.held_by(best.policy))
+        lost = lost.pick(np.sort(np.argsort(-lost.weight, kind="stable")[:MOST_LOST]))
         moved = self.faults.pick(~self.faults.met_by(self.ensemble))
         both = join(moved, lost)
         if not len(lost):
