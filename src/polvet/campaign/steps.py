@@ -191,6 +191,8 @@ class Steps:
             files["certificate"] = self.store.write(f"certificates/unsafe-{iteration}.json", json.dumps(claim))
             more = {"faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new)}
             return figures | more, files
+        if "time limit" in found.reason and self.means.deadline != inf:
+            raise LimitReached(found.reason)  # more time may decide it: resuming tries again
         return figures | {"reason": found.reason}, {}
 
     def _unsafe_runs(self, bound: Bound, run: Run) -> list[Run]:
