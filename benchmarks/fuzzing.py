@@ -43,6 +43,7 @@ from polvet.safety.decide import Decider
 RESULTS = Path(__file__).parent / "results"
 MEGABYTES = 8_000
 MAX_STEPS = 1_000
+TEACHING = ("--noise", "0.3")
 CARELESS = (
     "--noise",
     "0.5",
@@ -143,7 +144,7 @@ def prepared(
         rules = work / f"{tag}.rules"
         two_way = domain.startswith("two")
         rules.write_text(json.dumps(line_rules(options["p"], two_way=two_way, park=options.get("park", False))))
-        teacher, training = str(rules), ("--noise", "0.3" if two_way else "0.1")
+        teacher = str(rules)
     if not policy.exists():
         command = [sys.executable, "-m", "polvet", "train", str(task), "--kind", "trees", "--teacher", teacher]
         command += [*training, "--max-steps", "300", "-o", str(policy), "--json"]

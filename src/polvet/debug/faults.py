@@ -63,6 +63,14 @@ class FaultAnalysis:
     limit: LimitReached | None = None
 
     @property
+    def groups(self) -> dict[int, list[int]]:
+        """Return the runs by the fault that comes first on them; those without a fault under NO_FAULT."""
+        found: dict[int, list[int]] = {}
+        for run, fault in enumerate(self.first_faults.tolist()):
+            found.setdefault(fault, []).append(run)
+        return found
+
+    @property
     def figures(self) -> dict[str, Any]:
         """Return counts for people and files."""
         return {
