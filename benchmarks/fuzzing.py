@@ -44,16 +44,16 @@ RESULTS = Path(__file__).parent / "results"
 MEGABYTES = 8_000
 MAX_STEPS = 1_000
 TEACHING = ("--noise", "0.3", "--runs", "300")
-CARELESS = ("--noise", "0.4", "--runs", "60", "--rounds", "10", "--depth", "4")  # the ablation needs policies with faults
+CARELESS = (
     "--noise",
-    "0.5",
-    "--rounds",
-    "3",
-    "--depth",
-    "3",
+    "0.4",
     "--runs",
     "60",
-)  # policies of the ablation shall have faults
+    "--rounds",
+    "10",
+    "--depth",
+    "4",
+)  # the ablation needs policies with faults
 Row = tuple[str, str, dict[str, Any], str, str, str]
 
 
