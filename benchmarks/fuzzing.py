@@ -44,6 +44,7 @@ RESULTS = Path(__file__).parent / "results"
 MEGABYTES = 8_000
 MAX_STEPS = 1_000
 TEACHING = ("--noise", "0.3", "--runs", "300")
+TWO_WAYS = ("--noise", "0.4", "--runs", "60")  # what learns more from the rules hardly ever leaves the line
 CARELESS = (
     "--noise",
     "0.4",
@@ -131,9 +132,10 @@ def line_rules(places: int, *, two_way: bool, park: bool) -> dict[str, Any]:
 
 
 def prepared(
-    work: Path, domain: str, options: dict[str, Any], training: Sequence[str] = ("--noise", "0.2")
+    work: Path, domain: str, options: dict[str, Any], training: Sequence[str] | None = None
 ) -> tuple[Bound, str]:
     """Return a trained policy bound to its task, and who taught it."""
+    training = training or (TWO_WAYS if domain == "two-way-line" else TEACHING)
     tag = "-".join([domain, *(f"{key}{value}" for key, value in options.items() if value not in (False,))])
     tag = tag.replace("/", "_").replace("True", "") + "".join(training).replace("--", "-")
     task, policy = work / f"{tag}.toml", work / f"{tag}.policy"
