@@ -31,6 +31,8 @@ from polvet.errors import InputError, LimitReached, Where
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
     from polvet.kernel.compiled import Limits
+    from polvet.load import TaskOptions
+    from polvet.model.task import Task
     from polvet.policy.binding import Bound
     from polvet.safety.decide import Decider
 
@@ -53,6 +55,10 @@ def faults(
         Path | None, typer.Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
     ] = None,
     explain: Annotated[int | None, typer.Option("--explain", help="Explain the fault of this number.", min=0)] = None,
+    certificates: Annotated[
+        Path | None,
+        typer.Option("--certificates", help="A folder for safe.json (the faulty states) and unsafe.json (outcomes)."),
+    ] = None,
     budget: Annotated[
         int, typer.Option("--budget", help="Runs to try where not all states can be searched.", min=1)
     ] = 100_000,
@@ -102,6 +108,10 @@ def faults(
         told = explain_fault(bound, decider, found.faults[explain])
         lines += [f"fault {explain}", *told.lines()]
         more["explanation"] = told.to_json()
+    if certificates is not None and found.faults:
+        given = task_options(constants, start, fail, goal)
+        more["certificates"] = _prove(fitted.task, found, given, limits, disable, certificates)
+        lines += [f"written      {path}" for path in more["certificates"]]
     if output is not None:
         listed = FaultList(found.faults, fitted.task.sha256, fitted.sha256, found.exhaustive)
         write_faults(fitted.task, listed, output)
@@ -155,6 +165,30 @@ def _everywhere(
     if campaign.limit is not None and found.limit is None:
         found = replace(found, limit=campaign.limit)
     return found, f"on {len(campaign.runs):,} unsafe runs of {campaign.tried:,} fuzzed ones ({why})"
+
+
+def _prove(
+    task: Task, found: FaultAnalysis, options: TaskOptions, limits: Limits, disable: bool, folder: Path
+) -> list[str]:
+    """Write why the faulty states are safe and why an outcome of each is not; `polvet certify` checks both."""
+    import json
+
+    from polvet.files import write_whole
+    from polvet.safety.certificates import prove
+    from polvet.safety.decide import Decider, Verdict
+
+    prover = Decider(task, disable_out_of_bounds=disable)
+    written = []
+    for verdict, states in (
+        (Verdict.SAFE, [fault.state for fault in found.faults]),
+        (Verdict.UNSAFE, [fault.unsafe_outcomes[0] for fault in found.faults]),
+    ):
+        path = folder / f"{verdict.value}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        certificate = prove(prover, states, verdict, options=options, limits=limits)
+        write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
+        written.append(str(path))
+    return written
 
 
 def _lines(bound: Bound, found: FaultAnalysis, how: str) -> list[str]:

@@ -35,6 +35,8 @@ from polvet.safety.projections import is_large, sharpen
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
 NO_FAULT = -1
+GRACE = 0.5
+"""Seconds for the safe actions of a fault that was found just before the time was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,16 @@ class FaultAnalysis:
     seconds: float
     exhaustive: bool = False
     near_ties: int = 0
+    unjudged: int = 0  # faults whose safe actions a limit left unknown: their list is empty
     limit: LimitReached | None = None
+
+    @property
+    def groups(self) -> dict[int, list[int]]:
+        """Return the runs by the fault that comes first on them; those without a fault under NO_FAULT."""
+        found: dict[int, list[int]] = {}
+        for run, fault in enumerate(self.first_faults.tolist()):
+            found.setdefault(fault, []).append(run)
+        return found
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -70,6 +81,7 @@ class FaultAnalysis:
             "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
             "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
             "exhaustive": self.exhaustive, "near_ties": self.near_ties,
+            "unjudged": self.unjudged,
         }  # fmt: skip
 
 
@@ -110,8 +122,9 @@ def find_faults(
     touched[run_of[judge.known[numbers] != UNSAFE]] = True
     starts = numbers[packed.begin[:-1].astype(np.int64)]
     unsafe_starts = np.unique(starts[judge.known[starts] == UNSAFE])
+    faults = judge.faults()
     return FaultAnalysis(
-        faults=judge.faults(),
+        faults=faults,
         blame=tuple(Blame(int(n), int(m)) for n, m in zip(on_runs, firsts, strict=True)),
         first_faults=first,
         unsafe_starts=tuple(judge.unpack(unsafe_starts)),
@@ -120,6 +133,7 @@ def find_faults(
         states=judge.met,
         safe_states=int((judge.known[: judge.met] == SAFE).sum()),
         seconds=monotonic() - begun,
+        unjudged=judge.unjudged,
         limit=judge.limit,
     )
 
@@ -149,8 +163,9 @@ def all_faults(
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
     known = judge.known[judge.number(initial)] if len(initial) else np.zeros(0, dtype=np.uint8)
+    faults = judge.faults()
     return FaultAnalysis(
-        faults=judge.faults(),
+        faults=faults,
         blame=(),
         first_faults=np.zeros(0, dtype=np.int64),
         unsafe_starts=tuple(bound.compiled.unpack(initial[known == UNSAFE])),
@@ -161,6 +176,7 @@ def all_faults(
         seconds=monotonic() - begun,
         exhaustive=limit is None and judge.open == 0 and space.near_ties == 0,
         near_ties=space.near_ties,
+        unjudged=judge.unjudged,
         limit=limit or judge.limit,
     )
 
@@ -240,8 +256,7 @@ class _Judge:
         self.unsafe_outcomes: dict[int, tuple[State, ...]] = {}
         self.judged: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.pending: list[NDArray[np.int64]] = []
-        self.open = 0
-        self.met = 0
+        self.open = self.met = self.unjudged = 0
         self.limit: LimitReached | None = None
 
     def number(self, states: Words) -> NDArray[np.int64]:
@@ -329,4 +344,13 @@ class _Judge:
         )
 
     def _safe_actions(self, state: State) -> tuple[str, ...]:
-        return tuple(label for label in self.decider.safe_actions(state) if label is not None)
+        """Return the safe actions; none where a limit came first (a safe state has at least one)."""
+        left = _what_is_left(self.limits, self.begun)
+        if left.seconds is not None:
+            left = replace(left, seconds=max(left.seconds, GRACE))
+        try:
+            return tuple(label for label in self.decider.safe_actions(state, limits=left) if label is not None)
+        except LimitReached as limit:
+            self.limit = limit
+            self.unjudged += 1
+            return ()
