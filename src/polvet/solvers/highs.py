@@ -88,12 +88,17 @@ class GrowingLp:
             self._solver.deleteRows(len(rows), np.array(sorted(rows), dtype=np.int32))
             self.rows -= len(rows)
 
-    def solve(self, seconds: float = math.inf) -> LpAnswer:
-        """Return the optimum, starting from the last one."""
+    def forget(self) -> None:
+        """Start the next solution from nothing: quicker than from the last one where many rows have gone."""
+        self._solver.clearSolver()
+
+    def solve(self, seconds: float = math.inf, iterations: int | None = None) -> LpAnswer:
+        """Return the optimum, starting from the last one; with at most so many simplex iterations."""
         solver, status = self._solver, self._highspy.HighsModelStatus
         # HiGHS counts its time over all runs of one object.
         limit = solver.getRunTime() + max(0.0, seconds) if math.isfinite(seconds) else self._highspy.kHighsInf
         solver.setOptionValue("time_limit", limit)
+        solver.setOptionValue("simplex_iteration_limit", self._highspy.kHighsIInf if iterations is None else iterations)
         solver.run()
         found = solver.getModelStatus()
         info = solver.getInfo()
