@@ -83,7 +83,10 @@ def test_a_policy_does_not_differ_from_itself():
     assert not compare(fitted, fitted).differences
 
 
-@pytest.mark.parametrize(("first", "second", "code", "verdict"), [("b", "b", 0, "equal"), ("a", "b", 0, "different"), ("b", "a", 10, "faults added")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "code", "verdict"),
+    [("b", "b", 0, "equal"), ("a", "b", 0, "different"), ("b", "a", 10, "faults added")],
+)
 def test_the_command_says_what_was_added(tmp_path, capsys, first, second, code, verdict):
     from polvet.cli.app import run
     from polvet.jani.write import dump_model

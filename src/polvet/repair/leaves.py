@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.trees import TreeEnsemble
-from polvet.repair.big_m import binaries, solve_big_m
+from polvet.repair.big_m import Milp, binaries, solve_big_m
 from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
 from polvet.repair.new_trees import (
@@ -29,6 +29,7 @@ from polvet.repair.new_trees import (
     without_idle_trees,
 )
 from polvet.repair.target_lp import Found, TargetLp, Unmet
+from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
@@ -65,9 +66,10 @@ def repair_leaves(
     budget: float = 1.0,
     deadline: float = math.inf,
     exact: bool = False,
+    milp: Milp = solve_milp,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact)
+    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
     for attempt in (task.by_leaves, task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points):
         made = attempt(best)
@@ -92,9 +94,10 @@ class _Task:
         integers: list[bool],
         deadline: float,
         exact: bool,
+        milp: Milp,
     ) -> None:
         self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
-        self.deadline, self.exact, self.timed_out = deadline, exact, False
+        self.deadline, self.exact, self.milp, self.timed_out = deadline, exact, milp, False
         hopeful = np.flatnonzero(faults.targets.any(axis=1))
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
@@ -188,7 +191,7 @@ class _Task:
         seconds = MILP_SECONDS if self.exact else BOUND_SECONDS
         answer = solve_big_m(
             view, asked, found, deadline=min(self.deadline, time.monotonic() + seconds),
-            nodes=None if self.exact else NODES,
+            nodes=None if self.exact else NODES, solver=self.milp,
         )  # fmt: skip
         # A program stopped by the clock answers differently on another day: the default takes only its bound.
         if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
