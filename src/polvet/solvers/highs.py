@@ -148,7 +148,7 @@ def solve_milp(
     solver.setOptionValue("mip_abs_gap", 1e-9)
     if start is not None:
         solver.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-    solver.run()
+    _run_interruptibly(solver)
     info, status = solver.getInfo(), solver.getModelStatus()
     values = np.array(solver.getSolution().col_value) if info.primal_solution_status == 2 else None
     return MilpAnswer(
@@ -159,6 +159,21 @@ def solve_milp(
         int(info.mip_node_count),
         status == highspy.HighsModelStatus.kTimeLimit,
     )
+
+
+def _run_interruptibly(solver: Any) -> None:
+    """Run the solver in a thread of its own, so that Ctrl-C stops it; a plain run would hear of it at its end only."""
+    solver.HandleUserInterrupt = True
+    solver.startSolve()
+    try:
+        while not solver.wait(0.2)[0]:
+            pass
+    except KeyboardInterrupt:
+        solver.cancelSolve()
+        solver.wait()
+        raise
+    finally:
+        solver.HandleUserInterrupt = False
 
 
 def _solver() -> tuple[Any, Any]:
