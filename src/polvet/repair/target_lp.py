@@ -34,6 +34,7 @@ LEAST_WORK, MORE_WORK = (
     2,
 )  # simplex iterations for choosing targets anew: so many, or so many times those before
 MANY = 30
+OTHERS = 3  # so many targets of a demand are tried
 NOBODY = np.zeros(0, dtype=np.intp)
 
 
@@ -69,7 +70,6 @@ class TargetLp:
         self.change = np.zeros(self.width)
         self.base = view.scores(self.change)
         self.objective = self.total = 0.0  # without and with what missing margins cost
-        self.spent = False  # choosing targets anew took too much work: the program is ahead of the change
         self.target = np.full(len(demands), -1, dtype=np.intp)
         self.slack_column = np.full(len(demands), -1, dtype=np.int64)
         self.slack = np.zeros(len(demands))
@@ -85,11 +85,13 @@ class TargetLp:
         """Return the change: add violated rows until there are none, choose targets anew, give up what is lost."""
         if (failed := self._meet()) is not None or (failed := self._choose_anew(passes)) is not None:
             return failed
+        if (failed := self._try_others()) is not None:
+            return failed
         torn = np.flatnonzero(~self.soft & (self.slack > TOLERANCE))
         if len(torn):
             partners = np.flatnonzero(~self.soft & (self.price > HIGH * PRICE))
             return Unmet("hard demands conflict", timed_out=False, torn=torn, partners=partners)
-        if (self.slack[self.soft] > TOLERANCE).any() and not self.spent:
+        if (self.slack[self.soft] > TOLERANCE).any():
             self._give_up()
             if (failed := self._run()) is not None or (failed := self._meet()) is not None:
                 return failed
@@ -186,11 +188,38 @@ class TargetLp:
                 if failed.timed_out:
                     return failed
                 self.change, self.objective, self.slack = last
-                self.spent = True
                 return None
             if self.total >= before - 1e-6 * max(1.0, before):
                 return None
         return None
+
+    def _try_others(self) -> Unmet | None:
+        """Give single demands, the dearest first, another target, and keep it where everything becomes cheaper."""
+        work = self.lp.iterations + LEAST_WORK
+        tried: set[tuple[int, int]] = set()
+        several = self.demands.targets.sum(axis=1) > 1
+        while True:
+            scores = np.where(self.demands.targets, self.view.scores(self.change), -np.inf)
+            dear = np.flatnonzero(several & (self.price > 1e-9) & (self.target >= 0) & ~self.given_up)
+            dear = dear[np.argsort(-self.price[dear], kind="stable")]
+            options = ((k, t) for k in dear.tolist() for t in np.argsort(-scores[k], kind="stable")[:OTHERS].tolist())
+            fresh = (
+                (k, t) for k, t in options if t != self.target[k] and self.demands.targets[k, t] and (k, t) not in tried
+            )
+            if (option := next(fresh, None)) is None:
+                return None
+            tried.add(option)
+            k, old = option[0], int(self.target[option[0]])
+            last = self.change, self.objective, self.total, self.slack.copy(), self.price.copy()
+            self._retarget(np.array([k]), np.array([option[1]]))
+            failed = self._run(work) or self._meet(work)
+            if failed is not None and failed.timed_out:
+                return failed
+            if failed is not None or self.total >= last[2] - 1e-7 * max(1.0, last[2]):
+                self._retarget(np.array([k]), np.array([old]))  # its rows come back when they are violated
+                self.change, self.objective, self.total, self.slack, self.price = last
+                if failed is not None:  # too much work
+                    return None
 
     def _retarget(self, who: npt.NDArray[np.intp], targets: npt.NDArray[np.intp]) -> None:
         self.target[who] = targets
