@@ -141,12 +141,14 @@ def test_the_change_is_the_enumerated_optimum_or_the_gap_holds(seed, count, mode
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 10**6), st.integers(1, 4))
-def test_the_big_m_program_finds_the_enumerated_optimum(seed, count):
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from(["highs", "scip"]))
+def test_the_big_m_program_finds_the_enumerated_optimum(seed, count, solver):
+    if solver == "scip":
+        pytest.importorskip("pyscipopt")
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, "scalar", rounds=1))
     faults = random_faults(rng, fitted, count)
-    made = repair(fitted, faults, mode="avoid", method="milp")
+    made = repair(fitted, faults, mode="avoid", method="milp", solver=solver)
     best = exact_change(fitted.policy, faults, "avoid", 1e-5)
     if np.isfinite(best) and not made.trees_added:
         assert made.objective == pytest.approx(best, abs=1e-4)

@@ -105,6 +105,7 @@ def find_faults(
         sharpen(decider, limits=limits)
     judge = _Judge(bound, decider, _what_is_left(limits or Limits(), begun))
     numbers = judge.number(packed.states)
+    judge.bisect(numbers, packed)
     judge.judge()
     count = len(packed)
     run_of = np.repeat(np.arange(count), packed.lengths + 1)
@@ -284,9 +285,45 @@ class _Judge:
         for begin in range(0, len(fresh), BLOCK):
             self._judge(fresh[begin : begin + BLOCK])
 
+    def bisect(self, numbers: NDArray[np.int64], runs: PackedRuns) -> None:
+        """Find the last safe state of runs whose every step has one outcome: log(length) states are decided, not all.
+
+        SOUND: where the policy's step has one outcome, a state before a safe one is safe (take that step first), so a state after
+        an unsafe one is unsafe: the safe states are a first part of the run.
+        """
+        first, last = runs.begin[:-1].astype(np.int64), runs.begin[1:].astype(np.int64) - 1
+        fails = self.bound.compiled.machine.holds(FAIL, np.ascontiguousarray(runs.states[last])).astype(np.bool_)
+        plain = self._have_one_outcome(numbers, runs) & fails
+        first, last = first[plain], last[plain]
+        low, high = first - 1, last.copy()  # the state at `low` is safe (or before the run), the one at `high` unsafe
+        while (open_ := np.flatnonzero(high - low > 1)).size:
+            middle = (low[open_] + high[open_]) // 2
+            fresh = np.unique(numbers[middle])
+            fresh = fresh[self.known[fresh] == UNDECIDED]
+            self._decide(fresh, self._states(fresh))
+            found = self.known[numbers[middle]]
+            if (found == UNDECIDED).any():
+                return  # a limit: what is open is judged state by state, as far as that goes
+            low[open_[found == SAFE]] = middle[found == SAFE]
+            high[open_[found == UNSAFE]] = middle[found == UNSAFE]
+        for begin, safe, end in zip(first.tolist(), low.tolist(), last.tolist(), strict=True):
+            self.known[numbers[begin : safe + 1]] = SAFE
+            self.known[numbers[safe + 1 : end + 1]] = UNSAFE
+
+    def _have_one_outcome(self, numbers: NDArray[np.int64], runs: PackedRuns) -> NDArray[np.bool_]:
+        """Which runs go through states only in which the policy's step has a single outcome."""
+        met = np.unique(numbers)
+        single = np.zeros(int(met.max(initial=-1)) + 1, dtype=np.bool_)
+        for begin in range(0, len(met), BLOCK):
+            part = met[begin : begin + BLOCK]
+            single[part] = np.diff(policy_steps(self.bound, self._states(part)).outcome_start) <= 1
+        starts = runs.begin[:-1].astype(np.int64)
+        return np.logical_and.reduceat(single[numbers], starts) if len(starts) else np.zeros(0, dtype=np.bool_)
+
     def _judge(self, numbers: NDArray[np.int64]) -> None:
         words = self._states(numbers)
-        self._decide(numbers, words)
+        open_ = self.known[numbers] == UNDECIDED
+        self._decide(numbers[open_], np.ascontiguousarray(words[open_]))
         self.open += int((self.known[numbers] == UNDECIDED).sum())
         safe = self.known[numbers] == SAFE
         numbers, words = numbers[safe], words[safe]
