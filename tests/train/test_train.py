@@ -150,6 +150,7 @@ def test_a_potential_is_an_expression_over_the_state():
         potential_of(fitted, "x == 3", Where("--shaping"))
 
 
+@pytest.mark.slow
 def test_shaping_changes_what_is_learnt_and_repeats_by_seed(line, tmp_path, capsys):
     pytest.importorskip("torch")
     pytest.importorskip("onnx")
