@@ -418,6 +418,7 @@ bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t
         if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
         if (std::fabs(total - 1) > 1e-12) for (double& one : chances_) one /= total;
     }
+    if (chances_.empty()) FAIL(PROBABILITY);
     std::copy_n(state, p.words, target);
     target_ = target;
     const bool good = run(p.branches[branches_[draw_branch(chances_.data(), 0, uint32_t(chances_.size()), unit)]].fast);
