@@ -101,6 +101,10 @@ struct Trees final : Scorer {
         size_t padded = 0;                      // trees, rounded up to whole blocks; 0: the ensemble is walked instead
         std::vector<Input> inputs;
         std::vector<uint32_t> table;            // [place of each input][padded]
+        std::vector<size_t> column;             // of each tree in the table: trees of one output stand together
+        std::vector<size_t> output_begin;       // per output where its columns begin; empty where leaves are vectors
+        std::vector<float> values32;            // [column][32]: the leaves of scalar trees
+        std::vector<double> values64;
         std::vector<int32_t> leaf_begin, leaf;  // per tree where its leaves begin; where their values start, from left to right
     };
     std::vector<Node> nodes;

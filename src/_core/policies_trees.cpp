@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -137,13 +138,34 @@ void Trees::make_masks() {
     }
     if (count == 0 || rows * padded * sizeof(uint32_t) > MOST_MASK_BYTES) { masks = {}; return; }
     masks.padded = padded;
+    masks.column.resize(count);
+    const bool scalar = std::all_of(tree_output.begin(), tree_output.end(), [](int32_t output) { return output >= 0; });
+    std::vector<size_t> order(count);
+    std::iota(order.begin(), order.end(), size_t(0));
+    if (scalar) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return tree_output[a] < tree_output[b]; });
+    for (size_t k = 0; k < count; ++k) masks.column[order[k]] = k;
+    if (scalar) {
+        (wide ? masks.values64.resize(count * MOST_LEAVES) : masks.values32.resize(count * MOST_LEAVES));
+        for (size_t k = 0, output = 0; output <= outputs; ++output) {
+            masks.output_begin.push_back(k);
+            for (; k < count && tree_output[order[k]] == static_cast<int32_t>(output); ++k) {
+                const size_t begin = static_cast<size_t>(masks.leaf_begin[order[k]]);
+                const size_t end = order[k] + 1 < count ? static_cast<size_t>(masks.leaf_begin[order[k] + 1]) : masks.leaf.size();
+                for (size_t i = begin; i < end; ++i) {
+                    const size_t value = static_cast<size_t>(masks.leaf[i]);
+                    if (wide) masks.values64[k * MOST_LEAVES + i - begin] = values64[value];
+                    else masks.values32[k * MOST_LEAVES + i - begin] = values32[value];
+                }
+            }
+        }
+    }
     masks.table.assign(rows * padded, ~0u);
     for (const Cut& cut : cuts) {
         const Masks::Input& input = masks.inputs[input_of[cut.feature]];
         const auto at = std::lower_bound(input.thresholds.begin(), input.thresholds.end(), cut.threshold) - input.thresholds.begin();
         // The test fails from the place behind its threshold on.
         for (size_t place = static_cast<size_t>(at) + 1; place <= input.thresholds.size(); ++place)
-            masks.table[(input.first + place) * padded + cut.tree] &= cut.kept;
+            masks.table[(input.first + place) * padded + masks.column[cut.tree]] &= cut.kept;
     }
 }
 
@@ -239,9 +261,9 @@ POLVET_CLONES void join_masks(const uint32_t* const* rows, size_t count, size_t 
     }
 }
 
-// Where the values of the leaf start that a row without missing values reaches, for all trees.
-template <class Leaf>
-void mask_walk(const Trees& trees, const float* row, Leaf leaf_at) {
+// Add the leaves that a row without missing values reaches, for all trees.
+template <class Real>
+void mask_walk(const Trees& trees, const float* row, const Real* values, Real* scores) {
     const Trees::Masks& masks = trees.masks;
     thread_local std::vector<const uint32_t*> rows;
     thread_local std::vector<uint32_t> left;
@@ -257,8 +279,19 @@ void mask_walk(const Trees& trees, const float* row, Leaf leaf_at) {
         rows[k] = masks.table.data() + (input.first + place) * masks.padded;
     }
     join_masks(rows.data(), rows.size(), masks.padded, left.data());
-    for (size_t t = 0; t < trees.roots.size(); ++t)
-        leaf_at(t, masks.leaf[static_cast<size_t>(masks.leaf_begin[t] + __builtin_ctz(left[t]))]);
+    if (masks.output_begin.empty()) {
+        for (size_t t = 0; t < trees.roots.size(); ++t)
+            add(trees, t, values + masks.leaf[static_cast<size_t>(masks.leaf_begin[t] + __builtin_ctz(left[masks.column[t]]))], scores);
+        return;
+    }
+    const Real* leaves;
+    if constexpr (std::is_same_v<Real, double>) leaves = masks.values64.data();
+    else leaves = masks.values32.data();
+    for (size_t k = 0; k < trees.outputs; ++k) {        // the sum of each output in tree order, as ever
+        Real sum = scores[k];
+        for (size_t c = masks.output_begin[k]; c < masks.output_begin[k + 1]; ++c) sum += leaves[c * MOST_LEAVES + size_t(__builtin_ctz(left[c]))];
+        scores[k] = sum;
+    }
 }
 
 // Call use(row index, scores of that row) for every row, in order; Real is the arithmetic of the ensemble.
@@ -289,12 +322,11 @@ void for_each_scored_row(const Trees& trees, const float* rows, size_t n, Use us
             careful[first / WALKERS] = missing;
         }
         for (size_t r = 0; r < count; ++r) std::copy(base, base + outputs, acc + r * outputs);
-        const bool masked = trees.masks.padded != 0 && !walks_only && std::none_of(careful, careful + (count + WALKERS - 1) / WALKERS, [](bool c) { return c; });
+        const bool masked = trees.masks.padded != 0 && !walks_only &&
+                            std::none_of(careful, careful + (count + WALKERS - 1) / WALKERS, [](bool c) { return c; });
         if (masked)
             for (size_t r = 0; r < count; ++r)
-                mask_walk(trees, block + r * trees.inputs, [&](size_t t, int32_t leaf) {
-                    add(trees, t, values + leaf, acc + r * outputs);
-                });
+                mask_walk(trees, block + r * trees.inputs, values, acc + r * outputs);
         for (size_t t = 0; !masked && t < trees.roots.size(); ++t) {
             size_t leaves[TREE_BLOCK];
             for (size_t first = 0; first < count; first += WALKERS) {
