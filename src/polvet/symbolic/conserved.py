@@ -48,7 +48,8 @@ def conserved_rows(linear: LinearTask) -> tuple[Row, ...]:
         common = list(reduced(common).values())
         if not common:
             return ()
-    return tuple(row for vector in common or [] if (row := _row(vector, features, constant)) is not None)
+    chosen = _sparse_basis(space, common or [], constant)
+    return tuple(row for vector in chosen if (row := _row(vector, features, constant)) is not None)
 
 
 def _features(linear: LinearTask) -> list[Feature]:
@@ -132,9 +133,7 @@ def _equalities(cell: Cell, column: Mapping[Feature, int], constant: int) -> Ite
             yield {k: entry for k, entry in vector.items() if entry}
 
 
-def _enter(
-    vector: Vector, key: Feature, amount: int, column: Mapping[Feature, int], cell: Cell, constant: int
-) -> bool:
+def _enter(vector: Vector, key: Feature, amount: int, column: Mapping[Feature, int], cell: Cell, constant: int) -> bool:
     """Add amount * key to the vector in terms of features; False if it cannot be said in them."""
 
     def add(k: int, entry: int) -> None:
@@ -182,6 +181,22 @@ def _combinations(space: Sequence[Vector], known: Sequence[Vector], width: int) 
                     made[k] = made.get(k, Fraction(0)) + weight * entry
         result.append({k: entry for k, entry in made.items() if entry})
     return result
+
+
+def _sparse_basis(space: Sequence[Vector], common: Sequence[Vector], constant: int) -> list[Vector]:
+    """Return a basis of what `common` spans, with vectors of `space` first: they are short, so people and checkers like them."""
+    found: list[Vector] = []
+    for vector in sorted(space, key=len):
+        if len(found) < len(common):
+            found += _combinations([vector], common, constant)
+    taken: dict[int, Vector] = {}
+    basis = []
+    for vector in [*found, *sorted(common, key=len)]:
+        grown = reduced([*taken.values(), vector])
+        if len(grown) > len(taken):
+            taken = grown
+            basis.append(vector)
+    return basis
 
 
 def _row(vector: Vector, features: Sequence[Feature], constant: int) -> Row | None:
