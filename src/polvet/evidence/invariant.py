@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -322,6 +323,10 @@ class _Checker:
         rows, tests = self._rows_of(conditions)
         if inside:
             rows = [*rows, *self.claim.rows]
+        merged = _merged(rows)
+        if merged is None:
+            return
+        rows = merged
         wide = [(row.coefficients, row.lower, row.upper) for row in rows if np.count_nonzero(row.coefficients) > 1]
         lower, upper = _contract(self.lower[None, :].copy(), self.upper[None, :].copy(), rows)
         if not len(lower):
@@ -394,7 +399,8 @@ class _Checker:
 
     def boxes_turn(self, count: int) -> npt.NDArray[np.bool_]:
         """Return which boxes are split at their widest side: every fourth, so that no variable is forgotten."""
-        return (np.arange(count) + self.boxes) % 4 == 0
+        turn: npt.NDArray[np.bool_] = (np.arange(count) + self.boxes) % 4 == 0
+        return turn
 
     def _try_points(self, low: Ints, high: Ints, rows: Sequence[Row], output: int, judge: Any, *, inside: bool) -> None:
         points = self._points(low, high)
@@ -415,14 +421,10 @@ class _Checker:
             mask = np.zeros((len(points), len(self.guards)), dtype=np.bool_)
             for k, guards in enumerate(self.guards):
                 for guard in guards:
-                    mask[:, k] |= interval(guard, self.place, values, values)[1] != 0  # undecided counts as applicable
-            undecided = np.zeros(len(points), dtype=np.bool_)
-            for guards in self.guards:
-                for guard in guards:
                     low, high = interval(guard, self.place, values, values)
-                    undecided |= low != high
-            if undecided.any():
-                return np.ones(len(points), dtype=np.bool_)
+                    if (low != high).any():  # the interpreter knows better
+                        return np.ones(len(points), dtype=np.bool_)
+                    mask[:, k] |= high != 0
         rows = points[:, list(self.fitted.variables)].astype(np.float64).astype(np.float32)
         possible: npt.NDArray[np.bool_] = possible_choices(self.fitted.policy, rows, mask)[:, output]
         return possible
@@ -500,6 +502,29 @@ def _plain(condition: Expression) -> Expression:
             return Binary(opposite[operator], left, right)
         case _:
             return condition
+
+
+def _merged(rows: Sequence[Row]) -> list[Row] | None:
+    """Return the rows with parallel ones made one, in lowest terms; None if they contradict each other."""
+    found: dict[tuple[int, ...], tuple[float, float]] = {}
+    for row in rows:
+        whole = [int(c) for c in row.coefficients]
+        divisor = gcd(*whole)
+        if divisor == 0:
+            if row.lower > 0 or row.upper < 0:
+                return None
+            continue
+        if next(c for c in whole if c) < 0:
+            divisor = -divisor
+        ends = sorted((row.lower / divisor, row.upper / divisor))
+        key = tuple(c // divisor for c in whole)
+        low, high = found.get(key, (-np.inf, np.inf))
+        # SOUND: the sum is an integer, so its bounds may be rounded inwards, after a step outwards against division's error.
+        ends = [np.ceil(ends[0] - 1e-9), np.floor(ends[1] + 1e-9)]
+        found[key] = max(low, ends[0]), min(high, ends[1])
+        if found[key][0] > found[key][1]:
+            return None
+    return [Row(np.array(key, dtype=np.float64), low, high) for key, (low, high) in found.items()]
 
 
 def _contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
