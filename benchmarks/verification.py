@@ -131,7 +131,7 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
 def warm_up(tester: Any) -> None:
     """Start the solvers' processes where they do not run, so that no question pays for it."""
     if isinstance(tester, PaperTests):
-        tester.z3.worker.ask({"query": "(assert true)"}, 60)
+        tester.z3.worker.ask({"query": "(assert false)"}, 60)
         if tester.marabou is not None:
             tester.marabou.worker.ask(tester.marabou.worker.setup or {}, 60)
 
