@@ -113,9 +113,15 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
             return np.full(count, -np.inf), np.full(count, np.inf)
 
 
-def affine(expression: Expression, place: Mapping[str, int]) -> tuple[dict[int, int], int] | None:
+Sum = tuple[dict[int | tuple[int, int], int], int]
+"""Coefficients of variables (by place) and of marks [x = value] (by place and value), and a constant."""
+
+
+def affine(expression: Expression, place: Mapping[str, int]) -> Sum | None:
     """Return the expression as integer coefficients and a constant, None if it is not plainly affine."""
     match expression:
+        case Conditional(Binary("=", Name(name), IntLiteral(value)), IntLiteral(yes), IntLiteral(no)):
+            return ({(place[name], value): yes - no} if yes != no else {}), no
         case BoolLiteral(value) | IntLiteral(value):
             return {}, int(value)
         case RealLiteral(value) if value.denominator == 1:
@@ -140,7 +146,9 @@ def affine(expression: Expression, place: Mapping[str, int]) -> tuple[dict[int, 
             return None
 
 
-def row_of(condition: Expression, place: Mapping[str, int]) -> tuple[dict[int, int], float, float] | None:
+def row_of(
+    condition: Expression, place: Mapping[str, int]
+) -> tuple[dict[int | tuple[int, int], int], float, float] | None:
     """Return the condition as lower <= sum <= upper, None if it is no such thing."""
     match condition:
         case Name(name):

@@ -1,6 +1,6 @@
 """Checking `invariant`: rows that hold and boxes that are never entered prove that runs of the policy avoid `fail`.
 
-The certificate gives `rows` [{"terms": {"x": 1}, "lower": 3, "upper": 3}] and `blocked` [{"x": [lower, upper]}]; see
+The certificate gives `rows` [{"terms": {"x": 1}, "marks": [], "lower": 3, "upper": 3}] and `blocked` [{"x": [lower, upper]}]; see
 `evidence.invariant_format`. The invariant is what satisfies all rows and is neither in `fail` nor in a blocked box. Checked:
 every start state is in it, and so is every outcome of every step of the policy from it, in whatever order of float32
 operations the policy is evaluated; steps never leave the variables' bounds. Small sets of states are tried one by one in the
@@ -39,6 +39,7 @@ from polvet.model.expressions import (
     conjuncts,
     literal,
 )  # fmt: skip
+from polvet.model.folding import binary, conditional
 from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
@@ -59,7 +60,7 @@ MOST_BOXES = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """lower <= coefficients x <= upper, over all variables."""
+    """lower <= coefficients x <= upper, over all variables and the claim's marks (columns behind the variables)."""
 
     coefficients: Floats
     lower: float
@@ -73,12 +74,21 @@ class Claim:
     rows: tuple[Row, ...]
     lower: Ints
     upper: Ints
+    marks: tuple[tuple[int, int], ...]  # (variable, value)
+
+    def marked(self, points: Ints) -> Ints:
+        """Return points [n, variables] with a column for each mark."""
+        if not self.marks:
+            return points
+        columns = [(points[:, place] == value).astype(np.int64) for place, value in self.marks]
+        return np.concatenate([points, np.stack(columns, axis=1)], axis=1)
 
     def holds(self, points: Ints) -> npt.NDArray[np.bool_]:
         """Return which points [n, variables] satisfy the rows and are in no blocked box."""
         good = np.ones(len(points), dtype=np.bool_)
+        columns = self.marked(points)
         for row in self.rows:
-            value = points @ row.coefficients
+            value = columns @ row.coefficients
             good &= (value >= row.lower) & (value <= row.upper)
         for low, high in zip(self.lower, self.upper, strict=True):
             good &= ~((points >= low) & (points <= high)).all(axis=1)
@@ -134,22 +144,29 @@ class _Checker:
         rows, blocked = certificate.get("rows"), certificate.get("blocked")
         if not isinstance(rows, list) or not isinstance(blocked, list):
             raise Malformed("'rows' and 'blocked' must be lists")
-        read = []
+        marks: dict[tuple[int, int], int] = {}
+        sums = []
         for k, item in enumerate(rows):
-            terms = item.get("terms") if isinstance(item, dict) else None
-            if not isinstance(terms, dict) or not terms:
+            terms, counted = (item.get("terms"), item.get("marks", [])) if isinstance(item, dict) else (None, None)
+            if not isinstance(terms, dict) or not isinstance(counted, list) or not (terms or counted):
                 raise Malformed(f"rows[{k}] has no 'terms'")
-            coefficients = np.zeros(len(self.place))
-            for name, value in terms.items():
-                coefficients[self._place(name, f"rows[{k}]")] = _integer(value, f"rows[{k}]")
+            columns = {self._place(name, f"rows[{k}]"): _integer(value, f"rows[{k}]") for name, value in terms.items()}
+            for mark in counted:
+                if not isinstance(mark, list) or len(mark) != 3:
+                    raise Malformed(f"rows[{k}] has a mark that is no triple")
+                key = self._place(mark[0], f"rows[{k}]"), _integer(mark[1], f"rows[{k}]")
+                column = len(self.place) + marks.setdefault(key, len(marks))
+                columns[column] = columns.get(column, 0) + _integer(mark[2], f"rows[{k}]")
             low, high = item.get("lower"), item.get("upper")
-            read.append(
-                Row(
-                    coefficients,
-                    -np.inf if low is None else _integer(low, f"rows[{k}]"),
-                    np.inf if high is None else _integer(high, f"rows[{k}]"),
-                )
-            )
+            lower_end = -np.inf if low is None else _integer(low, f"rows[{k}]")
+            sums.append((columns, lower_end, np.inf if high is None else _integer(high, f"rows[{k}]")))
+        width = len(self.place) + len(marks)
+        read = []
+        for columns, low, high in sums:
+            coefficients = np.zeros(width)
+            for column, value in columns.items():
+                coefficients[column] = value
+            read.append(Row(coefficients, low, high))
         lower, upper = np.tile(self.lower, (len(blocked), 1)), np.tile(self.upper, (len(blocked), 1))
         for k, item in enumerate(blocked):
             if not isinstance(item, dict):
@@ -159,7 +176,7 @@ class _Checker:
                     raise Malformed(f"blocked[{k}] gives '{name}' no pair of bounds")
                 at = self._place(name, f"blocked[{k}]")
                 lower[k, at], upper[k, at] = (_integer(value, f"blocked[{k}]") for value in pair)
-        return Claim(tuple(read), lower, upper)
+        return Claim(tuple(read), lower, upper, tuple(marks))
 
     def _place(self, name: Any, what: str) -> int:
         if name not in self.place:
@@ -207,10 +224,14 @@ class _Checker:
             if test(state) and (self.arena.is_fail(state) or not self.claim.holds(point[None, :])[0]):
                 raise Malformed(f"the start state {self.arena.show(state)} is not in the invariant")
 
-        outside = [*self._row_violations({}), *self._blocked_conditions({}, None), [self.task.fail]]
-        for bad in outside:
-            for conditions in _expanded([start, *bad]):
-                self._refute(conditions, ANYTHING, judge, inside=False)
+        for begins in _expanded([start]):
+            root = self._narrowed(begins, inside=False)
+            if root is None:
+                continue
+            outside = [*self._row_violations({}), *self._blocked_conditions({}, root), [self.task.fail]]
+            for bad in outside:
+                for conditions in _expanded([*begins, *bad]):
+                    self._refute(conditions, ANYTHING, judge, root, inside=False)
 
     def _check_operator(self, label: str | None, edges: tuple[int, ...]) -> None:
         network = self.network
@@ -233,16 +254,19 @@ class _Checker:
                 else:
                     happens.append(Binary(">", one, IntLiteral(0)))
             else:
+                root = self._narrowed([*guard, *happens], inside=True)
+                if root is None:
+                    continue
                 after = effects(network, parts, branches)
                 bad = [
                     *self._bound_violations(after),
                     *self._row_violations(after),
                     *alternatives(substituted(self.task.fail, after)),
-                    *self._blocked_conditions(after, guard),
+                    *self._blocked_conditions(after, root),
                 ]
                 for one_bad in bad:
                     for conditions in _expanded([*guard, *happens, *goal, *one_bad]):
-                        self._refute(conditions, output, self._judge, inside=True)
+                        self._refute(conditions, output, self._judge, root, inside=True)
 
     # -- ways to leave the invariant, as conditions over the state before the step
 
@@ -257,27 +281,26 @@ class _Checker:
     def _row_violations(self, after: Mapping[str, Expression]) -> Iterator[list[Expression]]:
         names = [variable.name for variable in self.network.variables]
         for row in self.claim.rows:
-            total: Expression | None = None
-            for place in np.flatnonzero(row.coefficients):
-                name = names[place]
-                value = after.get(name, Name(name))
-                term: Expression = Binary("*", IntLiteral(int(row.coefficients[place])), value)
-                total = term if total is None else Binary("+", total, term)
-            if total is None:
-                continue
+            total: Expression = IntLiteral(0)
+            for column in np.flatnonzero(row.coefficients):
+                if column < len(names):
+                    value = after.get(names[column], Name(names[column]))
+                else:
+                    place, marked = self.claim.marks[column - len(names)]
+                    test = binary("=", after.get(names[place], Name(names[place])), IntLiteral(marked))
+                    value = conditional(test, IntLiteral(1), IntLiteral(0))
+                term = Binary("*", IntLiteral(int(row.coefficients[column])), value)
+                total = Binary("+", total, term)
             if np.isfinite(row.lower):
                 yield [Binary("<", total, IntLiteral(int(row.lower)))]
             if np.isfinite(row.upper):
                 yield [Binary(">", total, IntLiteral(int(row.upper)))]
 
     def _blocked_conditions(
-        self, after: Mapping[str, Expression], guard: list[Expression] | None
+        self, after: Mapping[str, Expression], box: tuple[Ints, Ints]
     ) -> Iterator[list[Expression]]:
         """Yield, for each blocked box that a step may enter, that the values after it are in the box."""
         names = [variable.name for variable in self.network.variables]
-        box = self._narrowed(guard or [])
-        if box is None:
-            return
         low, high = box[0][None, :].astype(np.float64), box[1][None, :].astype(np.float64)
         near = np.ones(len(self.claim.lower), dtype=np.bool_)
         for place, name in enumerate(names):
@@ -294,9 +317,11 @@ class _Checker:
                     conditions.append(Binary("≤", value, IntLiteral(b)))
             yield conditions
 
-    def _narrowed(self, conditions: Sequence[Expression]) -> tuple[Ints, Ints] | None:
+    def _narrowed(self, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
+        """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
         rows = self._rows_of(conditions)[0]
-        lower, upper = _contract(self.lower[None, :].copy(), self.upper[None, :].copy(), [*rows, *self.claim.rows])
+        everything = [*rows, *self.claim.rows] if inside else rows
+        lower, upper = self._contract(self.lower[None, :].copy(), self.upper[None, :].copy(), everything)
         return (lower[0], upper[0]) if len(lower) else None
 
     # -- refuting by boxes
@@ -306,31 +331,104 @@ class _Checker:
         for condition in conditions:
             for part in conjuncts(condition):
                 found = row_of(_plain(part), self.place)
-                if found is None:
+                columns = None if found is None else self._columns(found[0])
+                if found is None or columns is None:
                     rest.append(part)
                     continue
-                coefficients = np.zeros(len(self.place))
-                for place, coefficient in found[0].items():
-                    coefficients[place] = coefficient
+                coefficients = np.zeros(len(self.place) + len(self.claim.marks))
+                for column, coefficient in columns:
+                    coefficients[column] = coefficient
                 rows.append(Row(coefficients, float(found[1]), float(found[2])))
         return rows, rest
 
-    def _refute(self, conditions: Sequence[Expression], output: int, judge: Any, *, inside: bool) -> None:
+    def _columns(self, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
+        """Return the columns of variables and marks; None if the claim does not know a mark."""
+        found = []
+        for key, coefficient in terms.items():
+            if isinstance(key, int):
+                found.append((key, coefficient))
+            elif key in self.claim.marks:
+                found.append((len(self.place) + self.claim.marks.index(key), coefficient))
+            else:
+                return None
+        return found
+
+    def _contract(self, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
+        """Return what rows leave of the boxes [n, variables]; marks are 0 or 1, and tell on their variables."""
+        marks, size = self.claim.marks, len(self.place)
+        if not marks:
+            return _contract(lower, upper, rows)
+        for _ in range(3):
+            before = int(lower.sum() - upper.sum())
+            wide_lower, wide_upper = self._marked_bounds(lower, upper)
+            wide_lower, wide_upper = _contract(wide_lower, wide_upper, rows)
+            lower, upper = wide_lower[:, :size].copy(), wide_upper[:, :size].copy()
+            for k, (place, value) in enumerate(marks, start=size):
+                never, always = wide_upper[:, k] == 0, wide_lower[:, k] == 1
+                lower[never & (lower[:, place] == value), place] += 1
+                upper[never & (upper[:, place] == value), place] -= 1
+                lower[always, place] = np.maximum(lower[always, place], value)
+                upper[always, place] = np.minimum(upper[always, place], value)
+            keep = (lower <= upper).all(axis=1)
+            lower, upper = lower[keep], upper[keep]
+            if not len(lower) or int(lower.sum() - upper.sum()) == before:
+                break
+        return lower, upper
+
+    def _marked_bounds(self, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+        """Return the boxes with bounds of the marks behind those of the variables."""
+        columns_low, columns_high = [lower], [upper]
+        for place, value in self.claim.marks:
+            low, high = lower[:, place], upper[:, place]
+            possible = (low <= value) & (value <= high)
+            columns_low.append((possible & (low == high)).astype(np.int64)[:, None])
+            columns_high.append(possible.astype(np.int64)[:, None])
+        return np.concatenate(columns_low, axis=1), np.concatenate(columns_high, axis=1)
+
+    def _simplified(self, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
+        """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
+        low, high = self._marked_bounds(lower[None, :], upper[None, :])
+        fixed = low[0] == high[0]
+        inside = []
+        for row in rows:
+            moved = float(row.coefficients[fixed] @ low[0][fixed])
+            inside.append(Row(np.where(fixed, 0.0, row.coefficients), row.lower - moved, row.upper - moved))
+        singles = [
+            Row(np.eye(len(fixed))[k], float(low[0][k]), float(high[0][k])) for k in range(len(lower)) if fixed[k]
+        ]
+        merged = _merged(inside)
+        if merged is None or _contradicts(merged):
+            return None
+        return [*merged, *singles]
+
+    def _refute(
+        self, conditions: Sequence[Expression], output: int, judge: Any, root: tuple[Ints, Ints], *, inside: bool
+    ) -> None:
         """Show that no state satisfies all conditions (with `inside`: is in the invariant, and the policy chooses the output).
 
-        Single states that remain are handed to `judge`, which raises Malformed where they break the claim.
+        `root` holds all states that satisfy them. Single states that remain are handed to `judge`, which raises Malformed where
+        they break the claim.
         """
         rows, tests = self._rows_of(conditions)
         if inside:
             rows = [*rows, *self.claim.rows]
-        merged = _merged(rows)
+        known = self._simplified(rows, *root)
+        if known is None:
+            return
+        lower, upper = self._contract(root[0][None, :].copy(), root[1][None, :].copy(), known)
+        if not len(lower):
+            return
+        merged = self._simplified(rows, lower[0], upper[0])
         if merged is None:
             return
         rows = merged
-        wide = [(row.coefficients, row.lower, row.upper) for row in rows if np.count_nonzero(row.coefficients) > 1]
-        lower, upper = _contract(self.lower[None, :].copy(), self.upper[None, :].copy(), rows)
-        if not len(lower):
-            return
+        size = len(self.place)
+        wide = []
+        for row in rows:
+            own, marks = row.coefficients[:size], row.coefficients[size:]
+            if np.count_nonzero(own) > 1:
+                most, least = np.maximum(marks, 0).sum(), np.minimum(marks, 0).sum()
+                wide.append((own, row.lower - most, row.upper - least))
         near = ((self.claim.lower <= upper[0]) & (self.claim.upper >= lower[0])).all(axis=1) & inside
         blocked = list(zip(self.claim.lower[near], self.claim.upper[near], strict=True))
         pending = [(lower, upper)]
@@ -342,7 +440,7 @@ class _Checker:
             self.boxes += len(lower)
             if self.boxes > MOST_BOXES:
                 raise LimitReached(f"the check needs more than {MOST_BOXES} boxes")
-            lower, upper = _contract(lower, upper, rows)
+            lower, upper = self._contract(lower, upper, rows)
             keep = np.ones(len(lower), dtype=np.bool_)
             for low, high in blocked:
                 keep &= ~((lower >= low) & (upper <= high)).all(axis=1)
@@ -405,7 +503,7 @@ class _Checker:
     def _try_points(self, low: Ints, high: Ints, rows: Sequence[Row], output: int, judge: Any, *, inside: bool) -> None:
         points = self._points(low, high)
         for row in rows:
-            value = points @ row.coefficients
+            value = self.claim.marked(points) @ row.coefficients
             points = points[(value >= row.lower) & (value <= row.upper)]
         if inside and len(points):
             points = points[self.claim.holds(points)]
@@ -525,6 +623,28 @@ def _merged(rows: Sequence[Row]) -> list[Row] | None:
         if found[key][0] > found[key][1]:
             return None
     return [Row(np.array(key, dtype=np.float64), low, high) for key, (low, high) in found.items()]
+
+
+def _contradicts(rows: Sequence[Row]) -> bool:
+    """Return whether some row is a combination of equalities that gives it a value outside its bounds.
+
+    SOUND: multipliers are guessed in floating point, but count only where they are integers and the combination, a sum of
+    small integers and therefore exact, is the row itself.
+    """
+    equal = [row for row in rows if row.lower == row.upper]
+    if not equal:
+        return False
+    matrix = np.stack([row.coefficients for row in equal])
+    values = np.array([row.lower for row in equal])
+    for row in rows:
+        if row.lower == row.upper:
+            continue
+        multipliers = np.round(np.linalg.lstsq(matrix.T, row.coefficients, rcond=None)[0])
+        if np.abs(multipliers).max() < 2**20 and np.array_equal(multipliers @ matrix, row.coefficients):
+            value = float(multipliers @ values)
+            if not row.lower <= value <= row.upper:
+                return True
+    return False
 
 
 def _contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:

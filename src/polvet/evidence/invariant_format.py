@@ -1,7 +1,8 @@
 """How an `invariant` certificate is written: rows that hold, boxes that are never entered, all over names of variables.
 
 The invariant is the set of states within the variables' bounds that satisfy every row, are not in `fail` and are in no
-box of `blocked`. A box lists only the variables it restricts: {"x": [lower, upper]}.
+box of `blocked`. A row bounds the sum of its terms, coefficient * variable, and marks, coefficient * [variable = value]. A box
+lists only the variables it restricts: {"x": [lower, upper]}.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ class RowLike(Protocol):
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """Pairs (variable, coefficient)."""
+
+    @property
+    def marks(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (variable, value, coefficient) that count equalities."""
 
     @property
     def lower(self) -> int | None:
@@ -54,6 +59,7 @@ def invariant_certificate(
         "rows": [
             {
                 "terms": {variables[place].name: coefficient for place, coefficient in row.terms},
+                "marks": [[variables[place].name, value, coefficient] for place, value, coefficient in row.marks],
                 "lower": row.lower,
                 "upper": row.upper,
             }
