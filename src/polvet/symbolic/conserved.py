@@ -52,6 +52,17 @@ def conserved_rows(linear: LinearTask) -> tuple[Row, ...]:
     return tuple(row for vector in chosen if (row := _row(vector, features, constant)) is not None)
 
 
+def unchanging_sums(linear: LinearTask) -> tuple[Row, ...]:
+    """Return sums that no operator changes, as rows without bounds; who knows their value in all start states may give them one."""
+    features = _features(linear)
+    column = {feature: k for k, feature in enumerate(features)}
+    space = nullspace(
+        [row for one in linear.system.transitions for row in _changes(one, features, column)], len(features)
+    )
+    rows = (_row(vector, features, len(features)) for vector in sorted(space, key=len))
+    return tuple(Row(row.terms, None, None, row.marks) for row in rows if row is not None)
+
+
 def _features(linear: LinearTask) -> list[Feature]:
     """Return what sums may range over: variables that are counted with, marks of those that are only assigned constants."""
     bounds = linear.system.bounds
@@ -60,7 +71,7 @@ def _features(linear: LinearTask) -> list[Feature]:
     for transition in linear.system.transitions:
         for place, update in transition.updates:
             assigned.add(place)
-            if not update.is_constant:
+            if _constant(update, transition) is None:
                 counted.add(place)
     found: list[Feature] = []
     for place, (low, high) in enumerate(zip(bounds.lower, bounds.upper, strict=True)):
@@ -71,6 +82,12 @@ def _features(linear: LinearTask) -> list[Feature]:
     if len(found) > MOST_FEATURES:
         return [(place, None) for place in range(len(bounds.lower))]
     return found
+
+
+def _constant(update: Affine, transition: Transition) -> int | None:
+    """Return the value of an update that is the same everywhere in the transition's cell, None if it is not."""
+    least, most = update.span(transition.cell.box)
+    return least if least == most else None
 
 
 def _changes(transition: Transition, features: Sequence[Feature], column: Mapping[Feature, int]) -> Iterable[Vector]:
@@ -99,7 +116,7 @@ def _changes(transition: Transition, features: Sequence[Feature], column: Mappin
         update: Affine = updates[place]
         enter(feature, feature, -1)
         if value is not None:
-            enter(None, feature, int(update.constant == value))
+            enter(None, feature, int(_constant(update, transition) == value))
             continue
         for variable, coefficient in update.terms:
             enter((variable, None), feature, coefficient)

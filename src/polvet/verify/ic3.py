@@ -23,13 +23,14 @@ from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Fitted
 from polvet.policy.runs import End, Run
-from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, point_box
-from polvet.symbolic.conserved import conserved_rows
+from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions, point_box
+from polvet.symbolic.conserved import conserved_rows, unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
 from polvet.verify.engine import Answer, Clock, Engine, Point, Reply, box_data
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
+MOST_SUMMANDS = 60
 FEW_NODES = 4_000
 """How long a single question may take that only serves to block more at once."""
 
@@ -65,7 +66,7 @@ def block_backwards(
     try:
         linear = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(linear)
-        engine = Engine(fitted, rows=rows, linear=linear, seed=seed)
+        engine = Engine(fitted, rows=(*rows, *agreed_rows(fitted, linear, rows)), linear=linear, seed=seed)
         fail = tuple(part for cell in linear.fail for part in without_holes(cell))
         if any(row.marks for cell in fail for row in cell.rows):
             raise NotLinear("the fail condition counts equalities")
@@ -77,6 +78,32 @@ def block_backwards(
         return blocking.run(fail, method)
     except LimitReached as limit:
         return Unknown(limit.limit, method, blocking.figures)
+
+
+def agreed_rows(fitted: Fitted, linear: LinearTask, known: Sequence[Row]) -> tuple[Row, ...]:
+    """Return further sums that no operator changes and whose value is the same in all start states, asked of the engine.
+
+    So "every place has one tile" is found where the start condition says it by ≠.
+    """
+    engine = Engine(fitted, rows=known, linear=linear)
+    some = engine.find(linear.start, nodes=FEW_NODES).state
+    if some is None:
+        return ()
+    found = []
+    same = {(row.terms, row.marks) for row in known}
+    for row in unchanging_sums(linear):
+        if (row.terms, row.marks) in same or len(row.terms) + len(row.marks) > MOST_SUMMANDS:
+            continue
+        value = row.value(some)
+        for other in (Row(row.terms, None, value - 1, row.marks), Row(row.terms, value + 1, None, row.marks)):
+            cells = [
+                part for one in linear.start if (part := cell_of(one.box, (*one.rows, other), one.holes)) is not None
+            ]
+            if cells and engine.find(cells, nodes=FEW_NODES).answer != Answer.NO:
+                break
+        else:
+            found.append(Row(row.terms, value, value, row.marks))
+    return tuple(found)
 
 
 class _Blocking:
