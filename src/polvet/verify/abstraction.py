@@ -4,7 +4,8 @@ Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification
          Algorithm 1 is `Expansion.expand` and `enumerate_states`; Table 1 is `CONFIGURATIONS`; the optional tests of section 6.1
          and appendix E are `Options`; abstract start states are enumerated alike (section 7).
          Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
-Differs  predicates are linear inequalities; entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
+Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
+         entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
          ties and near ties count as chosen; silent operators move whatever is chosen
 Cost     at most 2^|predicates| abstract states; one question per abstract state, transition and candidate successor
 Limits   linear models over bounded integers. With Z3 or Marabou a closed abstraction is their word: the verdict stays unknown,
@@ -26,6 +27,7 @@ from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
+from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
 from polvet.verify.box_tester import BoxTester
@@ -140,8 +142,15 @@ class Space:
 class Expansion:
     """Abstract state expansion over fixed predicates."""
 
-    def __init__(self, task: LinearTask, predicates: Sequence[Predicate], tester: Tester, options: Options) -> None:
-        self.task, self.predicates, self.tester, self.options = task, predicates, tester, options
+    def __init__(
+        self,
+        task: LinearTask,
+        predicates: Sequence[Predicate],
+        tester: Tester,
+        options: Options,
+        facts: Sequence[Row] = (),
+    ) -> None:
+        self.task, self.predicates, self.tester, self.options, self.facts = task, predicates, tester, options, facts
         self.bounds = task.system.bounds
         self._rows = [(p.row(False), p.row(True)) for p in predicates]
         self._before: dict[int, list[tuple[Row, Row]]] = {}
@@ -159,7 +168,7 @@ class Expansion:
                 space.reached[start] = None
         pending = list(space.reached)
         for state in pending:
-            cell = cell_of_state(self.predicates, state, self.bounds)
+            cell = cell_of_state(self.predicates, state, self.bounds, self.facts)
             if cell is None:
                 continue
             failing = self._meets(cell, self.task.fail)
@@ -192,13 +201,11 @@ class Expansion:
                 yield from self.enumerate_states(state, number, transition, here, ())
 
     def _check_bounds(self, here: Cell, transition: Transition) -> None:
-        # SOUND: a step out of a variable's bounds has no abstract successor, so it must not be possible.
+        # SOUND: a step out of a variable's bounds has no abstract successor, so it must not be possible, chosen or not:
+        # an enabled operator that leaves the bounds is an error of the model.
         for cell in self.leaving.get(id(transition), ()):
             both = meet(here, cell)
-            if both is None:
-                continue
-            reply = self._transition_test(both, transition.label)
-            if isinstance(reply, Yes):
+            if both is not None and isinstance(reply := self._answered(self.tester.has_state(both)), Yes):
                 shown = "" if reply.state is None else f" in state {self._show(reply.state)}"
                 raise Stopped(f"an assignment may leave its variable's bounds{shown}, as far as the predicates tell")
 
@@ -294,7 +301,10 @@ def verify_abstractly(
             chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
         else:
             chosen = list(dict.fromkeys(predicates_of((*task.fail, *task.start), task.system.bounds)))
-        return _decide(bound, task, chosen, asked, options, clock, figures, refine_them=predicates is None)
+        facts = conserved_rows(task)
+        conserved = {row.terms for row in facts if not row.marks}
+        chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
+        return _decide(bound, task, chosen, facts, asked, options, clock, figures, refine_them=predicates is None)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -309,6 +319,7 @@ def _decide(
     bound: Bound,
     task: LinearTask,
     predicates: list[Predicate],
+    facts: Sequence[Row],
     tester: Tester,
     options: Options,
     clock: Clock,
@@ -318,7 +329,7 @@ def _decide(
 ) -> SafetyResult:
     while True:
         begun = time.monotonic()
-        space = Expansion(task, predicates, tester, options).build()
+        space = Expansion(task, predicates, tester, options, facts).build()
         figures |= {
             "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
             "abstract_transitions": len(space.edges), "last_build_seconds": round(time.monotonic() - begun, 3),
@@ -326,7 +337,7 @@ def _decide(
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
             if isinstance(tester, BoxTester):
-                return _proved(bound, task, predicates, space, figures)
+                return _proved(bound, task, predicates, facts, space, figures)
             return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
         figures["abstract_verdict"] = "unsafe"
         outcome = _concretize(bound, task, predicates, space)
@@ -341,7 +352,12 @@ def _decide(
 
 
 def _proved(
-    bound: Bound, task: LinearTask, predicates: Sequence[Predicate], space: Space, figures: dict[str, Any]
+    bound: Bound,
+    task: LinearTask,
+    predicates: Sequence[Predicate],
+    facts: Sequence[Row],
+    space: Space,
+    figures: dict[str, Any],
 ) -> SafetyResult:
     """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
     found = rows_and_unreached(predicates, space.reached, task.system.bounds)
@@ -350,7 +366,7 @@ def _proved(
         return Unknown(reason, METHOD, figures)
     rows, blocked = found
     figures["blocked"] = len(blocked)
-    return Safe(invariant_certificate(bound.task, bound.fitted.sha256, rows, blocked), METHOD, figures)
+    return Safe(invariant_certificate(bound.task, bound.fitted.sha256, [*facts, *rows], blocked), METHOD, figures)
 
 
 def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], space: Space) -> tuple[Expression, ...]:

@@ -102,7 +102,7 @@ class Turn:
 
 
 TURNS = (
-    Turn("explicit", 0.2, 10.0, 500_000),
+    Turn("explicit", 0.3, 20.0, 3_000_000),
     Turn("induction", 0.2, 10.0),
     Turn("abstraction", 0.2, 10.0),
     Turn("ic3", 0.4, 60.0),
