@@ -50,7 +50,7 @@ from polvet.policy.trees import TreeEnsemble
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 ANYTHING = -1
-MOST_POINTS = 4_000_000
+MOST_POINTS = 1_000_000
 """At most so many states are tried all; FEW_POINTS of them in the interpreter alone."""
 FEW_POINTS = 2_000
 POINTS_AT_ONCE = 65_536
