@@ -280,6 +280,7 @@ def verify_abstractly(
     options: Options | None = None,
     limits: Limits | None = None,
     seed: int = 0,
+    linear: LinearTask | None = None,
 ) -> SafetyResult:
     """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     bounds = limits or Limits()
@@ -291,7 +292,7 @@ def verify_abstractly(
     figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
-        task = linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+        task = linear or linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
         asked: Tester
         if options.configuration == BOXES:
             asked = BoxTester(bound, task, clock, seed=seed)
