@@ -26,7 +26,7 @@ from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
-from polvet.verify.linearized import linearized
+from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -82,7 +82,13 @@ def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], Safet
             linear = linearized(bound, settings.limits.seconds)
         if isinstance(linear, str):
             return Unknown(linear, method)
-        return run(bound, replace(settings, limits=_left(settings.limits, begun)), linear)
+        left = _left(settings.limits, begun)
+        try:
+            # Methods look at the clock themselves; this stops what they do in between.
+            with stopped_after(None if left.seconds is None else left.seconds + GRACE):
+                return run(bound, replace(settings, limits=left), linear)
+        except TimeIsUp:
+            return Unknown(f"time limit of {settings.limits.seconds or 0:g} s reached", method)
 
     return verified
 
@@ -131,6 +137,8 @@ TURNS = (
     Turn("explicit", 1.0),
 )
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
+GRACE = 0.5
+"""Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
 """How long `auto` tries to read the model as linear data."""
 ONLY_FAIL = ("induction", "abstraction", "ic3", "bmc")
