@@ -535,29 +535,30 @@ class _Checker:
         return np.stack([grid.reshape(-1) for grid in np.meshgrid(*ranges, indexing="ij")], axis=1)
 
     def _all_points(self) -> Ints | None:
-        """Return every state that satisfies the rows and is in no blocked box, None if that takes too many steps."""
+        """Return every state that satisfies the rows and is in no blocked box, None if that takes too many steps.
+
+        Values are filled in variable by variable; what no row allows any more, whatever the rest, is left out at once.
+        """
         size = len(self.place)
-        solved = -1
-        width = (self.upper - self.lower + 1).astype(np.float64)
-        for row in self.claim.rows:  # one variable of an equality follows from the others
-            own = row.coefficients[:size]
-            if row.lower == row.upper and not row.coefficients[size:].any():
-                ones = np.flatnonzero(np.abs(own) == 1)
-                if len(ones):
-                    solved, equality = int(ones[np.argmax(width[ones])]), row
-                    break
-        count = np.prod(width) / (width[solved] if solved >= 0 else 1.0)
-        if count > MOST_POINTS:
-            return None
-        low, high = self.lower.copy(), self.upper.copy()
-        if solved >= 0:
-            high[solved] = low[solved]
-        points = self._points(low, high)
-        if solved >= 0:
-            own = equality.coefficients[:size].astype(np.int64)
-            rest = points @ own - points[:, solved] * own[solved]
-            points[:, solved] = (int(equality.lower) - rest) * own[solved]
-            points = points[(points[:, solved] >= self.lower[solved]) & (points[:, solved] <= self.upper[solved])]
+        points = np.zeros((1, 0), dtype=np.int64)
+        low, high = self._marked_bounds(self.lower[None, :], self.upper[None, :])
+        for known in range(1, size + 1):
+            values = np.arange(self.lower[known - 1], self.upper[known - 1] + 1, dtype=np.int64)
+            if len(points) * len(values) > MOST_POINTS:
+                return None
+            points = np.column_stack([np.repeat(points, len(values), axis=0), np.tile(values, len(points))])
+            for row in self.claim.rows:
+                open_columns = [*range(known, size)]
+                total = points @ row.coefficients[:known]
+                for column, (place, value) in enumerate(self.claim.marks, start=size):
+                    if place >= known:
+                        open_columns.append(column)
+                    elif row.coefficients[column]:
+                        total = total + row.coefficients[column] * (points[:, place] == value)
+                a = row.coefficients[open_columns]
+                ends = np.stack([a * low[0, open_columns], a * high[0, open_columns]])
+                fits = (total + ends.max(axis=0).sum() >= row.lower) & (total + ends.min(axis=0).sum() <= row.upper)
+                points, total = points[fits], total[fits]
         return points[self.claim.holds(points)]
 
     def _judge_many(self, points: Ints) -> None:
@@ -600,13 +601,15 @@ class _Checker:
                 after = values.copy()
                 for name, value in effects(self.network, parts, branches).items():
                     after[:, self.place[name]] = exactly(value)
-                sound = moving & ~doubtful
-                outside = np.logical_or(after < self.lower, after > self.upper).any(axis=1)
+                sound = np.flatnonzero(moving & ~doubtful)
+                if not len(sound):
+                    continue
+                after = after[sound]
+                outside: npt.NDArray[np.bool_] = np.any((after < self.lower) | (after > self.upper), axis=1)
                 landed = np.where(outside[:, None], self.lower, after).astype(np.int64)
-                bad = outside | ~self.claim.holds(landed)
                 low, high = interval(self.task.fail, self.place, landed.astype(np.float64), landed.astype(np.float64))
-                doubtful |= moving & (low != high)
-                for point in points[sound & (bad | (low != 0))]:
+                doubtful[sound[low != high]] = True
+                for point in points[sound[outside | (low == 1) | ~self.claim.holds(landed)]]:
                     self._judge(point)
                     raise Malformed(f"a step from {self.arena.show(self._state(point))} leaves the invariant")
         for point in points[doubtful]:
