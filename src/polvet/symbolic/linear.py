@@ -176,7 +176,8 @@ class Reader:
 
     def _all(self, parts: Sequence[Expression], cell: Cell, negated: bool, env: Environment) -> Region:
         region: Region = (cell,)
-        for part in parts:
+        # Plain comparisons first: they narrow the box before anything falls into cells.
+        for part in sorted(parts, key=lambda one: _comparison_in(one) is None):
             region = _capped((c for one in region for c in self._region(part, one, negated, env)), part)
             if not region:
                 return ()
