@@ -31,11 +31,11 @@ from polvet.repair.new_trees import (
 from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
-ROUNDS = 4
+ROUNDS = 4  # separating trees
+LARGE = 2000  # more faults: one
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
-
 MOST_BINARIES = 120  # up to so many, the default asks for a bound, too
 NODES = 200
 BOUND_SECONDS = 10.0
@@ -201,7 +201,8 @@ class _Task:
         return self._result(policy, answer.bound, view.ensemble)
 
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
-        for attempt in range(ROUNDS + 1):
+        separations = ROUNDS if len(self.faults) <= LARGE else 1
+        for attempt in range(separations + 4):
             view = leaf_values(work, both.rows)
             answer = TargetLp(view, both, self.deadline).solve()
             if isinstance(answer, Found):
@@ -212,7 +213,7 @@ class _Task:
             torn, partners = answer.torn, answer.partners
             if not len(torn):
                 return None
-            if attempt == ROUNDS - 1:
+            if attempt >= separations:
                 work = self._with_points(work, torn)
             else:
                 members = self.faults.pick(np.union1d(torn, partners))
