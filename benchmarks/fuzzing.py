@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.debug.faults import find_faults
 from polvet.domains import generate
@@ -147,14 +149,15 @@ def prepared(
         two_way = domain.startswith("two")
         rules.write_text(json.dumps(line_rules(options["p"], two_way=two_way, park=options.get("park", False))))
         teacher = str(rules)
-    if not policy.exists():
+    taught = work / f"{tag}.teacher"  # written last: then the policy is whole
+    if not taught.exists():
         command = [sys.executable, "-m", "polvet", "train", str(task), "--kind", "trees", "--teacher", teacher]
         command += [*training, "--max-steps", "300", "-o", str(policy), "--json"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode:
             raise RuntimeError(made.stderr.strip()[-300:])
-        (work / f"{tag}.teacher").write_text(json.loads(made.stdout)["figures"]["teacher"])
-    who = (work / f"{tag}.teacher").read_text()
+        taught.write_text(json.loads(made.stdout)["figures"]["teacher"])
+    who = taught.read_text()
     return load_fitted(load_task(task), policy).compile(), "rules" if who.endswith(".rules") else who
 
 
@@ -204,8 +207,13 @@ def table_row(work: Path, row: Row, analysis: float, starts: int) -> dict[str, A
         bound, sample, runs=10, max_steps=MAX_STEPS, threads=2, limits=Limits(10.0, MEGABYTES // 2, 5_000_000)
     )
     begun = time.monotonic()
+    first = some_starts(bound, starts, 2)
     fuzzed = find_unsafe_runs(
-        bound, some_starts(bound, starts, 2), max_steps=MAX_STEPS, threads=2, limits=Limits(seconds=min(analysis, 30.0))
+        bound,
+        np.tile(first, (-(-starts // len(first)), 1))[:starts],
+        max_steps=MAX_STEPS,
+        threads=2,
+        limits=Limits(seconds=min(analysis, 10.0)),
     )
     seconds = time.monotonic() - begun
     judge = Decider(bound.task)
