@@ -144,7 +144,7 @@ def prepared(
     if not task.exists():
         generate(domain, **options).write(work / f"{tag}.jani")
     teacher = "auto"
-    if domain.endswith("line"):
+    if domain.endswith("-line"):
         rules = work / f"{tag}.rules"
         two_way = domain.startswith("two")
         rules.write_text(json.dumps(line_rules(options["p"], two_way=two_way, park=options.get("park", False))))
