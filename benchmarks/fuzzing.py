@@ -113,7 +113,6 @@ ABLATION: list[tuple[str, dict[str, Any]]] = [
     ("two-way-line", {"n": 30, "p": 20, "icy": True, "park": True}), ("bouncing-ball", {"tau": "0.05"}),
     ("inverted-pendulum", {"tau": "0.1"}), ("follow-car", {"tau": "0.4"}), ("flappy-bird", {}),
     ("flappy-bird", {"width": 30, "height": 10, "walls": 6}), ("janitor", {}), ("folline", {}), ("comexp", {}),
-    ("layers", {"d": 8}),
 ]  # fmt: skip
 
 
