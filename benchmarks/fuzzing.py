@@ -3,8 +3,8 @@
 Writes `results/fuzzing.json`, `results/fuzzing.md` and `results/fuzzing-ablation.svg`. Policies are trained here, by imitation:
 tree ensembles of 20 rounds, depth 5, learning rate 0.4, as in Cascioli and others, Safety debugging of tree-ensemble action
 policies, 2026, but from fewer and noisier runs (300, on two-way lines 60), so that they have faults. On the lines the teacher
-is a list of rules that errs now and then, where the state space is small an optimal scheduler that errs, elsewhere chance. The paper's policies are not public, so figures beside each other are
-figures of *different* policies; only what is asked is the same.
+is a list of rules that errs now and then, where the state space is small an optimal scheduler that errs, elsewhere chance. The
+paper's policies are not public, so figures beside each other are figures of *different* policies; only what is asked is the same.
 
 Table 2   %Unsafe and %Goal of the input policy, and its faults on one unsafe run from each of `--starts` debug starts (if found)
 10,000    fault analysis of 10,000 unsafe runs on four instances where the paper reports up to 13 hours or no memory
