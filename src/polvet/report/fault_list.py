@@ -43,7 +43,7 @@ def fault_part(
         cards = "".join(_card(k, faults[k], compared, pictures, drawings) for k in members)
         body += (
             f'<div class="group"><h3>chose <code class="bad">{text(action)}</code>, safe: {allowed} '
-            f'<span class="count">{len(members)}</span></h3>{cards}</div>'
+            f'<span class="count">{len(members)}</span></h3><div class="cards">{cards}</div></div>'
         )
     return Part("faults", "Faults", section("faults", "Faults", body))
 

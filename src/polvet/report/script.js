@@ -42,7 +42,7 @@
       const name = action === null ? "the world moves by itself" : `the policy chooses ${action}`;
       move.textContent = step === last ? `The run ends: ${run.end}.`
         : safe ? `Fault: ${name}; safe would have been ${safe.join(" or ")}.` : `Here ${name}.`;
-      move.classList.toggle("fault", Boolean(safe) || step === last);
+      move.classList.toggle("alarm", Boolean(safe) || step === last);
       const ranges = run.drawings[step];
       drawing.hidden = !ranges;
       if (ranges) {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.evidence.counters import find_subject
-from polvet.policy.finite_memory import FiniteMemoryPolicy
+from polvet.policy.finite_memory import Choice, FiniteMemoryPolicy
 from polvet.policy.finite_memory.draw import edge_label
 from polvet.report.graph import Arc, draw_graph
 from polvet.report.markup import code, plural, section, table, text
@@ -47,7 +48,7 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
 
 
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
-    marks = _marked(certificate)
+    marks = _marked(certificate) if certificate["kind"] == "lasso" else _falling(plan, certificate)
     number = {name: k for k, name in enumerate(plan.control_states)}
     rows = [
         (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))
@@ -58,16 +59,45 @@ def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
         arcs = [Arc(number[e.source], number[e.target], edge_label(e), marks.get(e.id, "")) for e in plan.edges]
         title = f"{plan.name}: {plural(len(number), 'control state')}, {plural(len(arcs), 'edge')}"
         body += draw_graph(plan.control_states, [number[name] for name in plan.initial], arcs, title)
-        if marks:
+        if "cycle" in marks.values():
             body += "<p>Dashed: the way to the cycle. Thick: the cycle that can be repeated for ever.</p>"
+        elif marks:
+            body += "<p>Thick: edges that always lower the rank of their component, so they are taken only finitely often.</p>"
     else:
         body += "<p>The graph is too large to draw; its edges are listed.</p>"
     left = len(plan.edges) - len(rows)
-    body += table(("edge", "from", "to", "guard and effects", "lasso"), rows, "Edges" + (f" ({left:,} left out)" if left else ""))
+    body += table(("edge", "from", "to", "guard and effects", "role"), rows, "Edges" + (f" ({left:,} left out)" if left else ""))
     return Part("graph", "Graph", section("graph", "The policy's graph", body))
 
 
-SAYS = {"prefix": "on the way", "cycle": "on the cycle"}
+SAYS = {"prefix": "on the way", "cycle": "on the cycle", "falls": "lowers the rank"}
+
+
+def _falling(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> dict[Any, str]:
+    """The edges all of whose choices lower the rank of a component they lie in, at whatever depth."""
+    marks: dict[Any, str] = {}
+    agenda = list(certificate.get("components", []))
+    while agenda:
+        entry = agenda.pop()
+        agenda += entry.get("children", [])
+        potential = entry.get("potential", {})
+        for edge in plan.edges:
+            if edge.source in potential and edge.target in potential:
+                step = int(potential[edge.target]) - int(potential[edge.source])
+                weights = {name: int(value) for name, value in entry.get("lambda", {}).items()}
+                if all(_highest(plan, choice, weights) + step < 0 for choice in edge.choices):
+                    marks[edge.id] = "falls"
+    return marks
+
+
+def _highest(plan: FiniteMemoryPolicy, choice: Choice, weights: Mapping[str, int]) -> float:
+    """The most that a choice can add to the weighted sum."""
+    most = 0.0
+    for name, weight in weights.items():
+        effect = plan.effect(choice, name)
+        end = effect.high if weight > 0 else effect.low
+        most += 0 if weight == 0 else inf if end is None else weight * end
+    return most
 
 
 def _marked(certificate: Mapping[str, Any]) -> dict[Any, str]:
@@ -76,8 +106,6 @@ def _marked(certificate: Mapping[str, Any]) -> dict[Any, str]:
     def identity(item: Any) -> Any:
         return item.get("edge") if isinstance(item, dict) else item
 
-    if certificate["kind"] != "lasso":
-        return {}
     marks = {identity(item): "prefix" for item in certificate.get("prefix", [])}
     for segment in certificate.get("cycle", []):
         marks |= {identity(item): "cycle" for item in segment["edges"]}
