@@ -159,7 +159,8 @@ def _entry(name):
 
 @pytest.mark.parametrize("told", [
     "", "nonsense", "[]", "3", '{"name": "nowhere"}', '{"name": "janitor"}', '{"name": ["janitor"]}',
-    '{"name": "janitor", "width": 99999999999, "height": 3}', '{"name": "racetrack", "map": "/etc/passwd", "speed": 1, "slip": 0, "anywhere": 0}',
+    '{"name": "janitor", "width": 99999999999, "height": 3}',
+    '{"name": "racetrack", "map": "/etc/passwd", "speed": 1, "slip": 0, "anywhere": 0}',
     '{"name": "flappy-bird", "width": 100000, "height": 10000, "walls": 5, "seed": 1}',
 ])  # fmt: skip
 def test_absurd_origins_are_not_drawn(told):

@@ -34,8 +34,8 @@ def show_state(state: Mapping[str, Any]) -> str:
 def embedded(data: Any) -> str:
     """Return JSON that may stand inside a script element: no `<`, so that nothing in it ends the element.
 
-    >>> embedded({"name": "</script>"})
-    '{"name":"\\\\u003c/script>"}'
+    >>> "<" in embedded({"name": "</script>"}), json.loads(embedded({"name": "</script>"}))
+    (False, {'name': '</script>'})
     """
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,8 +77,7 @@ def compare_policies(campaign: Campaign, task: Task) -> BeforeAfter:
     choices = tuple(
         tuple(one.choose(state, labels) for state, labels in zip(states, applicable, strict=True)) for one in fitted
     )
-    pairs = zip(fitted, fitted[1:], strict=False)
-    return BeforeAfter(choices, tuple(count_changes(old.policy, new.policy) for old, new in pairs))
+    return BeforeAfter(choices, tuple(count_changes(old.policy, new.policy) for old, new in pairwise(fitted)))
 
 
 def count_changes(old: Policy, new: Policy) -> Change | None:

@@ -81,11 +81,13 @@ def _heat(shield: Shield, x: int, y: int) -> str:
     step = max(1, (high - low) // 12)
     for row in range(low, high + 1, step):
         cells.append(f'<text x="34" y="{6 + (high - row + 0.65) * size:g}" text-anchor="end">{row}</text>')
-    cells.append(f'<text x="{40 + (right - left + 1) * size / 2:g}" y="{height - 4:g}" text-anchor="middle">{text(shield.variables[x])}</text>')
+    middle = 40 + (right - left + 1) * size / 2
+    name = text(shield.variables[x])
+    cells.append(f'<text x="{middle:g}" y="{height - 4:g}" text-anchor="middle">{name}</text>')
     title = f"Risk over {shield.variables[x]} and {shield.variables[y]}"
     return (
         f"<p>Each cell shows the greatest probability of failing in any state with these values of "
-        f"<code>{text(shield.variables[x])}</code> (across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
+        f"<code>{name}</code> (across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
         f"The table below has the numbers.</p>"
         f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">{"".join(cells)}</svg></figure>'
     )

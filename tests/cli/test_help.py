@@ -1,0 +1,36 @@
+"""What people meet first: `polvet` alone, and the help of every command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from polvet.cli.app import COMMANDS, WELCOME, run
+
+
+def test_polvet_alone_shows_the_four_things_people_do_first(capsys):
+    assert run([]) == 0
+    shown = capsys.readouterr().out
+    assert shown.strip() == WELCOME.strip()
+    told = re.findall(r"polvet (\w+) ", shown)
+    assert {"domains", "debug", "report", "evaluate", "permit", "terminates", "certify"} <= set(told)
+    assert set(told) - {"vets"} <= {*COMMANDS, "COMMAND"} | {"alone"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_commands_help_has_an_example_of_that_command(command, capsys):
+    assert run([command, "--help"]) == 0
+    shown = " ".join(re.sub(r"[│╭╰╮╯─]", " ", capsys.readouterr().out).split())
+    found = re.search(r"Example: `(polvet [^`]*)`", shown)
+    assert found is not None
+    program, name, *rest = shlex.split(found[1])
+    assert (program, name) == ("polvet", command)
+    known = set(re.findall(r"(?<!\S)(-{1,2}[a-z][a-z-]*)", shown.replace(found[1], "")))
+    assert {word for word in rest if word.startswith("-")} <= known
+
+
+def test_an_unknown_command_is_wrong_input(capsys):
+    assert run(["nonsense"]) == 30
+    assert "polvet --help" in capsys.readouterr().err
