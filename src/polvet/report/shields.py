@@ -87,7 +87,8 @@ def _heat(shield: Shield, x: int, y: int) -> str:
     title = f"Risk over {shield.variables[x]} and {shield.variables[y]}"
     return (
         f"<p>Each cell shows the greatest probability of failing in any state with these values of "
-        f"<code>{name}</code> (across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
+        f"<code>{name}</code> (across)"
+        f" and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
         f"The table below has the numbers.</p>"
         f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">{"".join(cells)}</svg></figure>'
     )
