@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 EXTRAS ?= dev,test,bdd,peers
 CORE   := $(wildcard src/_core/*)
 
-.PHONY: all demo test quick lint bench clean
+.PHONY: all demo test quick lint docs bench clean
 all: $(VENV)/.built
 
 $(VENV)/.ready: pyproject.toml
@@ -26,6 +26,13 @@ quick: $(VENV)/.built
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.documented
+	$(BIN)/mkdocs build --quiet
+
+$(VENV)/.documented: $(VENV)/.built mkdocs.yml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[docs]'
+	touch $@
 
 demo: $(VENV)/.built
 	POLVET=$(BIN)/polvet sh examples/demo.sh

@@ -67,7 +67,13 @@ def read_campaign(folder: str | Path) -> Campaign:
         row = rows.setdefault(iteration, {"iteration": iteration, "seconds": 0.0})
         figures = dict(record["figures"])
         row["seconds"] = round(row["seconds"] + figures.pop("seconds", 0.0), 3)
-        row |= {"verification": figures} if record["step"] == "verify" else figures
+        if record["step"] == "verify":
+            row["verification"] = figures
+            if "new_faults" in figures:  # beside those of the search before it
+                row["new_faults"] = row.get("new_faults", 0) + figures["new_faults"]
+                row["faults_so_far"] = figures["faults_so_far"]
+        else:
+            row |= figures
         for role, file in record["files"].items():
             files[f"{role} {record['step']} {iteration}"] = file["name"]
             path = _inside(place, file["name"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from polvet.report.markup import text
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 240.0, 44.0, 20.0, 16.0, 34.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 240.0, 62.0, 20.0, 16.0, 34.0
 SHAPES = ("circle", "square")
 
 

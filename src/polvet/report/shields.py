@@ -24,7 +24,7 @@ def shield_page(path: Path, document: Mapping[str, Any]) -> Page:
     head = (
         '<div class="verdict good"><p class="level">Shield</p>'
         f'<p class="word">At most {text(float(shield.bound))}</p>'
-        f"<p>However a learner chooses among the allowed actions, it fails with probability at most {text(shield.bound)} "
+        f"<p>The file claims: however a learner chooses among the allowed actions, it fails with probability at most {text(shield.bound)} "
         f"from the start states{'' if exact else ' (values are proved upper bounds)'}. "
         f"{plural(len(shield.actions), 'state')}, {plural(choices, 'allowed action')}; the riskiest state has {float(risk):.6g}.</p>"
         f"<p>Check it without trusting whoever made it:</p>{code(f'polvet certify {path} --task MODEL')}</div>"
@@ -86,11 +86,11 @@ def _heat(shield: Shield, x: int, y: int) -> str:
     cells.append(f'<text x="{middle:g}" y="{height - 4:g}" text-anchor="middle">{name}</text>')
     title = f"Risk over {shield.variables[x]} and {shield.variables[y]}"
     return (
-        f"<p>Each cell shows the greatest probability of failing in any state with these values of "
-        f"<code>{name}</code> (across)"
-        f" and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
-        f"The table below has the numbers.</p>"
-        f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">{"".join(cells)}</svg></figure>'
+        f"<p>Each cell shows the greatest probability of failing in any state with these values of <code>{name}</code> "
+        f"(across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
+        "The table below has the numbers.</p>"
+        f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">'
+        f"{''.join(cells)}</svg></figure>"
     )
 
 

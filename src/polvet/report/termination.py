@@ -140,7 +140,7 @@ def _lasso(certificate: Mapping[str, Any]) -> Part:
 
     rows = [("start", text(values), "1"), ("way", text(shown(certificate.get("prefix", [])) or "none"), "1")]
     rows += [("cycle", text(shown(one["edges"])), text(one.get("repeat", 1))) for one in certificate["cycle"][:100]]
-    body = "<p>After the cycle every variable is at least as large as before, so it can be repeated for ever.</p>" + table(
+    body = "<p>A round of the cycle moves no variable against a bound or a guard on its way, so it can be repeated for ever.</p>" + table(
         ("part", "edges", "times in a row"), rows, "The run that never ends"
     )
     return Part("lasso", "Lasso", section("lasso", "Why it need not end", body))
