@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -34,3 +36,12 @@ def test_every_commands_help_has_an_example_of_that_command(command, capsys):
 def test_an_unknown_command_is_wrong_input(capsys):
     assert run(["nonsense"]) == 30
     assert "polvet --help" in capsys.readouterr().err
+
+
+def test_a_reader_who_goes_away_is_no_failure():
+    """As in `polvet domains | head -1`."""
+    asked = [sys.executable, "-m", "polvet", "domains"]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as gone:
+        assert gone.stdout is not None
+        gone.stdout.close()
+        assert gone.wait(timeout=60) == 0

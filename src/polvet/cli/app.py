@@ -88,6 +88,8 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.DONE.value
+    except SystemExit:  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
+        return ExitCode.DONE.value
     except UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from polvet.report.markup import text
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 240.0, 62.0, 20.0, 16.0, 34.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 240.0, 62.0, 20.0, 16.0, 42.0
 SHAPES = ("circle", "square")
 
 
@@ -28,8 +28,8 @@ def percent_chart(title: str, series: Mapping[str, Sequence[float | None]]) -> s
         parts.append(f'<text x="{LEFT - 6:g}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}%</text>')
     stride = max(1, count // 12)
     for k in range(0, count, stride):
-        parts.append(f'<text x="{x(k):.1f}" y="{HEIGHT - 14:g}" text-anchor="middle">{k}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 1:g}" text-anchor="middle">repairs</text></g>')
+        parts.append(f'<text x="{x(k):.1f}" y="{HEIGHT - 22:g}" text-anchor="middle">{k}</text>')
+    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 5:g}" text-anchor="middle">repairs</text></g>')
     for number, (name, values) in enumerate(series.items()):
         points = [(k, x(k), y(value), value) for k, value in enumerate(values) if value is not None]
         path = " ".join(f"{px:.1f},{py:.1f}" for _, px, py, _ in points)

@@ -10,7 +10,7 @@ from polvet.report.markup import plural, section, show, text
 from polvet.report.page import Part
 from polvet.report.pictures import Pictures
 
-MAX_RUNS = 40
+MAX_RUNS = 60
 MAX_STATES = 4_000
 
 
