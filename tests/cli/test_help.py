@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,11 @@ def test_a_reader_who_goes_away_is_no_failure():
         assert gone.stdout is not None
         gone.stdout.close()
         assert gone.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/index.md", "docs/gate.md", "docs/report.md", "docs/faq.md"])
+def test_pages_name_commands_that_exist(file):
+    text = (Path(__file__).resolve().parents[2] / file).read_text()
+    told = re.findall(r"(?:\$ |`)polvet ([a-z]+)", text)
+    assert told
+    assert set(told) <= set(COMMANDS)
