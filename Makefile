@@ -41,7 +41,8 @@ demo: $(VENV)/.built
 	POLVET=$(BIN)/polvet sh examples/demo.sh
 
 bench: $(VENV)/.built
-	for script in exploring mdp policies simulation termination safety shields; do $(BIN)/python -m benchmarks.$$script || exit 1; done
+	for script in exploring mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
+	    $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build

@@ -197,7 +197,8 @@ def markdown(results: dict[str, dict[str, float]]) -> str:
 
 
 NOTE = """Rates above ten million come from remembering: a state's choice is evaluated once per call, later visits look it up.
-Where nearly every state is new (one-way-line, one run per start) each step asks model and policy, and the gain is smaller.
+Where nearly every state is new (one-way-line, one run per start) each step asks model and policy, nothing is remembered, and
+the gain is smaller.
 """
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ Run as `python -m benchmarks.verification_policies` (needs torch); the results a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import numpy as np
 
 from polvet.domains import generate
 from polvet.kernel.starts import Starts
@@ -17,6 +15,7 @@ from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.safety.decide import Decider
 
 FOLDER = Path(__file__).parent / "policies"
 Rule = Callable[[dict[str, int]], str]
@@ -37,6 +36,28 @@ def careful_truck(state: dict[str, int]) -> str:
         return "pick_up_truck_0"
     behind = any(state[f"location_load_{k}"] for k in range(here))
     return "drive_backward" if behind and here else "drive_forward"
+
+
+def stacking(state: dict[str, int]) -> str:
+    """Never use the table: grasp the first clear block, put it on the last clear one."""
+    blocks = sum(1 for name in state if name.startswith("clear_"))
+    clear = [k for k in range(blocks) if state[f"clear_{k}"] and state[f"block_{k}"] != 0]
+    if state["hand-empty"]:
+        return f"choose_block_{clear[0]}"
+    return f"choose_block_{clear[-1]}" if clear else "choose_table"
+
+
+def safe_rule(task: Task) -> Rule:
+    """Take the first safe action, if there is one."""
+    decider = Decider(task)
+    names = [variable.name for variable in task.network.variables]
+    labels = task.network.labels
+
+    def rule(state: dict[str, int]) -> str:
+        safe = decider.safe_actions(tuple(state[name] for name in names))
+        return next((label for label in safe if label is not None), labels[0])
+
+    return rule
 
 
 def samples(task: Task, rule: Rule, count: int, seed: int) -> list[tuple[State, str]]:
@@ -62,14 +83,21 @@ def samples(task: Task, rule: Rule, count: int, seed: int) -> list[tuple[State, 
 
 
 def imitate(
-    task: Task, rule: Rule, hidden: tuple[int, ...], path: Path, *, count: int = 40_000, seed: int = 0
+    task: Task,
+    rule: Rule,
+    hidden: tuple[int, ...],
+    path: Path,
+    leave_out: tuple[str, ...] = (),
+    *,
+    count: int = 6_000,
+    seed: int = 0,
 ) -> float:
     """Train a network on the rule, save it, and return the share of samples on which it agrees."""
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    names = [v.name for v in task.network.variables if v.name != "last_capacity_diff"]
+    names = [v.name for v in task.network.variables if not v.is_location and not v.name.startswith(leave_out)]
     places = [k for k, v in enumerate(task.network.variables) if v.name in names]
     labels = list(task.network.labels)
     pairs = samples(task, rule, count, seed)
@@ -91,19 +119,42 @@ def imitate(
         optimizer.step()
     agreed = float((model(inputs).argmax(1) == wanted).float().mean())
     linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
-    arrays = [(np.array(one.weight.detach()), np.array(one.bias.detach())) for one in linear]
+    arrays = [(one.weight.detach().numpy(), one.bias.detach().numpy()) for one in linear]
     path.parent.mkdir(exist_ok=True)
     save_onnx(network_of(arrays, names, labels), str(path))
     return agreed
 
 
-def main() -> None:
-    """Train all of them."""
+def instances() -> Iterator[tuple[str, Task, Rule, tuple[int, ...], tuple[str, ...]]]:
+    """Yield name, task, teacher, hidden sizes, and the variables that the network does not see."""
     for locations, packages in ((4, 4), (10, 15)):
         task = generate("transport", locations=locations, packages=packages).task()
         for width in (16, 32, 64):
-            path = FOLDER / f"transport-{locations}-{packages}-2x{width}.onnx"
-            print(path.name, imitate(task, careful_truck, (width, width), path))
+            name = f"transport-{locations}-{packages}-2x{width}"
+            yield name, task, careful_truck, (width, width), ("last_capacity_diff",)
+    for blocks in (4, 6, 8):
+        task = generate("blocksworld", n=blocks).task()
+        yield f"blocksworld-{blocks}-ci-2x16", task, stacking, (16, 16), ("cost_block", "step_cost")
+        if blocks < 8:
+            yield f"blocksworld-{blocks}-ca-2x16", task, stacking, (16, 16), ("step_cost",)
+    tiles = generate("sliding-tiles", n=8).task()
+    yield (
+        "sliding-tiles-8-ci-2x16",
+        tiles,
+        safe_rule(generate("sliding-tiles", n=8, cost=0).task()),
+        (16, 16),
+        ("cost_", "step_cost"),
+    )
+    track = generate("racetrack", map="corner").task()
+    yield "racetrack-corner-2x16", track, safe_rule(track), (16, 16), ()
+
+
+def main() -> None:
+    """Train those whose file is missing."""
+    for name, task, rule, hidden, leave_out in instances():
+        path = FOLDER / f"{name}.onnx"
+        if not path.exists():
+            print(name, imitate(task, rule, hidden, path, leave_out), flush=True)
 
 
 if __name__ == "__main__":

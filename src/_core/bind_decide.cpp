@@ -30,11 +30,13 @@ struct Decider {
     Decider& operator=(const Decider&) = delete;
 
     std::vector<std::unique_ptr<Solver>> solvers;
+    std::shared_ptr<Board> board;            // with sharing and several threads
     uint32_t words = 1;
     nb::object preferred = nb::none();
     Fault fault = Fault::NONE;
     std::vector<uint64_t> faulty;
     Status status = Status::DONE;
+    std::vector<double> busy;                // CPU seconds of each thread in the last batch
 };
 
 SolverOptions read_options(const std::string& algorithm, const std::string& order, uint64_t seed, bool share, uint32_t radius) {
@@ -86,7 +88,7 @@ void bind_decide(nb::module_& m) {
             SolverOptions options = read_options(algorithm, order, seed, share, radius);
             decider->words = program->words;
             ask_python(*decider, options, preferred);
-            if (share && threads > 1) options.board = std::make_shared<Board>(program->words);
+            if (share && threads > 1) decider->board = options.board = std::make_shared<Board>(program->words);
             for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(program, fail, goal, options));
             return decider.release();
         }), "program"_a, "fail"_a, "goal"_a, "algorithm"_a, "order"_a, "seed"_a, "share"_a, "threads"_a, "radius"_a, "preferred"_a.none())
@@ -101,12 +103,14 @@ void bind_decide(nb::module_& m) {
             auto decider = std::make_unique<Decider>();
             SolverOptions options = read_options(algorithm, order, seed, share, radius);
             ask_python(*decider, options, preferred);
+            if (share && threads > 1) decider->board = options.board = std::make_shared<Board>(1);
             for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(table, options));
             return decider.release();
         }, "born"_a, "action_start"_a, "outcome_start"_a, "target"_a, "algorithm"_a, "order"_a = "app", "seed"_a = 0, "share"_a = true,
            "threads"_a = 1, "radius"_a = NONE, "preferred"_a.none() = nb::none(), nb::rv_policy::take_ownership)
         .def_ro("status", &Decider::status)
         .def_ro("fault", &Decider::fault)
+        .def_ro("busy", &Decider::busy, "CPU seconds of each thread in the last batch.")
         .def_prop_ro("faulty", [](const Decider& d) { auto copy = d.faulty; return give(std::move(copy), {1, d.words}); }, nb::rv_policy::automatic)
         .def_prop_ro("peak_bytes", [](const Decider& d) {
             uint64_t total = 0;
@@ -122,8 +126,9 @@ void bind_decide(nb::module_& m) {
             const size_t n = states.shape(0);
             Limits limits{seconds, bytes, std::min<uint64_t>(max_states, UINT32_MAX - 2), progress};
             Batch batch;
-            if (guarded(d, [&] { batch = decide_all(d.solvers, states.data(), n, d.words, limits); })) d.status = batch.status;
+            if (guarded(d, [&] { batch = decide_all(d.solvers, d.board.get(), states.data(), n, d.words, limits); })) d.status = batch.status;
             batch.answers.resize(n);
+            d.busy = batch.busy;
             std::vector<uint8_t> known(n);
             std::vector<int32_t> status(n);
             std::vector<uint64_t> looks(n), nanoseconds(n), passes(n);
@@ -135,6 +140,20 @@ void bind_decide(nb::module_& m) {
                                   give(std::move(nanoseconds)));
         }, "states"_a, "seconds"_a, "bytes"_a, "max_states"_a, "progress"_a.none(),
            "known (0 undecided, 1 unsafe, 2 safe), status, looks, passes and nanoseconds per state.")
+        .def("avoid", [](Decider& d, const Program& program, std::vector<uint32_t> variables, Array<uint8_t> lost) {
+            auto doomed = std::make_shared<Doomed>();
+            uint64_t size = 1;
+            for (size_t k = variables.size(); k-- > 0;) {
+                const Field& field = program.fields.at(variables[k]);
+                if (field.real || field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
+                doomed->places.push_back({field.word, field.shift, field.mask, size});
+                size *= field.range + 1;
+                if (size > (uint64_t(1) << 32)) throw nb::value_error("there are too many combinations");
+            }
+            if (lost.size() != size) throw nb::value_error("the table has another number of entries");
+            doomed->lost.assign(lost.data(), lost.data() + lost.size());
+            for (auto& solver : d.solvers) solver->avoid(doomed);
+        }, "program"_a, "variables"_a, "lost"_a, "States whose values of the variables (the last one fastest) are marked are known to be unsafe.")
         .def("safe_policy", [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
             Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
             Watch watch = watch_of(limits);

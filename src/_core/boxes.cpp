@@ -143,7 +143,7 @@ public:
         : system_(system), question_(question), budget_(budget), random_(seed * 0x9e3779b97f4a7c15u + 1) {}
 
     Found run() {
-        Node root{question_.box, {}};
+        Node root{question_.box, {}, {}};
         for (size_t k = 0; k < question_.without_boxes.size(); ++k)
             if (question_.without_boxes[k]->meets(root.box)) root.open.push_back(static_cast<uint32_t>(k));
         stack_.push_back(std::move(root));
@@ -173,7 +173,7 @@ public:
     }
 
 private:
-    struct Node { Box box; std::vector<uint32_t> open; };      // open: boxes without, that meet this one
+    struct Node { Box box; std::vector<uint32_t> open; std::vector<double> known; };   // open: boxes without, that meet this one
     static constexpr int SAMPLES = 12;
 
     // Shrink by rows and by boxes that do not count; false if nothing is left.
@@ -281,8 +281,10 @@ private:
             if (rivals_[static_cast<size_t>(output)] == Relation::OUTSIDE && system_.filtered) return false;
             if (!bounds_) bounds_ = system_.bounds(question_.box);
             const double before = node.box.count();
+            verdict.known = std::move(node.known);
             bounds_->judge(node.box, question_.rows, output, rivals_, verdict);
             if (verdict.excluded) return false;
+            node.known = std::move(verdict.known);
             if (!verdict.candidate.empty()) {
                 point_ = verdict.candidate;
                 for (size_t v = 0; v < point_.size(); ++v) point_[v] = std::clamp(point_[v], node.box.lower[v], node.box.upper[v]);
@@ -304,7 +306,7 @@ private:
     }
 
     void split(Node& node, size_t v, int64_t cut, const Verdict& verdict) {
-        Node left{node.box, node.open};
+        Node left{node.box, node.open, node.known};
         left.box.upper[v] = cut;
         node.box.lower[v] = cut + 1;
         const bool left_last = verdict.candidate.empty() || verdict.candidate[v] <= cut;
@@ -524,6 +526,7 @@ Box System::widen(const int64_t* x, int32_t number, const Cell& target, uint64_t
     std::vector<const Row*> known;
     for (const Row& row : rows) known.push_back(&row);
     std::vector<Relation> rivals;
+    const std::unique_ptr<Bounds> judge = scorer ? bounds(domain) : nullptr;
     auto good = [&](const Box& tried) {
         if (relation(step.cell, tried) != Relation::INSIDE) return false;
         for (const Cell& cell : ended) if (relation(cell, tried) != Relation::OUTSIDE) return false;
@@ -539,22 +542,12 @@ Box System::widen(const int64_t* x, int32_t number, const Cell& target, uint64_t
             if (!changed[v] && (tried.lower[v] < target.box.lower[v] || tried.upper[v] > target.box.upper[v])) return false;
         if (step.output < 0) return true;
         // The output beats every rival that may be applicable: no rival can be chosen anywhere in the box.
-        for (size_t m = 0; m < scorer->outputs; ++m) {
-            if (static_cast<int32_t>(m) == step.output) continue;
-            Relation r = Relation::INSIDE;
-            if (filtered) {
-                r = Relation::OUTSIDE;
-                for (const Cell& cell : guards[m]) if (relation(cell, tried) != Relation::OUTSIDE) { r = Relation::MIXED; break; }
-            }
-            if (r == Relation::OUTSIDE) continue;
-            rivals.assign(scorer->outputs, Relation::OUTSIDE);
-            rivals[static_cast<size_t>(step.output)] = Relation::INSIDE;
-            Verdict verdict;
-            Box copy = tried;
-            bounds(tried)->judge(copy, known, static_cast<int32_t>(m), rivals, verdict);
-            if (!verdict.excluded) return false;
+        rivals.assign(scorer->outputs, Relation::INSIDE);
+        for (size_t m = 0; filtered && m < rivals.size(); ++m) {
+            rivals[m] = Relation::OUTSIDE;
+            for (const Cell& cell : guards[m]) if (relation(cell, tried) != Relation::OUTSIDE) { rivals[m] = Relation::MIXED; break; }
         }
-        return true;
+        return judge->wins(tried, known, step.output, rivals);
     };
     if (!target.rows.empty()) return box;
     std::mt19937_64 random(seed);

@@ -108,6 +108,7 @@ struct Verdict {
     int32_t split_variable = -1;
     int64_t split_value = 0;                  // left part: x <= split_value
     int32_t beaten_by = -1;                   // a rival that beats the output wherever it is applicable
+    std::vector<double> known;                // bounds of neurons that hold in the box, from its parent; for its children after
 };
 
 class Bounds {                                // of one policy, for one question; used by one thread
@@ -115,6 +116,8 @@ public:
     virtual ~Bounds() = default;
     // Bound the output's margin over the rivals with state[k] == INSIDE (all of the box) or MIXED (part of it); may shrink the box.
     virtual void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals, Verdict& out) = 0;
+    // Whether the output surely wins everywhere in the box against every rival that is not OUTSIDE.
+    virtual bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) = 0;
 };
 
 struct PlainNetwork;                          // a network's weights in double, over variables

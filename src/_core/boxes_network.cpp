@@ -33,6 +33,14 @@ std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector
 
 namespace {
 
+// target += factor * source. Lanes are different entries, never parts of one sum, and nothing is fused: the same bits everywhere.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+__attribute__((target_clones("avx2", "default")))
+#endif
+void add_multiple(double* target, const double* source, double factor, size_t count) {
+    for (size_t k = 0; k < count; ++k) target[k] += factor * source[k];
+}
+
 class NetworkBounds final : public Bounds {
 public:
     NetworkBounds(const PlainNetwork& net, const Box& root) : net_(net) {
@@ -72,9 +80,12 @@ public:
 
     void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
         const size_t last = net_.layers.size() - 1;
+        bool know = recall(out.known);
         for (int round = 0; round < 3; ++round) {
             set(box, rows);
-            for (size_t l = 0; l < last; ++l) bound_layer(l);
+            for (size_t l = 0; l < last; ++l) bound_layer(l, know);
+            know = true;
+            remember(out.known);
             const double before = box.count();
             double worst = std::numeric_limits<double>::infinity();
             out.beaten_by = -1;
@@ -104,17 +115,18 @@ public:
         }
     }
 
-    // An upper bound on score(rival) - score(output) over the box, rounding included; for `widen`.
-    double rival_margin(size_t rival, size_t output) {
-        const size_t last = net_.layers.size() - 1;
-        margin(rival, output);
-        double shift = constant_;
-        return maximise(coefficients_.data(), shift, reduced_.data()) + constant_ + errors_[last][rival] + errors_[last][output];
-    }
-
-    void prepare(const Box& box, const std::vector<const Row*>& rows) {
+    bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) override {
+        const size_t last = net_.layers.size() - 1, mine = static_cast<size_t>(output);
         set(box, rows);
-        for (size_t l = 0; l + 1 < net_.layers.size(); ++l) bound_layer(l);
+        for (size_t l = 0; l < last; ++l) bound_layer(l, false);
+        for (size_t m = 0; m < rivals.size(); ++m) {
+            if (m == mine || rivals[m] == Relation::OUTSIDE) continue;
+            margin(m, mine);
+            double shift = 0;
+            // SOUND: as in `judge`, with the roles exchanged.
+            if (!(maximise(coefficients_.data(), shift, reduced_.data()) + constant_ + errors_[last][m] + errors_[last][mine] < 0)) return false;
+        }
+        return true;
     }
 
 private:
@@ -215,7 +227,7 @@ private:
                 if (factor == 0) continue;
                 constant_ += factor * layer.bias[j];
                 const double* w = layer.weights.data() + j * layer.inputs;
-                for (size_t k = 0; k < layer.inputs; ++k) next[k] += factor * w[k];
+                add_multiple(next.data(), w, factor, layer.inputs);
             }
             if (bottom) return;
             relax(next, l - 1);
@@ -239,9 +251,26 @@ private:
         }
     }
 
-    void bound_layer(size_t l) {
+    // Bounds of hidden neurons, from and to a node: what holds in a box holds in its parts.
+    bool recall(const std::vector<double>& known) {
+        if (known.empty()) return false;
+        const double* at = known.data();
+        for (size_t l = 0; l + 1 < low_.size(); ++l)
+            for (auto* side : {&low_[l], &high_[l]}) { std::copy(at, at + side->size(), side->begin()); at += side->size(); }
+        return true;
+    }
+
+    void remember(std::vector<double>& known) const {
+        known.clear();
+        for (size_t l = 0; l + 1 < low_.size(); ++l)
+            for (const auto* side : {&low_[l], &high_[l]}) known.insert(known.end(), side->begin(), side->end());
+    }
+
+    // With `known`, bounds that hold already are there: neurons of one sign are left alone, others can only get narrower.
+    void bound_layer(size_t l, bool known) {
         const auto& layer = net_.layers[l];
         for (size_t j = 0; j < layer.outputs; ++j) {
+            if (known && (low_[l][j] >= 0 || high_[l][j] <= 0)) continue;
             for (const double sign : {1.0, -1.0}) {
                 constant_ = 0;
                 if (l == 0) {
@@ -258,7 +287,9 @@ private:
                 }
                 double shift = 0;
                 const double bound = maximise(coefficients_.data(), shift, reduced_.data()) + constant_ + errors_[l][j];
-                (sign > 0 ? high_[l][j] : low_[l][j]) = sign * bound;
+                double& end = sign > 0 ? high_[l][j] : low_[l][j];
+                if (!known) end = sign * bound;
+                else if (sign > 0 ? bound < end : -bound > end) end = sign * bound;
             }
         }
     }

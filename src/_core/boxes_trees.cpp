@@ -16,6 +16,37 @@ public:
 
     void judge(Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals, Verdict& out) override {
         const size_t outputs = trees_.outputs;
+        score(box);
+        const size_t mine = static_cast<size_t>(output);
+        double closest = std::numeric_limits<double>::infinity();
+        size_t rival = outputs;
+        for (size_t m = 0; m < outputs; ++m) {
+            if (m == mine || rivals[m] == Relation::OUTSIDE) continue;
+            const bool beaten = beats(m, mine);
+            if (beaten && rivals[m] == Relation::INSIDE) { out.excluded = true; return; }
+            if (beaten) { out.beaten_by = static_cast<int32_t>(m); continue; }
+            if (rivals[m] == Relation::INSIDE && high_[mine] - low_[m] < closest) { closest = high_[mine] - low_[m]; rival = m; }
+        }
+        choose_cut(box, mine, rival, out);
+    }
+
+    bool wins(const Box& box, const std::vector<const Row*>&, int32_t output, const std::vector<Relation>& rivals) override {
+        score(box);
+        const size_t mine = static_cast<size_t>(output);
+        for (size_t m = 0; m < trees_.outputs; ++m)
+            if (m != mine && rivals[m] != Relation::OUTSIDE && !beats(mine, m)) return false;
+        return true;
+    }
+
+private:
+    // SOUND: a rounded sum grows with each summand, so the least leaves in tree order give the least score, bit for bit.
+    bool beats(size_t winner, size_t loser) const {
+        return high_[loser] < low_[winner] || (high_[loser] == low_[winner] && winner < loser);
+    }
+
+    // Bounds on every output's score over the box, and the cuts that wait inside it.
+    void score(const Box& box) {
+        const size_t outputs = trees_.outputs;
         low_.assign(outputs, 0);
         high_.assign(outputs, 0);
         cuts_.clear();
@@ -34,21 +65,8 @@ public:
                 high_[k] = divide(high_[k]);
                 if (low_[k] > high_[k]) std::swap(low_[k], high_[k]);
             }
-        const size_t mine = static_cast<size_t>(output);
-        double closest = std::numeric_limits<double>::infinity();
-        size_t rival = outputs;
-        for (size_t m = 0; m < outputs; ++m) {
-            if (m == mine || rivals[m] == Relation::OUTSIDE) continue;
-            // SOUND: a rounded sum grows with each summand, so the least leaves in tree order give the least score, bit for bit.
-            const bool beaten = high_[mine] < low_[m] || (high_[mine] == low_[m] && m < mine);
-            if (beaten && rivals[m] == Relation::INSIDE) { out.excluded = true; return; }
-            if (beaten) { out.beaten_by = static_cast<int32_t>(m); continue; }
-            if (rivals[m] == Relation::INSIDE && high_[mine] - low_[m] < closest) { closest = high_[mine] - low_[m]; rival = m; }
-        }
-        choose_cut(box, mine, rival, out);
     }
 
-private:
     // Leaves that some state of the box reaches; returns the spread of the subtree's values for weighing cuts.
     void walk(int32_t node, const Box& box, int32_t output) {
         pending_.assign(1, {node, 1.0});

@@ -1,6 +1,8 @@
 // Solvers over both kinds of games, and the batch that shares questions out to threads.
 #include "decide.h"
 
+#include <time.h>
+
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include "decide_lazy.h"
 #include "decide_search.h"
 #include "decide_tarjan.h"
+#include "decide_together.h"
 #include "decide_values.h"
 
 namespace polvet {
@@ -19,6 +22,7 @@ namespace {
 template <class Game>
 std::unique_ptr<Algorithm<Game>> make_algorithm(Game& game, const SolverOptions& options) {
     const std::string& name = options.algorithm;
+    if (name == "lazy" && options.board) return std::make_unique<LazyTogether<Game>>(game);
     if (name == "lazy") return std::make_unique<Lazy<Game>>(game);
     if (name == "ipi") return std::make_unique<ImprovedPolicyIteration<Game>>(game);
     if (name == "npi") return std::make_unique<NaivePolicyIteration<Game>>(game);
@@ -70,6 +74,36 @@ public:
         answer.looks = game_.looks - looks;
         answer.nanoseconds = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun).count());
         return answer;
+    }
+
+    bool can_join() const override { return share_ && options_.board && dynamic_cast<LazyTogether<Game>*>(algorithm_.get()); }
+
+    Status join(Party& party, unsigned me, const std::function<const uint64_t*(size_t&)>& next, Watch& watch, Batch& batch) override {
+        auto& lazy = dynamic_cast<LazyTogether<Game>&>(*algorithm_);
+        game_.watch = &watch;
+        game_.board = nullptr;                  // what others know is asked for where a state is claimed
+        std::vector<Question> asked;
+        Status status = Status::DONE;
+        try {
+            lazy.explore(party, *options_.board, me, next, asked);
+        } catch (const Stop& stop) {
+            status = stop.status;
+        }
+        game_.board = options_.board.get();
+        for (const Question& one : asked) {
+            Answer& answer = batch.answers[one.number];
+            answer.known = game_.known(one.state);
+            answer.looks = one.looks;
+            answer.nanoseconds = one.nanoseconds;
+        }
+        return status;
+    }
+
+    void restart() override {
+        game_.release();
+        algorithm_.reset();
+        algorithm_ = make_algorithm(game_, options_);
+        game_.extra_bytes = [this] { return algorithm_->bytes() + (options_.board ? options_.board->bytes() : 0); };
     }
 
     SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) override {
@@ -158,17 +192,11 @@ public:
         return result;
     }
 
+    void avoid(std::shared_ptr<const Doomed> doomed) override { game_.doomed.push_back(std::move(doomed)); }
     uint64_t peak() const override { return std::max<uint64_t>(game_.peak, game_.bytes() + algorithm_->bytes()); }
     uint64_t known_states() const override { return game_.size(); }
 
 private:
-    void restart() {
-        game_.release();
-        algorithm_.reset();
-        algorithm_ = make_algorithm(game_, options_);
-        game_.extra_bytes = [this] { return algorithm_->bytes() + (options_.board ? options_.board->bytes() : 0); };
-    }
-
     void publish() {
         for (uint32_t s : game_.learned) options_.board->publish(game_.state(s), game_.known(s));
         game_.learned.clear();
@@ -183,6 +211,7 @@ private:
     Lazy<Game>& prover() {
         // SOUND: a board says what is true, not why.
         if (options_.board) throw std::invalid_argument("evidence needs a single thread");
+        if (!game_.doomed.empty()) throw std::invalid_argument("evidence needs a search without relaxed games");
         return lazy();
     }
 
@@ -224,9 +253,68 @@ std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> tabl
 
 namespace {
 
+// Threads at work, and the thread that asks about limits meanwhile.
+struct Crew {
+    Limits& limits;
+    std::atomic<Status> stop{Status::DONE};
+    std::atomic<size_t> done{0};
+    std::vector<double> busy{};
+
+    static double cpu_seconds() {
+        timespec now;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+    }
+
+    // Run work(k, watch) on every thread k.
+    template <class Work>
+    void run(size_t threads, Work work) {
+        std::mutex mutex;
+        std::condition_variable finished;
+        size_t running = threads;
+        std::exception_ptr failure;
+        const uint64_t share = limits.bytes / threads;
+        busy.assign(threads, 0);
+        const auto guarded = [&](size_t k) {
+            Watch watch{[&](uint64_t bytes, uint64_t known) {
+                if (known > limits.states) return Status::STATES;
+                if (bytes > share) return Status::MEMORY;
+                return stop.load(std::memory_order_relaxed);
+            }};
+            try {
+                work(k, watch);
+            } catch (...) {
+                std::lock_guard lock(mutex);
+                if (!failure) failure = std::current_exception();
+                stop = Status::FAULT;
+            }
+            std::lock_guard lock(mutex);
+            busy[k] = cpu_seconds();
+            --running;
+            finished.notify_one();
+        };
+        std::vector<std::thread> pool;
+        for (size_t k = 0; k < threads; ++k) pool.emplace_back(guarded, k);
+        {
+            std::unique_lock lock(mutex);
+            while (running > 0) {
+                finished.wait_for(lock, std::chrono::milliseconds(20));
+                if (running == 0 || stop != Status::DONE) continue;
+                lock.unlock();
+                const Status status = limits.poll(0, done, 0);
+                if (status != Status::DONE) stop = status;
+                lock.lock();
+            }
+        }
+        for (std::thread& thread : pool) thread.join();
+        if (failure) std::rethrow_exception(failure);
+    }
+};
+
 Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
     Batch batch;
     batch.answers.resize(count);
+    const double begun = Crew::cpu_seconds();
     size_t done = 0;
     Watch watch{[&](uint64_t bytes, uint64_t known) {
         if (known > limits.states) return Status::STATES;
@@ -240,65 +328,85 @@ Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t
         const Status status = batch.answers[done].status;
         if (status == Status::TIME || status == Status::INTERRUPTED) batch.status = status;
     }
+    batch.busy.assign(1, Crew::cpu_seconds() - begun);
+    return batch;
+}
+
+using Solvers = std::vector<std::unique_ptr<Solver>>;
+
+// One exploration of all questions; answers that are still open when a limit is reached carry its status.
+Batch decide_together(Solvers& solvers, Board& board, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
+    Batch batch;
+    batch.answers.resize(count);
+    const size_t threads = std::min<size_t>({solvers.size(), count, Board::MOST_OWNERS});
+    Crew crew{limits};
+    Party party(unsigned(threads), crew.stop);
+    std::atomic<size_t> next{0};
+    try {
+        crew.run(threads, [&](size_t k, Watch& watch) {
+            const Status status = solvers[k]->join(party, unsigned(k), [&](size_t& number) -> const uint64_t* {
+                number = next.fetch_add(1, std::memory_order_relaxed);
+                crew.done.store(std::min(number, count), std::memory_order_relaxed);
+                return number < count ? states + number * words : nullptr;
+            }, watch, batch);
+            Status none = Status::DONE;
+            if (status != Status::DONE) crew.stop.compare_exchange_strong(none, status);
+        });
+    } catch (...) {
+        for (auto& solver : solvers) solver->restart();
+        board.clear();
+        throw;
+    }
+    batch.status = crew.stop;
+    batch.busy = crew.busy;
+    if (batch.status == Status::DONE) { board.settle(); return batch; }
+    // SOUND: promises are open; nothing but the facts in the answers is used again.
+    for (auto& solver : solvers) solver->restart();
+    board.clear();
+    for (Answer& answer : batch.answers)
+        if (answer.known == UNDECIDED) answer.status = batch.status;
+    return batch;
+}
+
+// Every question for itself, by whichever thread is free.
+Batch decide_apart(Solvers& solvers, const uint64_t* states, const std::vector<size_t>& open, uint32_t words, Limits& limits, Batch batch) {
+    const size_t count = open.size(), threads = std::min(solvers.size(), count), portion = std::clamp<size_t>(count / (threads * 8), 1, 256);
+    Crew crew{limits};
+    std::atomic<size_t> next{0};
+    crew.run(threads, [&](size_t k, Watch& watch) {
+        for (size_t begin; (begin = next.fetch_add(portion)) < count;) {
+            const size_t end = std::min(begin + portion, count);
+            for (size_t i = begin; i < end; ++i) {
+                Answer& answer = batch.answers[open[i]];
+                const Status now = crew.stop.load(std::memory_order_relaxed);
+                if (now != Status::DONE) answer.status = now;
+                else answer = solvers[k]->decide(states + open[i] * words, watch);
+            }
+            crew.done += end - begin;
+        }
+    });
+    batch.status = crew.stop;
+    batch.busy = crew.busy;
     return batch;
 }
 
 }  // namespace
 
-Batch decide_all(std::vector<std::unique_ptr<Solver>>& solvers, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
-    if (solvers.size() == 1 || count == 1) return decide_here(*solvers[0], states, count, words, limits);
+Batch decide_all(Solvers& solvers, Board* board, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
+    if (solvers.size() == 1 || count <= 1) return decide_here(*solvers[0], states, count, words, limits);
     Batch batch;
     batch.answers.resize(count);
-    const size_t threads = std::min(solvers.size(), count), portion = std::clamp<size_t>(count / (threads * 8), 1, 256);
-    std::atomic<size_t> next{0}, done{0};
-    std::atomic<Status> stop{Status::DONE};
-    std::mutex mutex;
-    std::condition_variable finished;
-    size_t running = threads;
-    std::exception_ptr failure;
-    const uint64_t share = limits.bytes / threads;
-    const auto work = [&](Solver& solver) {
-        Watch watch{[&](uint64_t bytes, uint64_t known) {
-            if (known > limits.states) return Status::STATES;
-            if (bytes > share) return Status::MEMORY;
-            return stop.load(std::memory_order_relaxed);
-        }};
-        try {
-            for (size_t begin; (begin = next.fetch_add(portion)) < count;) {
-                const size_t end = std::min(begin + portion, count);
-                for (size_t k = begin; k < end; ++k) {
-                    const Status now = stop.load(std::memory_order_relaxed);
-                    if (now != Status::DONE) batch.answers[k].status = now;
-                    else batch.answers[k] = solver.decide(states + k * words, watch);
-                }
-                done += end - begin;
-            }
-        } catch (...) {
-            std::lock_guard lock(mutex);
-            if (!failure) failure = std::current_exception();
-            stop = Status::FAULT;
-        }
-        std::lock_guard lock(mutex);
-        --running;
-        finished.notify_one();
-    };
-    std::vector<std::thread> pool;
-    for (size_t k = 0; k < threads; ++k) pool.emplace_back(work, std::ref(*solvers[k]));
-    {
-        std::unique_lock lock(mutex);
-        while (running > 0) {
-            finished.wait_for(lock, std::chrono::milliseconds(20));
-            if (running == 0 || stop != Status::DONE) continue;
-            lock.unlock();
-            const Status status = limits.poll(0, done, 0);
-            if (status != Status::DONE) stop = status;
-            lock.lock();
-        }
+    for (int attempt = 0; board && !board->crowded && solvers[0]->can_join(); ++attempt) {
+        const bool remembers = std::any_of(solvers.begin(), solvers.end(), [](const auto& one) { return one->known_states() > 0; });
+        batch = decide_together(solvers, *board, states, count, words, limits);
+        if (batch.status != Status::MEMORY && batch.status != Status::STATES) return batch;
+        board->crowded = !remembers || attempt > 0;     // else once more, with all memory
     }
-    for (std::thread& thread : pool) thread.join();
-    if (failure) std::rethrow_exception(failure);
-    batch.status = stop;
-    return batch;
+    std::vector<size_t> open;
+    for (size_t k = 0; k < count; ++k)
+        if (batch.answers[k].known == UNDECIDED) open.push_back(k);
+    if (open.empty()) { batch.status = Status::DONE; return batch; }
+    return decide_apart(solvers, states, open, words, limits, std::move(batch));
 }
 
 }  // namespace polvet

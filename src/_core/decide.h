@@ -31,15 +31,27 @@ struct SolverOptions {
     std::shared_ptr<Board> board;           // where several solvers of a model tell each other what they proved
 };
 
+struct Batch {
+    std::vector<Answer> answers;
+    Status status = Status::DONE;
+    std::vector<double> busy{};             // CPU seconds of each thread
+};
+class Party;
+
 // One worker's game and algorithm behind a plain face. With sharing it remembers what it proved.
 class Solver {
 public:
     virtual ~Solver() = default;
     virtual Answer decide(const uint64_t* state, Watch& watch) = 0;
+    // Answer the questions that `next` gives out, together with the other solvers of a party (decide_together.h).
+    virtual bool can_join() const = 0;
+    virtual Status join(Party& party, unsigned me, const std::function<const uint64_t*(size_t&)>& next, Watch& watch, Batch& batch) = 0;
+    virtual void restart() = 0;             // forget everything
     // Evidence and safe actions need the algorithm `lazy` with sharing. Limits are thrown as Stop.
     virtual SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) = 0;
+    virtual void avoid(std::shared_ptr<const Doomed> doomed) = 0;      // from now on; ends the making of evidence
     virtual uint64_t peak() const = 0;
     virtual uint64_t known_states() const = 0;
 };
@@ -47,9 +59,10 @@ public:
 std::unique_ptr<Solver> make_solver(std::shared_ptr<const Program> program, int32_t fail, int32_t goal, const SolverOptions& options);
 std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> table, const SolverOptions& options);
 
-// Answers to `count` states, by as many threads as there are solvers; called without the GIL.
+// Answers to `count` states, by as many threads as there are solvers; called without the GIL. Where solvers can join, they
+// explore together; what does not fit into memory that way is asked question by question.
 // A model that breaks a rule throws BrokenModel. `status` tells what stopped the batch as a whole.
-struct Batch { std::vector<Answer> answers; Status status = Status::DONE; };
-Batch decide_all(std::vector<std::unique_ptr<Solver>>& solvers, const uint64_t* states, size_t count, uint32_t words, Limits& limits);
+Batch decide_all(std::vector<std::unique_ptr<Solver>>& solvers, Board* board, const uint64_t* states, size_t count, uint32_t words,
+                 Limits& limits);
 
 }  // namespace polvet

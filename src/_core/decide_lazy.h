@@ -32,16 +32,8 @@ public:
         while (head_ < queue_.size()) {
             if (abandoned_ && opened_ >= trail_.size()) begin_round();    // nothing but new states so far: that is cheap
             const uint32_t s = take();
-            if (game.known(s) != UNDECIDED || nodes_[s].visited == query_ || !is_needed(s)) continue;
-            nodes_[s].visited = query_;
-            trail_.push_back(s);
-            if (nodes_[s].action == NONE) {
-                ++opened_;
-                if (game.actions(s) == 0) { game.learn(s, SAFE); continue; }   // the run ends here, outside `fail`
-                if (!advance(s)) kill(s);
-            } else {
-                push_outcomes(s);
-            }
+            if (game.known(s) != UNDECIDED || is_visited(s) || !is_needed(s)) continue;
+            visit(s);
             if (game.known(start) == UNSAFE) return true;
         }
         // SOUND: nothing is left to visit, so every visited state that was not killed holds an action all of whose
@@ -59,11 +51,27 @@ public:
     uint32_t action(uint32_t s) const { return nodes_[s].action; }   // of a safe state; NONE where the run ends
     uint32_t rank(uint32_t s) const { return s < nodes_.size() ? nodes_[s].rank : 0; }   // of an unsafe state; fail states have 0
 
-private:
+protected:
     struct Node { uint32_t action = NONE, visited = 0, watchers = NONE, rank = 0; };
     struct Link { uint32_t watcher, action, next; };
 
     static constexpr size_t DEEP = 3;          // newest states taken for each oldest one
+    static constexpr uint32_t PROMISED = UINT32_MAX;   // visited for good, whatever happens to the question at hand
+
+    virtual void was_killed(uint32_t) {}
+    virtual void has_moved(uint32_t) {}
+
+    bool is_visited(uint32_t s) const { return nodes_[s].visited == query_ || nodes_[s].visited == PROMISED; }
+
+    void visit(uint32_t s) {
+        Game& game = this->game_;
+        nodes_[s].visited = query_;
+        trail_.push_back(s);
+        if (nodes_[s].action != NONE) { push_outcomes(s); return; }
+        ++opened_;
+        if (game.actions(s) == 0) game.learn(s, SAFE);       // the run ends here, outside `fail`
+        else if (!advance(s)) kill(s);
+    }
 
     uint32_t take() {
         if (turn_++ % (DEEP + 1) == 0) return queue_[head_++];
@@ -115,7 +123,7 @@ private:
                 const uint32_t t = game.target(i);
                 if (t == s || game.known(t) == SAFE) continue;
                 watch(s, k, t);
-                if (nodes_[s].visited == query_ && nodes_[t].visited != query_) queue_.push_back(t);
+                if (is_visited(s) && !is_visited(t)) queue_.push_back(t);
             }
             game.succeeded(s, k);
             return true;
@@ -127,7 +135,7 @@ private:
         Game& game = this->game_;
         const Range outcomes = game.outcomes(s, nodes_[s].action);
         for (uint32_t i = outcomes.begin; i < outcomes.end; ++i)
-            if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && nodes_[t].visited != query_) queue_.push_back(t);
+            if (const uint32_t t = game.target(i); game.known(t) == UNDECIDED && !is_visited(t)) queue_.push_back(t);
     }
 
     void kill(uint32_t victim) {
@@ -140,6 +148,7 @@ private:
             // SOUND: each of its actions had a known unsafe outcome when the pointer moved past it, hence of lower rank.
             game.learn(s, UNSAFE);
             nodes_[s].rank = ++killed_;
+            was_killed(s);
             for (uint32_t l = nodes_[s].watchers; l != NONE;) {
                 const Link link = links_[l];
                 links_[l].next = free_;
@@ -149,6 +158,7 @@ private:
                 if (nodes_[w].action == link.action && game.known(w) == UNDECIDED) {
                     abandoned_ = true;
                     if (!advance(w)) dying_.push_back(w);
+                    else has_moved(w);
                 }
             }
             nodes_[s].watchers = NONE;

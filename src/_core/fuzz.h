@@ -18,7 +18,7 @@ constexpr uint8_t END_LOOP = 6;               // a state came again and no step 
 
 // How often states were met, by a hash: two states may share a counter, which only makes both look less new.
 struct Visits {
-    static constexpr unsigned BITS = 20;
+    static constexpr unsigned BITS = 16;
     std::vector<uint32_t> count = std::vector<uint32_t>(size_t(1) << BITS, 0);
 };
 

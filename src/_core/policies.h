@@ -56,6 +56,8 @@ struct Mlp final : Scorer {
     void choose(const float* rows, size_t n, const uint8_t* applicable, int32_t* out) const override;
 };
 
+void use_portable_network_kernel(bool portable);     // switch the AVX2 code off (or on again), for tests that compare the bits
+
 enum class Missing : uint8_t {
     none = 0,       // NaN is read as 0 (LightGBM)
     zero = 1,       // NaN and zero go to the default child (LightGBM)
@@ -85,7 +87,28 @@ struct Trees final : Scorer {
         double divisor;                 // 0: no averaging
         bool wide, strict;              // float64 sums; x < threshold (else x <= threshold) goes left
     };
+    // Which leaves a row can still reach, a bit per leaf from left to right: every test that fails cuts off the leaves of its
+    // left subtree, and the first leaf that is left over is the one a walk ends in (QuickScorer, Lucchese et al., SIGIR 2015).
+    // Tests on one input are sorted by threshold, and for each place between two thresholds the cuts are joined beforehand.
+    struct Masks {
+        struct Input {
+            uint32_t feature;
+            std::vector<float> thresholds;      // ascending, each once
+            size_t first;                       // where the masks of the lowest place stand
+            int32_t lowest;                     // of the whole numbers that `place` knows
+            std::vector<uint16_t> place;        // whole number - lowest: how many thresholds it is not left of
+        };
+        size_t padded = 0;                      // trees, rounded up to whole blocks; 0: the ensemble is walked instead
+        std::vector<Input> inputs;
+        std::vector<uint32_t> table;            // [place of each input][padded]
+        std::vector<size_t> column;             // of each tree in the table: trees of one output stand together
+        std::vector<size_t> output_begin;       // per output where its columns begin; empty where leaves are vectors
+        std::vector<float> values32;            // [column][32]: the leaves of scalar trees
+        std::vector<double> values64;
+        std::vector<int32_t> leaf_begin, leaf;  // per tree where its leaves begin; where their values start, from left to right
+    };
     std::vector<Node> nodes;
+    Masks masks;
     std::vector<int32_t> roots, depth, tree_output;
     std::vector<float> values32, base32;
     std::vector<double> values64, base64;
@@ -93,6 +116,7 @@ struct Trees final : Scorer {
     bool wide = false, strict = true, zero_is_missing = false;
 
     explicit Trees(const Description& description);
+    void make_masks();
     void scores(const float* rows, size_t n, float* out) const override;
     void scores(const float* rows, size_t n, double* out) const override;
     void choose(const float* rows, size_t n, const uint8_t* applicable, int32_t* out) const override;
@@ -105,6 +129,8 @@ struct Trees final : Scorer {
 size_t possible_choices(const float* scores, const double* bounds, size_t outputs, const uint8_t* applicable, uint8_t* possible);
 
 constexpr int16_t ZERO_GRAIN = 30000;
+
+void use_walking_trees(bool walking);   // walk every tree (or use masks again), for tests that compare the bits
 
 // The index of the best applicable score, NOTHING_APPLICABLE, or SCORE_IS_NAN where an applicable score is not a number.
 template <class Real>

@@ -1,4 +1,4 @@
-// One layer of a network for R rows: included once per instruction set by policies.cpp, so that the same text is compiled
+// One layer of a network for R rows: included once per instruction set by policies_network.cpp, so that the same text is compiled
 // with different vector registers. Every lane is one neuron; the order of operations inside a lane never changes.
 typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t Bits __attribute__((vector_size(32), aligned(4), may_alias));

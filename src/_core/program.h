@@ -84,6 +84,11 @@ struct Program {
     std::vector<uint8_t> step_reads_state;   // whether a step reward reads variables after the step
     bool disable_out_of_bounds = false, uniform = false;   // uniform: a Markov chain, enabled operators are equally likely
     bool writes_scratch = false;             // some fast path assigns a transient variable
+    bool is_simple() const {                 // every move is one edge of one automaton, taken on the fast path
+        if (disable_out_of_bounds) return false;
+        for (const Joint& joint : joints) if (joint.careful || joint.menu_begin != joint.menu_end) return false;
+        return true;
+    }
 };
 
 inline double as_real(int64_t bits) { return std::bit_cast<double>(bits); }
@@ -92,6 +97,12 @@ double apply_function(int32_t function, double x);                // the order o
 bool power(int64_t base, int64_t exponent, int64_t& result);      // false where the result is no int64
 
 struct MoveRecord { int32_t joint, label; uint32_t begin, end; };
+
+// Branches have probability > 0; what rounding leaves over falls to the last.
+inline uint32_t draw_branch(const double* probability, uint32_t begin, uint32_t end, double rest) {
+    while (begin + 1 < end && rest >= probability[begin]) rest -= probability[begin++];
+    return begin;
+}
 
 // What a state leads to: moves in the order of the joints, each with its branches.
 struct Expansion {
@@ -113,6 +124,10 @@ public:
     void unpack(const uint64_t* state, int64_t* values) const; // unpack everything, into `variables` values
     bool pack(const int64_t* values, uint64_t* state) const;   // false where a value is out of bounds
     bool expand(const uint64_t* state, Expansion& out);        // append all moves; false on a fault
+    // Without building successors: the moves that are enabled in the loaded state, `begin` being the edge (simple programs only).
+    bool enabled(std::vector<MoveRecord>& out);
+    // One branch of an edge in `state`, drawn by `unit` in [0, 1), written to `target`; false on a fault.
+    bool take(const uint64_t* state, uint32_t edge, double unit, uint64_t* target);
     int64_t value(int32_t entry);                              // run code that ends in RET on the loaded state
     bool holds(size_t condition, const uint64_t* state) { load(state); return value(program->conditions[condition]) != 0; }
 
@@ -150,6 +165,8 @@ private:
     std::vector<size_t> branch_at_, edge_at_;
     std::vector<int32_t> chosen_;
     std::vector<int64_t> before_;
+    std::vector<double> chances_;            // of the branches of one edge
+    std::vector<uint32_t> branches_;
     std::vector<Careful> steps_;
 };
 

@@ -1,5 +1,6 @@
 // Batch simulation: lanes of runs step together, so that the policy sees many rows at once; what it chose in a state, and
-// where that leads, is remembered for all later runs that come by. See simulate.h.
+// where that leads, is remembered for all later runs that come by. Where hardly any run comes by again, remembering costs
+// more than it saves: then lanes step without it, and only the branch that is taken is built. See simulate.h.
 #include "simulate.h"
 
 #include "explore.h"
@@ -13,13 +14,6 @@
 
 namespace polvet {
 
-// Branches have probability > 0; what rounding leaves over falls to the last.
-static inline uint32_t draw_branch(const double* probability, uint32_t begin, uint32_t end, uint64_t bits) {
-    double rest = unit(bits);
-    while (begin + 1 < end && rest >= probability[begin]) rest -= probability[begin++];
-    return begin;
-}
-
 Taken take(const Expansion& e, uint32_t begin, uint32_t end, int32_t chosen, Draw chance) {
     uint32_t first = begin;
     while (first < end && e.moves[first].label != chosen) ++first;                 // moves of a label stand together
@@ -30,13 +24,14 @@ Taken take(const Expansion& e, uint32_t begin, uint32_t end, int32_t chosen, Dra
     const uint32_t own = after - first;
     const uint32_t pick = uint32_t(below(chance.first, own + (end - silent)));
     const uint32_t v = pick < own ? first + pick : silent + (pick - own);
-    return {v, draw_branch(e.probability.data(), e.moves[v].begin, e.moves[v].end, chance.second)};
+    return {v, draw_branch(e.probability.data(), e.moves[v].begin, e.moves[v].end, unit(chance.second))};
 }
 
 namespace {
 
 constexpr size_t LANES = 256, MOST_NODES = 1 << 20, MOST_WORDS = 1 << 24;
 constexpr uint64_t PORTION = 4096;
+constexpr uint64_t TRIAL = 1 << 13, WITHOUT = 1 << 18;     // steps with memory before it is judged, steps without before it is tried again
 constexpr uint32_t NOT_TAKEN = UINT32_MAX;
 constexpr uint8_t UNSEEN = 255;
 
@@ -48,19 +43,22 @@ class Worker {
 public:
     Worker(const BoundPolicy& policy, const SimulateOptions& options)
         : options_(options), machine_(policy.program), chooser_(policy), store_(make_store(policy.program->words)),
-          words_(policy.program->words) {}
+          words_(policy.program->words), simple_(policy.program->is_simple()) {}
 
     // Simulate the runs [begin, end), counted from 0; false where something broke (see fault, faulty, broken).
     bool runs(const uint64_t* starts, uint64_t begin, uint64_t end, Simulated& out) {
         lanes_.clear();
+        states_.clear();
         uint64_t next = begin;
         while (next < end || !lanes_.empty()) {
             while (next < end && lanes_.size() < LANES) {
-                const uint32_t id = find(starts + next / options_.runs_per_start * words_);
-                lanes_.push_back({next++, 0, id});
+                const uint64_t* start = starts + next / options_.runs_per_start * words_;
+                lanes_.push_back({next++, 0, remembers_ ? find(start) : 0});
+                if (!remembers_) states_.insert(states_.end(), start, start + words_);
             }
-            if (!step(out)) return false;
+            if (!(remembers_ ? step(out) : step_without(out))) return false;
             if (nodes_.size() > MOST_NODES || branch_words_.size() > MOST_WORDS) forget();
+            judge();
             if (++looks_ % 64 == 0 && !alive()) return true;
         }
         return true;
@@ -99,13 +97,81 @@ private:
         return false;
     }
 
-    void finish(const Lane& lane, uint8_t end, Simulated& out) {
+    void finish(const Lane& lane, uint8_t end, const uint64_t* last, Simulated& out) {
         out.end[lane.run] = end;
         out.length[lane.run] = uint32_t(lane.step);
-        std::copy_n(state(lane.id), words_, out.last.data() + lane.run * words_);
+        std::copy_n(last, words_, out.last.data() + lane.run * words_);
     }
 
     void remove(size_t lane) { lanes_[lane] = lanes_.back(); lanes_.pop_back(); }
+
+    // Whether to remember: not where more than four of five steps of a trial led to states never seen before.
+    void judge() {
+        if (!simple_ || steps - judged_ < (remembers_ ? TRIAL : WITHOUT)) return;
+        const bool wanted = !remembers_ || (opened_ - opened_before_) * 5 < (steps - judged_) * 4;
+        judged_ = steps;
+        opened_before_ = opened_;
+        if (wanted == remembers_) return;
+        remembers_ = wanted;
+        if (wanted) for (size_t k = 0; k < lanes_.size(); ++k) lanes_[k].id = find(states_.data() + k * words_);
+        states_.clear();
+        if (!wanted) for (const Lane& lane : lanes_) states_.insert(states_.end(), state(lane.id), state(lane.id) + words_);
+    }
+
+    // One step of every lane without remembering anything.
+    bool step_without(Simulated& out) {
+        chooser_.clear(); moves_.clear(); move_end_.clear();
+        const auto drop = [&](size_t k, uint8_t end) {
+            finish(lanes_[k], end, states_.data() + k * words_, out);
+            std::copy_n(states_.end() - std::ptrdiff_t(words_), words_, states_.begin() + std::ptrdiff_t(k * words_));
+            states_.resize(states_.size() - words_);
+            remove(k);
+        };
+        const auto broke = [&](size_t k, bool policy) {
+            fault = machine_.fault;
+            broken = policy;
+            faulty.assign(states_.begin() + std::ptrdiff_t(k * words_), states_.begin() + std::ptrdiff_t((k + 1) * words_));
+            return false;
+        };
+        const auto& conditions = machine_.program->conditions;
+        for (size_t k = 0; k < lanes_.size();) {
+            machine_.load(states_.data() + k * words_);
+            uint8_t end = RUNNING;
+            if (options_.fail >= 0 && machine_.value(conditions[size_t(options_.fail)])) end = END_FAIL;
+            else if (machine_.fault == Fault::NONE && options_.goal >= 0 && machine_.value(conditions[size_t(options_.goal)])) end = END_GOAL;
+            if (machine_.fault != Fault::NONE) return broke(k, false);
+            if (end == RUNNING && lanes_[k].step >= options_.max_steps) end = END_LIMIT;
+            if (end != RUNNING) { drop(k, end); continue; }
+            const size_t first = moves_.size();
+            if (!machine_.enabled(moves_)) return broke(k, false);
+            move_end_.push_back(uint32_t(moves_.size()));
+            chooser_.add(states_.data() + k * words_, moves_.data() + first, moves_.data() + moves_.size());
+            ++k;
+        }
+        chooser_.decide();
+        next_states_.resize(words_);
+        ended_.clear();
+        for (size_t k = 0; k < lanes_.size(); ++k) {
+            const int32_t chosen = chooser_.chosen[k];
+            if (chosen == BROKEN) return broke(k, true);
+            if (chosen < PSEUDO_ACTION) { ended_.push_back(k); continue; }
+            const uint32_t begin = k ? move_end_[k - 1] : 0, end = move_end_[k];
+            uint32_t count = 0;
+            for (uint32_t v = begin; v < end; ++v) count += moves_[v].label < 0 || moves_[v].label == chosen;
+            const Draw chance = draw(options_.seed, options_.first_run + lanes_[k].run, lanes_[k].step);
+            uint64_t left = below(chance.first, count);
+            uint32_t v = begin;
+            for (;; ++v)
+                if ((moves_[v].label < 0 || moves_[v].label == chosen) && left-- == 0) break;
+            if (!machine_.take(states_.data() + k * words_, moves_[v].begin, unit(chance.second), next_states_.data())) return broke(k, false);
+            std::copy_n(next_states_.data(), words_, states_.data() + k * words_);
+            ++lanes_[k].step;
+            ++steps;
+        }
+        for (size_t i = ended_.size(); i-- > 0;)       // from behind: dropping moves the last lane into the gap
+            drop(ended_[i], chooser_.chosen[ended_[i]] == STUCK ? END_STUCK : END_DEADLOCK);
+        return true;
+    }
 
     bool step(Simulated& out) {
         missing_.clear();
@@ -121,7 +187,7 @@ private:
             }
             uint8_t end = node.kind;
             if (end != END_FAIL && end != END_GOAL && lane.step >= options_.max_steps) end = END_LIMIT;
-            if (end != RUNNING) { finish(lane, end, out); remove(k); continue; }
+            if (end != RUNNING) { finish(lane, end, state(lane.id), out); remove(k); continue; }
             if (!node.expanded && !node.queued) { node.queued = true; missing_.push_back(lane.id); }
             ++k;
         }
@@ -129,10 +195,10 @@ private:
         for (size_t k = 0; k < lanes_.size();) {
             Lane& lane = lanes_[k];
             const Node& node = nodes_[lane.id];
-            if (node.kind != RUNNING) { finish(lane, node.kind, out); remove(k); continue; }
+            if (node.kind != RUNNING) { finish(lane, node.kind, state(lane.id), out); remove(k); continue; }
             const Draw chance = draw(options_.seed, options_.first_run + lane.run, lane.step);
             const Operator chosen = operators_[node.operator_begin + below(chance.first, node.operators)];
-            const uint32_t branch = draw_branch(probability_.data(), chosen.begin, chosen.end, chance.second);
+            const uint32_t branch = draw_branch(probability_.data(), chosen.begin, chosen.end, unit(chance.second));
             if (target_[branch] == NOT_TAKEN) target_[branch] = find(branch_words_.data() + branch * words_);
             lane.id = target_[branch];
             ++lane.step;
@@ -145,6 +211,7 @@ private:
     // Ask model and policy about all states met for the first time, at once.
     bool expand() {
         e_.clear(); move_end_.clear(); chooser_.clear();
+        opened_ += missing_.size();
         for (uint32_t id : missing_) {
             const size_t first = e_.moves.size();
             if (!machine_.expand(state(id), e_)) return fail_at(id, false);
@@ -187,6 +254,12 @@ private:
     std::vector<uint32_t> missing_, move_end_;
     Expansion e_;
     uint64_t looks_ = 0;
+    const bool simple_;
+    bool remembers_ = true;
+    uint64_t judged_ = 0, opened_ = 0, opened_before_ = 0;     // steps at the last judgement; states expanded
+    std::vector<uint64_t> states_, next_states_;               // without memory: the state of each lane
+    std::vector<MoveRecord> moves_;
+    std::vector<size_t> ended_;
 };
 
 }  // namespace

@@ -388,6 +388,44 @@ void Machine::sort_leads(std::vector<Lead>& leads) {
     }
 }
 
+bool Machine::enabled(std::vector<MoveRecord>& out) {
+    fault = Fault::NONE;
+    emitted_.clear();
+    if (!run(program->lead)) return false;
+    leads_.swap(emitted_);
+    sort_leads(leads_);
+    for (const Lead& lead : leads_) out.push_back({lead.joint, program->joints[lead.joint].label, uint32_t(lead.edge), 0});
+    return true;
+}
+
+bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t* target) {
+    const Program& p = *program;
+    const Edge& edge = p.edges[number];
+    fault = Fault::NONE;
+    load(state);
+    chances_.clear();
+    branches_.clear();
+    double total = 0;
+    bool computed = false;
+    for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
+        double probability;
+        if (!branch_probability(p.branches[b], probability)) return false;
+        if (p.branches[b].probability_code >= 0) computed = true;
+        total += probability;
+        if (probability > 0) { chances_.push_back(probability); branches_.push_back(b); }
+    }
+    if (computed) {
+        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
+        if (std::fabs(total - 1) > 1e-12) for (double& one : chances_) one /= total;
+    }
+    if (chances_.empty()) FAIL(PROBABILITY);
+    std::copy_n(state, p.words, target);
+    target_ = target;
+    const bool good = run(p.branches[branches_[draw_branch(chances_.data(), 0, uint32_t(chances_.size()), unit)]].fast);
+    if (p.writes_scratch) forget_scratch();
+    return good;
+}
+
 bool Machine::expand(const uint64_t* state, Expansion& out) {
     const Program& p = *program;
     fault = Fault::NONE;

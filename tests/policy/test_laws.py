@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from polvet.model.build import ModelBuilder
 from polvet.policy import CallablePolicy, Table, TreeEnsemble, check_policy
 from polvet.policy.networks import network_of
 from polvet.policy.trees import make_tree
@@ -111,3 +112,29 @@ def test_a_library_that_disagrees_is_found_and_one_within_the_rounding_bound_is_
     assert laws(network, library=lambda rows: rows @ weights.T + bias) == ""
     assert "library" in laws(network, library=lambda rows: rows @ weights.T + bias + np.float32(0.01))
     assert "library" in laws(network, library=lambda rows: (rows @ weights.T)[:, :2])
+
+
+def walk(*labels):
+    m = ModelBuilder("walk")
+    x = m.int("x", 0, 9, initial=2)
+    for step, label in enumerate(labels):
+        m.edge(label, guard=x <= 9 - step, to={"x": x + step})
+    return m.task(fail=x == 9)
+
+
+def test_a_policy_is_checked_against_a_task_on_its_states():
+    seen = []
+    policy = CallablePolicy(("x",), ("a", "b"), lambda state: seen.append(state["x"]) or [state["x"], 1])
+    assert check_policy(policy, walk("a", "b")) == ()
+    assert set(seen) == set(range(2, 10))
+    assert "'b'" in laws(policy, task=walk("a", "c"))
+    assert "'y'" in laws(CallablePolicy(("y",), ("a", "b"), lambda state: "a"), task=walk("a", "b"))
+
+
+def test_a_law_broken_only_in_states_of_the_task_is_found():
+    class Late(Honest):
+        def scores(self, rows):
+            return np.where(rows == 9, np.nan, super().scores(rows)).astype(np.float32)
+
+    assert check_policy(Late(), rows=[[0], [3]]) == ()
+    assert "not a number (row [9.0])" in laws(Late(), task=walk("a", "b"))

@@ -58,8 +58,20 @@ def leads_to(targets, successors):
         found = more
 
 
-@pytest.mark.parametrize(("target", "states", "starts"), [(GOAL, 125, 14), (FAIL, 1, 0)])
-def test_plajas_facts_on_policy_paths_of_four_blocks(target, states, starts):
+def cannot_avoid(target, successors):
+    """The states all of whose runs, whatever is chosen, come to the target."""
+    found = target.copy()
+    while True:
+        more = np.array(
+            [mark or (bool(row) and all(found[t] for t in row)) for mark, row in zip(found, successors, strict=True)]
+        )
+        if (more == found).all():
+            return found
+        found = more
+
+
+@pytest.mark.parametrize(("target", "states", "starts", "evitable"), [(GOAL, 125, 14, 124), (FAIL, 1, 0, 0)])
+def test_plajas_facts_on_policy_paths_of_four_blocks(target, states, starts, evitable):
     # PolicyGoalPathStates and PolicyGoalPathStatesStart, with the goal and with the unsafe condition as target.
     options = TaskOptions({"failing_probability": 0, "item_cost_bound": 1})
     task = load_task(FOUR, options)
@@ -78,6 +90,13 @@ def test_plajas_facts_on_policy_paths_of_four_blocks(target, states, starts):
     found = leads_to(space.mask(target).astype(bool), successors)
     assert found.sum() == states
     assert sum(found[number[state]] for state in bound.compiled.unpack(first)) == starts
+    # GoalPathStates, InevitableGoalPathStates (also among the starts) and EvitablePolicyGoalPathStates.
+    open_to_all = [[number[o.state] for move in semantics.moves(state) for o in move.outcomes] for state in everything]
+    assert leads_to(space.mask(target).astype(bool), open_to_all).sum() == 125
+    inevitable = cannot_avoid(space.mask(target).astype(bool), open_to_all)
+    assert inevitable.sum() == 1
+    assert not any(inevitable[number[state]] for state in bound.compiled.unpack(first))
+    assert (found & ~inevitable).sum() == evitable
 
 
 @pytest.mark.parametrize("mode", ["filtered", "raw"])

@@ -209,3 +209,23 @@ def test_near_ties_are_followed_for_safety_and_make_no_run():
     run, tie = inspection.doubtful_witness((0,))
     assert run.states == ((0,), (1,))
     assert tie == (0,)
+
+
+def test_runs_are_the_same_where_nothing_is_worth_remembering():
+    """Hardly any state comes again, so that lanes soon step without memory: each run is still the one that is told."""
+    m = ModelBuilder("drift")
+    x, y = m.int("x", 0, 10**6, initial=0), m.int("y", 0, 10**6, initial=0)
+    for label, step in (("slow", 1), ("fast", 3)):
+        m.edge(label, guard=x < 10**6 - 3, to=[("1/3", {"x": x + step}), ("2/3", {"x": x + step, "y": y + 1})])
+    m.edge("slow", guard=y > 50, to={"y": y - 7})
+    m.edge(None, guard=x > 40, to={"x": x - 5})
+    network = network_of([(np.array([[0.5, -1.0], [-0.3, 0.9]]), np.zeros(2))], ("x", "y"), ("slow", "fast"))
+    bound = fit(m.task(fail=y == 97), network).compile()
+    starts = [(1_000 * k % 999_000, 13 * k) for k in range(1_500)]
+    found = simulate(bound, bound.compiled.pack(starts), max_steps=40, seed=5, threads=2)
+    assert found.steps > 30_000
+    last = bound.compiled.unpack(found.last)
+    for number in (0, 3, 700, 1_100, *range(1_300, 1_500, 7)):
+        run = trace(bound, starts[number], number, max_steps=40, seed=5)
+        assert run.states[-1] == last[number]
+        assert len(run.actions) == found.lengths[number]

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from polvet import _core
 from polvet.errors import InputError
 from polvet.policy import TreeEnsemble
 from polvet.policy.trees import VECTOR, float32_thresholds, make_tree, reference_scores
@@ -129,3 +130,23 @@ def test_an_ensemble_survives_a_process_boundary():
     ensemble = TreeEnsemble(("x",), ("a",), (make_tree(0, **STUMP),), (0.5,))
     rows = np.array([[0], [3]], dtype=np.float32)
     assert np.array_equal(pickle.loads(pickle.dumps(ensemble)).scores(rows), ensemble.scores(rows))
+
+
+@pytest.mark.parametrize("comparison", ["<", "<="])
+@pytest.mark.parametrize("arithmetic", ["float32", "float64"])
+def test_masks_and_walks_give_the_same_bits(comparison, arithmetic):
+    thresholds = np.array([-3.5, -1.0, 0.0, 0.1, 0.5, 1.0, 2.0, 7.0, 1e30])
+    for vectors in (0, 2):
+        trees = [random_tree(int(RNG.integers(3)), 4, 1, depth=5, thresholds=thresholds) for _ in range(70)]
+        trees += [random_tree(VECTOR, 4, 3, depth=4, thresholds=thresholds) for _ in range(vectors)]
+        ensemble = TreeEnsemble(tuple("abcd"), tuple("xyz"), tuple(trees), (0.1, 0.2, 0.3), comparison, arithmetic, 0.0)
+        rows = RNG.choice([-4, -3.5, -1, -0.0, 0, 0.1, 0.5, 1, 2, 3, 7, 8, 1e31, np.inf], size=(500, 4)).astype(
+            np.float32
+        )
+        joined = ensemble.scores(rows)
+        _core.use_walking_trees(True)
+        try:
+            walked = ensemble.scores(rows)
+        finally:
+            _core.use_walking_trees(False)
+        assert joined.tobytes() == walked.tobytes()

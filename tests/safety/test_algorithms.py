@@ -151,3 +151,29 @@ def test_threads_share_the_questions_and_agree(algorithm: str) -> None:
         for share in (False, True):
             found = decide(game.decider(algorithm, share=share, threads=3), numbers)[0]
             assert found == [truth[s] for s in numbers]
+
+
+def test_threads_that_explore_together_agree_with_the_attractor() -> None:
+    """Owners, releases, gifts and messages in all their orders: batches of all sizes, one after the other."""
+    rng = random.Random(17)
+    for _ in range(150):
+        game = random_game(rng, most=rng.choice([10, 60, 400]))
+        truth = expected(game)
+        order = rng.choice(["app", "random", "last"])
+        decider = game.decider("lazy", share=True, threads=rng.choice([2, 3, 5]), order=order)
+        for count in (2, 5, 300):
+            numbers = [rng.randrange(len(game.actions)) for _ in range(count)]
+            assert decide(decider, numbers)[0] == [truth[s] for s in numbers], game
+
+
+def test_threads_that_explore_together_split_the_work() -> None:
+    """A long corridor with side steps: no thread looks again at what another one has looked at."""
+    length = 20_000
+    steps = tuple(((k + 1, max(0, k - 7)), (k + 1,)) for k in range(length - 1))
+    game = Game((*steps, ((0,),)))
+    rng = random.Random(19)
+    numbers = [rng.randrange(length) for _ in range(2_000)]
+    alone = sum(decide(game.decider("lazy", share=True), numbers)[1])
+    verdicts, looks = decide(game.decider("lazy", share=True, threads=2), numbers)
+    assert set(verdicts) == {SAFE}
+    assert sum(looks) <= 1.05 * alone

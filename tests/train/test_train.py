@@ -9,12 +9,15 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.domains import generate
+from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits
 from polvet.load import load_task
 from polvet.model.build import ModelBuilder
-from polvet.policy.binding import load_fitted
+from polvet.policy.binding import fit, load_fitted
+from polvet.policy.callables import CallablePolicy
 from polvet.policy.runs import Inspection, Judgement
 from polvet.safety.decide import Decider, Verdict
+from polvet.train.lessons import potential_of
 from polvet.train.teacher import explore_all, find_teacher, teacher_runs
 
 
@@ -133,3 +136,29 @@ def test_a_network_learns_to_walk_and_the_same_seed_gives_the_same_weights(line,
 def test_bad_options_are_named(line, options, named, capsys):
     assert run(["train", str(line), *options]) == 30
     assert named in capsys.readouterr().err
+
+
+def test_a_potential_is_an_expression_over_the_state():
+    m = ModelBuilder("walk")
+    x, y = m.int("x", 0, 9, initial=0), m.int("y", -3, 3, initial=1)
+    m.edge("go", guard=x < 9, to={"x": x + 1, "y": -y})
+    fitted = fit(m.task(goal=x == 9), CallablePolicy(("x",), ("go",), lambda state: "go"))
+    states = [(0, 1), (4, -3), (9, 2)]
+    potential = potential_of(fitted, "2 * x - y", Where("--shaping"))
+    assert potential(fitted.compile().compiled.pack(states)).tolist() == [2 * a - b for a, b in states]
+    with pytest.raises(InputError, match="a potential is a number"):
+        potential_of(fitted, "x == 3", Where("--shaping"))
+
+
+@pytest.mark.slow
+def test_shaping_changes_what_is_learnt_and_repeats_by_seed(line, tmp_path, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    options = ["train", str(line), "--kind", "mlp", "--hidden", "8", "--steps", "1500", "--max-steps", "20"]
+    for name, shaping in (("a", "truck_0"), ("b", "truck_0"), ("plain", None), ("nothing", "0 * truck_0")):
+        extra = [] if shaping is None else ["--shaping", shaping]
+        trained([*options, *extra, "-o", str(tmp_path / f"{name}.onnx")], capsys)
+    written = {name: (tmp_path / f"{name}.onnx").read_bytes() for name in ("a", "b", "plain", "nothing")}
+    assert written["a"] == written["b"] != written["plain"] == written["nothing"]
+    assert run([*options, "--shaping", "truck_9", "-o", str(tmp_path / "c.onnx")]) == 30
+    assert "truck_9" in capsys.readouterr().err

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from polvet.cli.app import run
 from polvet.domains import generate
+from polvet.evidence.check import Accepted
+from polvet.evidence.invariant import check_claim
+from polvet.jani import dump_model
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
+from polvet.model.build import ModelBuilder
 from polvet.model.infix import parse_expression
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit
+from polvet.policy.networks import network_of
+from polvet.policy.onnx_file import save_onnx
+from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
 from polvet.verify.abstraction import CONFIGURATIONS, Options, verify_abstractly
 from polvet.verify.bmc import verify_bounded
+from polvet.verify.complement import rows_and_unreached
 from polvet.verify.portfolio import replay
-from polvet.verify.predicates import abstraction_of, cell_of_state, predicates_of
+from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
-from polvet.verify.verdicts import Unknown, Unsafe, Verdict
+from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.verify.oracle import random_policy, truth
+from tests.verify.test_explicit import arena_of
 
 MARABOU = importlib.util.find_spec("maraboupy") is not None
 TINY = [
@@ -81,7 +92,7 @@ def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe(
     policy = replace(policy, rows={}, default=forward)
     fitted = fit(m_task, policy)
     given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
-    found = verify_abstractly(fitted.compile(), predicates=given, limits=Limits(seconds=60))
+    found = verify_abstractly(fitted.compile(), predicates=given, options=Options("Base"), limits=Limits(seconds=60))
     assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
     if isinstance(found, Unknown):
         assert found.proved_starts
@@ -123,3 +134,59 @@ def test_rows_before_a_transition_are_the_predicate_after_it():
                 for predicate in predicates:
                     for value in (False, True):
                         assert predicate.row_before(transition, value).holds(point) == (predicate.holds(after) == value)
+
+
+@pytest.mark.parametrize("mode", ["filtered", "raw"])
+@pytest.mark.parametrize("kind", ["network", "dyadic", "trees"])
+def test_our_own_abstraction_is_right_and_its_invariants_are_accepted(kind, mode):
+    decided = 0
+    for seed, case in enumerate(TINY):
+        fitted, expected = tiny(case, kind, mode, seed)
+        bound = fitted.compile()
+        found = verify_abstractly(bound, limits=Limits(seconds=5))
+        if isinstance(found, Unsafe):
+            assert expected.verdict == "unsafe"
+            replay(bound, found.run)
+        elif isinstance(found, Safe):
+            assert expected.verdict == "safe"
+            assert isinstance(check_claim(arena_of(fitted), fitted, found.certificate, "the policy"), Accepted)
+        decided += not isinstance(found, Unknown)
+    assert decided
+
+
+def test_what_is_not_reached_is_covered_exactly():
+    rng = np.random.default_rng(3)
+    bounds = Box((0, -1, 0), (4, 2, 1))
+    predicates = [
+        Predicate(((0, 1),), 1),
+        Predicate(((1, 1),), 0),
+        Predicate(((0, 1),), 2),
+        Predicate(((0, 1), (1, 1)), 9),
+    ]
+    points = [(x, y, z) for x in range(5) for y in range(-1, 3) for z in range(2)]
+    everything = sorted({abstraction_of(predicates, point) for point in points})
+    for _ in range(40):
+        reached = [state for state in everything if rng.integers(2)]
+        found = rows_and_unreached(predicates, reached, bounds)
+        assert found is not None
+        for point in points:
+            covered = any(box.holds(point) for box in found[1])
+            assert covered == (abstraction_of(predicates, point) not in reached)
+
+
+def test_slices_are_certified(tmp_path):
+    m = ModelBuilder("cost")
+    x, cost = m.int("x", 0, 40), m.int("cost", 0, 1000)
+    m.labels("go", "stay")
+    m.edge("go", guard=x < 40, to={x: x + 1, cost: cost + 1})
+    m.edge("stay", guard=x < 40, to={x: x})
+    (tmp_path / "cost.jani").write_text(dump_model(m.build()))
+    task = tmp_path / "cost.toml"
+    task.write_text("model = 'cost.jani'\nstart = 'x <= 20 && cost == 2'\nfail = 'x == 40'\n")
+    policy = tmp_path / "policy.onnx"
+    save_onnx(network_of([([[-1.0], [0.0]], [30.0, 0.5])], ["x"], ["go", "stay"]), str(policy))
+    for method in ("explicit", "induction", "abstraction", "ic3", "auto"):
+        written = tmp_path / f"{method}.json"
+        assert run(["verify", str(task), str(policy), "--method", method, "-o", str(written)]) == 0
+        assert json.loads(written.read_text())["kept"] == ["x"]
+        assert run(["certify", str(written), "--task", str(task), "--policy", str(policy)]) == 0

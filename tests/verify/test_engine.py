@@ -63,7 +63,7 @@ def random_trees(rng, inputs, outputs, exact):
                 values(2 * inner + 1, width),
                 default,
                 missing,
-            )  # fmt: skip
+            )
         )
     base = tuple(values(1, len(outputs))[0].tolist())
     return TreeEnsemble(

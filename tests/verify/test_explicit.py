@@ -29,6 +29,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.verify.explicit import Avoid, verify_explicitly
 from polvet.verify.portfolio import replay, verify
+from polvet.verify.probability import find_risk
 from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.conftest import BENCHMARKS
 from tests.policy.worlds import worlds
@@ -250,3 +251,15 @@ def test_plajas_network_for_four_blocks_is_safe():
     for mode in ("raw", "filtered"):
         bound = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK).compile()
         assert verify(bound).verdict is Verdict.SAFE
+
+
+@given(worlds())
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_risk_is_zero_exactly_where_no_run_fails(world):
+    assume(world is not None)
+    bound = world.fitted.compile()
+    risk = find_risk(bound)
+    assert 0 <= risk.lower <= risk.upper <= 1
+    unsafe = truth(world.fitted, world.starts).verdict == "unsafe"
+    assert (risk.upper > 0) == unsafe
+    assert (risk.lower > 0) == unsafe

@@ -124,7 +124,10 @@ class _Loop:
             if self.settings.verify == "never":
                 why = "no new fault is found; not verified (--verify never)"
                 return self._end(Outcome.IMPROVED, policy, iteration, why)
-            verified = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy))
+            try:
+                verified = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy))
+            except LimitReached as limit:
+                return self._end(Outcome.IMPROVED, policy, iteration, f"no new fault is found; verification: {limit}")
             figures = verified["figures"]
             if figures["verdict"] == "safe":
                 return self._end(Outcome.SAFE, policy, iteration, None, verified)

@@ -21,7 +21,7 @@ class Settings:
     runs: int = 10  # per evaluation start, for %Goal
     fuzz_runs: int = 10  # per debugging start
     max_steps: int = 1_000
-    max_states: int = 10_000_000  # of an exhaustive search
+    max_states: int = 2_000_000  # of an exhaustive search
     iterations: int = 50
     method: str = "auto"
     mode: str = "safe"

@@ -49,6 +49,8 @@ GOAL_STARTS = 2_000
 """So many debugging starts are simulated to guard %Goal."""
 REPAIR_ROUNDS = 4
 SHOWN_RUNS = 1_000
+VERIFIED = 20
+"""Verification may visit so many times the states that a search may."""
 QUICK_STATES = 200_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
 Done = tuple[dict[str, Any], dict[str, str]]
@@ -167,7 +169,7 @@ class Steps:
         """Prove the policy safe, or find an unsafe run and its faults."""
         found = verify(
             bound,
-            limits=self._limits(4 * self.settings.max_states),
+            limits=self._limits(VERIFIED * self.settings.max_states),
             seed=self.settings.seed,
             threads=self.means.threads,
         )
@@ -189,17 +191,19 @@ class Steps:
             files["certificate"] = self.store.write(f"certificates/unsafe-{iteration}.json", json.dumps(claim))
             more = {"faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new)}
             return figures | more, files
+        if "time limit" in found.reason and self.means.deadline != inf:
+            raise LimitReached(found.reason)  # more time may decide it: resuming tries again
         return figures | {"reason": found.reason}, {}
 
     def _unsafe_runs(self, bound: Bound, run: Run) -> list[Run]:
         """The unsafe run that verification found, and more of them where all start states can be searched."""
         starts = Starts.of(self.task)
         most = self.settings.max_states
-        if starts.count is None or starts.count > most:
+        if starts.count is None or starts.count > VERIFIED * most:
             return [run]
         packed = bound.compiled.pack_starts(starts)
         inspection = Inspection(bound)
-        judged = inspection.judge(packed, limits=self._limits(4 * most))
+        judged = inspection.judge(packed, limits=self._limits(VERIFIED * most))
         self._refuse_cut(inspection.limit)
         unsafe = [k for k, judgement in enumerate(judged) if judgement is Judgement.UNSAFE]
         return [run, *map(inspection.witness, bound.compiled.unpack(packed[unsafe[:SHOWN_RUNS]]))]

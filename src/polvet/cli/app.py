@@ -14,7 +14,8 @@ from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
 
 COMMANDS: tuple[str, ...] = (
-    "info", "explore", "check", "decide", "train", "simulate", "evaluate", "repair", "compare", "verify", "debug",
+    "info", "explore", "check", "decide", "train", "simulate", "evaluate",
+    "fuzz", "faults", "repair", "compare", "verify", "debug",
     "gate", "report", "permit", "learn", "terminates", "certify", "domains",
 )  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""

@@ -50,7 +50,7 @@ def debug(
         int, typer.Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)
     ] = 10,
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000,
-    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 10_000_000,
+    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000,
     iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
     method: Annotated[
         str, typer.Option("--method", help="auto, leaves, milp, penalty, last-layer or direct.")

@@ -61,6 +61,9 @@ def repair(
         float,
         typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
     ] = 1.0,
+    solver: Annotated[
+        str, typer.Option("--solver", help="Who solves the big-M program: highs, scip (extra `scip`).")
+    ] = "highs",
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     reading: Annotated[
         str | None, typer.Option("--reading", help="filtered or raw, in the place of what task.toml says.")
@@ -92,7 +95,14 @@ def repair(
     disable = disables_out_of_bounds(out_of_bounds)
     bound = fitted.compile(disable_out_of_bounds=disable)
     kept = _kept(bound, keep, keep_runs, seed)
-    chosen: Any = {"method": method, "mode": mode, "keep": kept, "max_goal_loss": max_goal_loss / 100, "seed": seed}
+    chosen: Any = {
+        "method": method,
+        "mode": mode,
+        "keep": kept,
+        "max_goal_loss": max_goal_loss / 100,
+        "seed": seed,
+        "solver": solver,
+    }
     made, agreement = repair_checked(
         fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit, None, None), **chosen
     )

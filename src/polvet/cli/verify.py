@@ -51,6 +51,9 @@ def verify(
     avoid: Annotated[
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
     ] = "",
+    probability: Annotated[
+        bool, typer.Option("--probability", help="Also bound the greatest probability of failing, by explicit search.")
+    ] = False,
     mode: Mode = None,
     constants: Constants = "",
     start: Start = None,
@@ -85,6 +88,13 @@ def verify(
     certificate = certificate_of(bound, found, given)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
+    if probability:
+        from polvet.verify.probability import find_risk
+
+        risk = find_risk(bound, limits=limits_of(time_limit, memory_limit, max_states))
+        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper}
+        told = "" if risk.limit is None else f" ({risk.limit})"
+        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{told}")
     more: dict[str, Any] = {}
     if found.verdict.value == "unknown" and found.proved_starts:  # type: ignore[union-attr]
         more["proved_starts"] = _proved(found)

@@ -30,10 +30,13 @@ from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
 from polvet.safety.decide import Decider
+from polvet.safety.projections import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
 NO_FAULT = -1
+GRACE = 0.5
+"""Seconds for the safe actions of a fault that was found just before the time was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,16 @@ class FaultAnalysis:
     seconds: float
     exhaustive: bool = False
     near_ties: int = 0
+    unjudged: int = 0  # faults whose safe actions a limit left unknown: their list is empty
     limit: LimitReached | None = None
+
+    @property
+    def groups(self) -> dict[int, list[int]]:
+        """Return the runs by the fault that comes first on them; those without a fault under NO_FAULT."""
+        found: dict[int, list[int]] = {}
+        for run, fault in enumerate(self.first_faults.tolist()):
+            found.setdefault(fault, []).append(run)
+        return found
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -69,21 +81,31 @@ class FaultAnalysis:
             "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
             "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
             "exhaustive": self.exhaustive, "near_ties": self.near_ties,
+            "unjudged": self.unjudged,
         }  # fmt: skip
 
 
 def find_faults(
-    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, limits: Limits | None = None
+    bound: Bound,
+    decider: Decider,
+    runs: Iterable[Run] | PackedRuns,
+    *,
+    limits: Limits | None = None,
+    relax: bool = True,
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
 
     The runs are taken to be runs of the policy (`refuse_foreign_runs` checks that). The decider must be of the same task,
-    with the algorithm `lazy` and sharing; what it learns is kept for the next call.
+    with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, relaxed
+    games tell it first what is lost (`safety/projections.py`); after that it gives no evidence any more.
     """
     begun = monotonic()
     packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
-    judge = _Judge(bound, decider, limits or Limits())
+    if relax and len(packed) and is_large(bound.task):
+        sharpen(decider, limits=limits)
+    judge = _Judge(bound, decider, _what_is_left(limits or Limits(), begun))
     numbers = judge.number(packed.states)
+    judge.bisect(numbers, packed)
     judge.judge()
     count = len(packed)
     run_of = np.repeat(np.arange(count), packed.lengths + 1)
@@ -101,8 +123,9 @@ def find_faults(
     touched[run_of[judge.known[numbers] != UNSAFE]] = True
     starts = numbers[packed.begin[:-1].astype(np.int64)]
     unsafe_starts = np.unique(starts[judge.known[starts] == UNSAFE])
+    faults = judge.faults()
     return FaultAnalysis(
-        faults=judge.faults(),
+        faults=faults,
         blame=tuple(Blame(int(n), int(m)) for n, m in zip(on_runs, firsts, strict=True)),
         first_faults=first,
         unsafe_starts=tuple(judge.unpack(unsafe_starts)),
@@ -111,12 +134,18 @@ def find_faults(
         states=judge.met,
         safe_states=int((judge.known[: judge.met] == SAFE).sum()),
         seconds=monotonic() - begun,
+        unjudged=judge.unjudged,
         limit=judge.limit,
     )
 
 
 def all_faults(
-    bound: Bound, decider: Decider, *, starts: Words | None = None, limits: Limits | None = None
+    bound: Bound,
+    decider: Decider,
+    *,
+    starts: Words | None = None,
+    limits: Limits | None = None,
+    relax: bool = True,
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 
@@ -128,14 +157,16 @@ def all_faults(
     initial = _every_start(bound, bounds) if starts is None else starts
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
     limit = describe_limit(space, bounds)
-    left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
-    judge = _Judge(bound, decider, replace(bounds, seconds=left))
+    if relax and is_large(bound.task):
+        sharpen(decider, limits=_what_is_left(bounds, begun))
+    judge = _Judge(bound, decider, _what_is_left(bounds, begun))
     for begin in range(0, len(space), BLOCK):
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
     known = judge.known[judge.number(initial)] if len(initial) else np.zeros(0, dtype=np.uint8)
+    faults = judge.faults()
     return FaultAnalysis(
-        faults=judge.faults(),
+        faults=faults,
         blame=(),
         first_faults=np.zeros(0, dtype=np.int64),
         unsafe_starts=tuple(bound.compiled.unpack(initial[known == UNSAFE])),
@@ -146,6 +177,7 @@ def all_faults(
         seconds=monotonic() - begun,
         exhaustive=limit is None and judge.open == 0 and space.near_ties == 0,
         near_ties=space.near_ties,
+        unjudged=judge.unjudged,
         limit=limit or judge.limit,
     )
 
@@ -157,6 +189,10 @@ def _every_start(bound: Bound, bounds: Limits) -> Words:
     if bounds.states is not None and starts.count > bounds.states:
         raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
     return bound.compiled.pack_starts(starts)
+
+
+def _what_is_left(limits: Limits, begun: float) -> Limits:
+    return limits if limits.seconds is None else replace(limits, seconds=max(0.0, limits.seconds + begun - monotonic()))
 
 
 def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
@@ -221,8 +257,7 @@ class _Judge:
         self.unsafe_outcomes: dict[int, tuple[State, ...]] = {}
         self.judged: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.pending: list[NDArray[np.int64]] = []
-        self.open = 0
-        self.met = 0
+        self.open = self.met = self.unjudged = 0
         self.limit: LimitReached | None = None
 
     def number(self, states: Words) -> NDArray[np.int64]:
@@ -250,9 +285,45 @@ class _Judge:
         for begin in range(0, len(fresh), BLOCK):
             self._judge(fresh[begin : begin + BLOCK])
 
+    def bisect(self, numbers: NDArray[np.int64], runs: PackedRuns) -> None:
+        """Find the last safe state of runs whose every step has one outcome: log(length) states are decided, not all.
+
+        SOUND: where the policy's step has one outcome, a state before a safe one is safe (take that step first), so a state after
+        an unsafe one is unsafe: the safe states are a first part of the run.
+        """
+        first, last = runs.begin[:-1].astype(np.int64), runs.begin[1:].astype(np.int64) - 1
+        fails = self.bound.compiled.machine.holds(FAIL, np.ascontiguousarray(runs.states[last])).astype(np.bool_)
+        plain = self._have_one_outcome(numbers, runs) & fails
+        first, last = first[plain], last[plain]
+        low, high = first - 1, last.copy()  # the state at `low` is safe (or before the run), the one at `high` unsafe
+        while (open_ := np.flatnonzero(high - low > 1)).size:
+            middle = (low[open_] + high[open_]) // 2
+            fresh = np.unique(numbers[middle])
+            fresh = fresh[self.known[fresh] == UNDECIDED]
+            self._decide(fresh, self._states(fresh))
+            found = self.known[numbers[middle]]
+            if (found == UNDECIDED).any():
+                return  # a limit: what is open is judged state by state, as far as that goes
+            low[open_[found == SAFE]] = middle[found == SAFE]
+            high[open_[found == UNSAFE]] = middle[found == UNSAFE]
+        for begin, safe, end in zip(first.tolist(), low.tolist(), last.tolist(), strict=True):
+            self.known[numbers[begin : safe + 1]] = SAFE
+            self.known[numbers[safe + 1 : end + 1]] = UNSAFE
+
+    def _have_one_outcome(self, numbers: NDArray[np.int64], runs: PackedRuns) -> NDArray[np.bool_]:
+        """Which runs go through states only in which the policy's step has a single outcome."""
+        met = np.unique(numbers)
+        single = np.zeros(int(met.max(initial=-1)) + 1, dtype=np.bool_)
+        for begin in range(0, len(met), BLOCK):
+            part = met[begin : begin + BLOCK]
+            single[part] = np.diff(policy_steps(self.bound, self._states(part)).outcome_start) <= 1
+        starts = runs.begin[:-1].astype(np.int64)
+        return np.logical_and.reduceat(single[numbers], starts) if len(starts) else np.zeros(0, dtype=np.bool_)
+
     def _judge(self, numbers: NDArray[np.int64]) -> None:
         words = self._states(numbers)
-        self._decide(numbers, words)
+        open_ = self.known[numbers] == UNDECIDED
+        self._decide(numbers[open_], np.ascontiguousarray(words[open_]))
         self.open += int((self.known[numbers] == UNDECIDED).sum())
         safe = self.known[numbers] == SAFE
         numbers, words = numbers[safe], words[safe]
@@ -279,7 +350,7 @@ class _Judge:
 
     def _decide(self, numbers: NDArray[np.int64], words: Words) -> None:
         if len(numbers):
-            self.known[numbers] = self.decider.known_packed(words, limits=self._left())
+            self.known[numbers] = self.decider.known_packed(words, limits=_what_is_left(self.limits, self.begun))
             if (self.known[numbers] == UNDECIDED).any() and self.limit is None:
                 self.limit = self._describe()
 
@@ -290,14 +361,6 @@ class _Judge:
         if bounds.states is not None and bounds.megabytes is None:
             return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
         return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
-
-    def _left(self) -> Limits:
-        seconds = self.limits.seconds
-        return (
-            self.limits
-            if seconds is None
-            else replace(self.limits, seconds=max(0.0, seconds + self.begun - monotonic()))
-        )
 
     def _states(self, numbers: NDArray[np.int64]) -> Words:
         if not len(numbers):
@@ -318,4 +381,13 @@ class _Judge:
         )
 
     def _safe_actions(self, state: State) -> tuple[str, ...]:
-        return tuple(label for label in self.decider.safe_actions(state) if label is not None)
+        """Return the safe actions; none where a limit came first (a safe state has at least one)."""
+        left = _what_is_left(self.limits, self.begun)
+        if left.seconds is not None:
+            left = replace(left, seconds=max(left.seconds, GRACE))
+        try:
+            return tuple(label for label in self.decider.safe_actions(state, limits=left) if label is not None)
+        except LimitReached as limit:
+            self.limit = limit
+            self.unjudged += 1
+            return ()

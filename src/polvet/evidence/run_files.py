@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.evidence.state_files import MAX_BYTES
-from polvet.evidence.states import state_to_json
+from polvet.evidence.state_files import MAX_BYTES, StateFormat
 from polvet.files import parse_json, read_text, write_whole
-from polvet.model.task import Task, state_from_names
+from polvet.model.task import Task
 from polvet.policy.runs import End, Run
 
 ENDS = {end.text: end for end in End if end is not End.UNFINISHED}
@@ -19,10 +18,8 @@ ENDS = {end.text: end for end in End if end is not End.UNFINISHED}
 
 def run_to_json(task: Task, run: Run) -> dict[str, Any]:
     """Return the run as a line of a run file holds it."""
-    return {
-        "states": [state_to_json(task, state) for state in run.states], "actions": list(run.actions),
-        "end": run.end.text,
-    }  # fmt: skip
+    write = StateFormat(task).write
+    return {"states": [write(state) for state in run.states], "actions": list(run.actions), "end": run.end.text}
 
 
 def write_runs(task: Task, runs: Iterable[Run], path: str | Path) -> int:
@@ -53,9 +50,10 @@ def run_from_json(task: Task, item: Any, where: Where) -> Run:
             raise InputError(f"'{action}' is no label of the model.", where.at("actions").at(k))
     if item.get("end") not in ENDS:
         raise InputError(f"'end' must be one of {', '.join(ENDS)}.", where.at("end"))
+    reader = StateFormat(task)
     states = []
     for k, state in enumerate(item["states"]):
         if not isinstance(state, dict):
             raise InputError("is no state.", where.at("states").at(k), 'Write {"x": 3, "crashed": false}.')
-        states.append(state_from_names(task.network, state, where.at("states").at(k)))
+        states.append(reader.read(state, where.at("states").at(k)))
     return Run(tuple(states), tuple(actions), ENDS[item["end"]])

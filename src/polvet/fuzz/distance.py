@@ -1,8 +1,10 @@
-"""How far a state is from satisfying a condition, as an expression that the kernel evaluates like any other.
+"""How far a state is from `fail`, as an expression that the kernel evaluates like any other.
 
 Source   Korel, Automated software test data generation, TSE 1990, and Tracey and others, 1998: branch distances.
          An atom that fails by d counts d / (d + 1), so that no atom drowns the others; conjunctions add up,
-         disjunctions take the least, negations are pushed to the atoms
+         disjunctions take the least, negations are pushed to the atoms (`distance_to`). Many models write `crashed := true`
+         on an edge: then `fail` itself says nothing until it is too late. So the guards of edges that may bring `fail`
+         about count as well, taken back over one step (Dijkstra's weakest precondition, 1975; `distance_to_fail`)
 Cost     one pass over the condition per state; shared sub-expressions are evaluated each time
 Limits   the distance is 0 where the condition holds, and only there (up to a tiny step at strict comparisons of reals);
          it looks at all atoms, also at those that the condition itself does not reach (`y != 0 && x / y > 1`): where it
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from polvet.model.expressions import (
+    FALSE,
     Binary,
     BoolLiteral,
     Conditional,
@@ -22,14 +25,79 @@ from polvet.model.expressions import (
     Name,
     RealLiteral,
     Unary,
+    names,
+    rebuild,
+    size,
 )  # fmt: skip
+from polvet.model.folding import binary, conditional, unary
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network
+from polvet.model.task import Task
 
 ZERO, ONE = RealLiteral(Fraction(0)), RealLiteral(Fraction(1))
+NEAR = RealLiteral(Fraction(1, 100))
+MOST_NODES = 4_000
 TINY = RealLiteral(Fraction(1, 10**9))
 OPPOSITE = {"=": "≠", "≠": "=", "<": "≥", "≥": "<", ">": "≤", "≤": ">"}
 MIRRORED = {">": "<", "≥": "≤"}
+
+
+def distance_to_fail(task: Task) -> Expression:
+    """Return a real expression that is 0 exactly in `fail` and measures how near it is elsewhere.
+
+    >>> from polvet.model.build import ModelBuilder
+    >>> from polvet.model.semantics import Semantics
+    >>> m = ModelBuilder("m"); x = m.int("x", 0, 9); hit = m.bool("hit")
+    >>> m.edge("go", guard=x >= 8, to={hit: True}); task = m.task(fail=hit)
+    >>> far = Semantics(task.network).compile(distance_to_fail(task))
+    >>> far((3, True)), far((8, False)) < far((7, False)) < far((2, False))
+    (0.0, True)
+    """
+    own = distance_to(task.fail, task.network)
+    steps = _steps_to(task.fail, task.network)
+    if not steps:
+        return own
+    nearest = own
+    for step in steps:
+        nearest = Binary("min", nearest, Binary("+", NEAR, distance_to(step, task.network)))
+    # SOUND: a state from which the next step may fail is near, but only a state in `fail` has the distance 0.
+    return Conditional(task.fail, ZERO, nearest)
+
+
+def _steps_to(condition: Expression, network: Network) -> list[Expression]:
+    """Return when a step may bring the condition about: one guard with the condition taken back per edge and branch."""
+    read = names(condition)
+    known = {variable.name for variable in network.variables}  # not transient ones, which a state does not hold
+    found: dict[Expression, None] = {}
+    room = MOST_NODES
+    for edge in network.edges:
+        for branch in edge.branches:
+            values = {u.target.name: u.value for u in branch.updates if isinstance(u.target, Name)}
+            if not read & set(values):
+                continue
+            before = _substituted(condition, values)
+            step = binary("∧", edge.guard, before)
+            if before != FALSE and step not in found and names(step) <= known:
+                room -= size(step)
+                if room < 0:
+                    return []  # too much to look at in every state
+                found[step] = None
+    return list(found)
+
+
+def _substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    match expression:
+        case Name(name):
+            return values.get(name, expression)
+        case Unary(operator, operand):
+            return unary(operator, _substituted(operand, values))
+        case Binary(operator, left, right):
+            return binary(operator, _substituted(left, values), _substituted(right, values))
+        case Conditional(choice, then, otherwise):
+            parts = (_substituted(part, values) for part in (choice, then, otherwise))
+            return conditional(*parts)
+        case _:
+            return rebuild(expression, lambda part: _substituted(part, values))
 
 
 def distance_to(condition: Expression, network: Network) -> Expression:
@@ -84,8 +152,8 @@ class _Distances:
         if operator in MIRRORED:
             operator, left, right = MIRRORED[operator], right, left
         one, other = kind_of(left, self.kinds), kind_of(right, self.kinds)
-        names = any(isinstance(side, Name) and side.name in self.codes for side in (left, right))
-        if operator == "≠" or one is Kind.BOOL or names:
+        coded = any(isinstance(side, Name) and side.name in self.codes for side in (left, right))
+        if operator == "≠" or one is Kind.BOOL or coded:
             return _step(Binary(operator, left, right))
         gap = Binary("-", _real(left), _real(right))
         if operator == "=":

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.errors import LimitReached
-from polvet.fuzz.distance import distance_to
+from polvet.fuzz.distance import distance_to_fail
 from polvet.fuzz.packed import PackedRuns
 from polvet.kernel.compiled import Compiled, Limits, Words
 from polvet.kernel.lower import Reward
@@ -52,7 +52,7 @@ class Guided:
         start = task.start if task.start is not None else task.network.initial_condition
         compiled = Compiled(
             task.network, conditions=[task.fail, task.goal, start],
-            rewards=[Reward(distance_to(task.fail, task.network), None)],
+            rewards=[Reward(distance_to_fail(task), None)],
             disable_out_of_bounds=bound.compiled.disable_out_of_bounds,
         )  # fmt: skip
         return cls(bound.fitted.bind(compiled), _core.Visits())

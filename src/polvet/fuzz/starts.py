@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,27 +37,19 @@ def start_test(task: Task) -> Callable[[State], bool]:
     return lambda state: all(state[k] == value for k, value in fixed) and bool(holds(state))
 
 
-@dataclass(slots=True, eq=False)
 class Population:
     """Start states with the least distance to `fail` their runs came to; `breed` makes the next generation of them."""
 
-    task: Task
-    compiled: Compiled
-    starts: Starts
-    rng: random.Random
-    size: int = 512
-    rows: NDArray[np.int64] = field(init=False)
-    fitness: NDArray[np.float64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        width = len(self.task.network.variables)
-        self.rows = np.zeros((0, width), dtype=np.int64)
-        self.fitness = np.zeros(0, dtype=np.float64)
-        self._is_start = start_test(self.task)
-        self._kinds = [variable.kind for variable in self.task.network.variables]
-
-    _is_start: Callable[[State], bool] = field(init=False)
-    _kinds: list[Kind] = field(init=False)
+    def __init__(self, compiled: Compiled, condition: int, starts: Starts, rng: random.Random, size: int = 512) -> None:
+        self.compiled, self.condition, self.starts, self.rng, self.size = compiled, condition, starts, rng, size
+        variables = compiled.network.variables
+        self.rows: NDArray[np.int64] = np.zeros((0, len(variables)), dtype=np.int64)  # reals as the bits of a double
+        self.fitness: NDArray[np.float64] = np.zeros(0, dtype=np.float64)  # ascending: the first row is the fittest
+        self._reals = np.array([v.kind is Kind.REAL for v in variables])
+        self._booleans = np.array([v.kind is Kind.BOOL for v in variables])
+        lower = [0 if v.kind is Kind.BOOL else -inf if v.lower is None else float(v.lower) for v in variables]
+        upper = [1 if v.kind is Kind.BOOL else inf if v.upper is None else float(v.upper) for v in variables]
+        self._lower, self._upper = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
 
     def draw(self, count: int) -> Words:
         """Return start states drawn uniformly and independently, packed."""
@@ -65,16 +57,20 @@ class Population:
 
     def breed(self, count: int) -> Words:
         """Return the next generation, packed: children of the best so far, and some fresh draws."""
-        if len(self.rows) < TOURNAMENT:
+        free = (
+            np.flatnonzero((self.rows != self.rows[:1]).any(axis=0)) if len(self.rows) else np.zeros(0, dtype=np.int64)
+        )
+        if not len(free):
             return self.draw(count)
-        free = np.flatnonzero((self.rows != self.rows[0]).any(axis=0))
-        children: list[State] = []
-        for _ in range(round(count * (1 - FRESH))):
-            child = self._child(free)
-            if child is not None:
-                children.append(child)
-        fresh = self.starts.sample(count - len(children), self.rng)
-        return self.compiled.pack([*children, *fresh])
+        chance = np.random.default_rng(self.rng.getrandbits(64))
+        wanted = round(count * (1 - FRESH))
+        children = self._mutated(self._crossed(wanted, free, chance), free, chance)
+        values = self._values(children)
+        inside = ((values >= self._lower) & (values <= self._upper)).all(axis=1)
+        packed = self.compiled.machine.pack(np.ascontiguousarray(children[inside]))
+        # SOUND: only start states are ever handed out; what the operators above made of them is thrown away otherwise.
+        packed = packed[self.compiled.machine.holds(self.condition, packed).astype(np.bool_)]
+        return np.concatenate([packed, self.draw(count - len(packed))])
 
     def learn(self, starts: Words, nearest: NDArray[np.float64]) -> None:
         """Keep the fittest of what was known and these; equal states once."""
@@ -85,52 +81,50 @@ class Population:
         kept = order[np.sort(first)[: self.size]]
         self.rows, self.fitness = rows[kept], fitness[kept]
 
-    def _parent(self) -> NDArray[np.int64]:
-        picks = [self.rng.randrange(len(self.rows)) for _ in range(TOURNAMENT)]
-        best: NDArray[np.int64] = self.rows[min(picks, key=lambda k: (self.fitness[k], k))]
-        return best
+    def _parents(self, count: int, chance: np.random.Generator) -> NDArray[np.int64]:
+        picks = chance.integers(len(self.rows), size=(count, TOURNAMENT)).min(axis=1)  # the fittest stand first
+        found: NDArray[np.int64] = self.rows[picks]
+        return found
 
-    def _child(self, free: NDArray[np.int64]) -> State | None:
-        row = self._parent().copy()
-        if len(free) == 0:
-            return None
-        if self.rng.random() < 0.5:
-            other = self._parent()
-            for place in free.tolist():
-                if self.rng.random() < 0.5:
-                    row[place] = other[place]
-        else:
-            self._mutate(row, free)
-        state = self._state(row)
-        return state if state is not None and self._is_start(state) else None
+    def _crossed(self, count: int, free: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.int64]:
+        """Return children of one parent each, half of them with some variables of another."""
+        children = self._parents(count, chance).copy()
+        crossed = chance.random(count) < 0.5
+        swap = np.zeros(children.shape, dtype=np.bool_)
+        swap[:, free] = chance.random((count, len(free))) < 0.5
+        swap &= crossed[:, None]
+        children[swap] = self._parents(count, chance)[swap]
+        return children
 
-    def _mutate(self, row: NDArray[np.int64], free: NDArray[np.int64]) -> None:
-        place = self.rng.choice(free.tolist())
-        kind = self._kinds[place]
-        if kind is Kind.BOOL:
-            row[place] = 1 - row[place]
-        elif kind is Kind.REAL:
-            reals = self.rows[:, place].view(np.float64)
-            spread = float(reals.max() - reals.min()) or 1.0
-            value = float(row[place : place + 1].view(np.float64)[0]) + self.rng.gauss(0.0, 0.05) * spread
-            row[place : place + 1] = np.array([value + 0.0]).view(np.int64)
-        else:
-            step = self.rng.choice((-1, 1)) * (1 + min(8, int(self.rng.expovariate(1.0))))
-            row[place] += step
-            partners = [p for p in free.tolist() if p != place and self._kinds[p] is Kind.INT]
-            if partners and self.rng.random() < 0.5:
-                row[self.rng.choice(partners)] -= step
+    def _mutated(
+        self, rows: NDArray[np.int64], free: NDArray[np.int64], chance: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return the rows with one free variable changed in most of them; half the time another takes the opposite step."""
+        count = len(rows)
+        line = np.flatnonzero(chance.random(count) < 0.75)
+        place = chance.choice(free, size=len(line))
+        step = chance.choice(np.array([-1, 1]), size=len(line)) * (
+            1 + np.minimum(8, chance.exponential(1.0, len(line)).astype(np.int64))
+        )
+        whole = ~self._reals[place] & ~self._booleans[place]
+        rows[line[whole], place[whole]] += step[whole]
+        flipped = self._booleans[place]
+        rows[line[flipped], place[flipped]] ^= 1
+        real = self._reals[place]
+        if real.any():
+            values, known = self._values(rows), self._values(self.rows)
+            spread = (known.max(axis=0) - known.min(axis=0))[place[real]]
+            moved = values[line[real], place[real]] + chance.normal(0.0, 0.05, int(real.sum())) * spread + 0.0
+            rows[line[real], place[real]] = moved.view(np.int64)
+        partner = chance.choice(free, size=len(line))
+        paired = whole & ~self._reals[partner] & ~self._booleans[partner] & (partner != place)
+        paired &= chance.random(len(line)) < 0.5
+        rows[line[paired], partner[paired]] -= step[paired]
+        return rows
 
-    def _state(self, row: NDArray[np.int64]) -> State | None:
-        values: list[int | float | bool] = []
-        for k, (bits, variable) in enumerate(zip(row.tolist(), self.task.network.variables, strict=True)):
-            value: int | float | bool = bits
-            if variable.kind is Kind.REAL:
-                value = float(row[k : k + 1].view(np.float64)[0])
-            elif variable.kind is Kind.BOOL:
-                value = bool(bits)
-            low = variable.lower is not None and value < variable.lower
-            if low or (variable.upper is not None and value > variable.upper):
-                return None
-            values.append(value)
-        return tuple(values)
+    def _values(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the rows as numbers."""
+        values = rows.astype(np.float64)
+        if self._reals.any():
+            values[:, self._reals] = np.ascontiguousarray(rows[:, self._reals]).view(np.float64)
+        return values

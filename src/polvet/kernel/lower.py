@@ -12,7 +12,7 @@ Careful path several indices, possible double writes, or transient variables rea
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +32,15 @@ from polvet.model.expressions import (
     Select,
     Unary,
     conjuncts,
+    disjuncts,
     names,
 )  # fmt: skip
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Kind, Network, NetworkEdge, Update
 
 MAX_SWITCH_RANGE = 4096
+LONG_DISJUNCTION = 4
+PLAIN = ("∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +158,29 @@ class _Lowering:
     # -- conditions and rewards
 
     def _truth(self, condition: Expression) -> int:
+        """Emit code that returns 1 or 0: a long disjunction of plain tests finds its parts by jumps, as guards do."""
         entry = self.out.here
-        fails = self.out.unless(condition)
-        self.out.emit("RET", self.out.constant(1))
-        self.out.land(fails)
+        parts = list(disjuncts(condition))
+        if len(parts) < LONG_DISJUNCTION or not self._is_plain(condition):
+            parts = [condition]
+        self._group([_Item(0, 0, tuple(conjuncts(part))) for part in parts], self._say_true)
         self.out.emit("RET", self.out.constant(0))
         return entry
+
+    def _say_true(self, _: _Item) -> None:
+        self.out.emit("RET", self.out.constant(1))
+
+    def _is_plain(self, condition: Expression) -> bool:
+        """Whether no test can go wrong, so that their order does not matter: variables and constants are only compared."""
+        match condition:
+            case Binary(operator, left, right):
+                return operator in PLAIN and self._is_plain(left) and self._is_plain(right)
+            case Unary("¬", operand):
+                return self._is_plain(operand)
+            case Name(name):
+                return self.variables[name].kind is not Kind.REAL
+            case _:
+                return isinstance(condition, BoolLiteral | IntLiteral)
 
     def _real(self, expression: Expression) -> int:
         entry = self.out.here
@@ -175,12 +195,14 @@ class _Lowering:
     def _menu(self, items: list[_Item]) -> int:
         """Emit code that names every item whose tests hold; the machine sorts what it names."""
         entry = self.out.here
-        self._group(items)
+        self._group(items, lambda item: self.out.emit("EMIT", item.joint, item.edge))
         self.out.emit("HALT")
         return entry
 
-    def _group(self, items: list[_Item]) -> None:
+    def _group(self, items: list[_Item], accept: Callable[[_Item], object]) -> None:
         """Emit tests of the items: those that compare one variable with constants share a jump on its value.
+
+        `accept` emits what is done where all tests of an item hold.
 
         Items that do not test the variable are not repeated under its values: they come after, with a jump of their own
         (typically one per automaton, on its location).
@@ -196,14 +218,14 @@ class _Lowering:
             ends: list[int] = []
             for value in values:
                 starts[value] = self.out.here
-                self._group(by_value[value])
+                self._group(by_value[value], accept)
                 ends.append(self.out.emit("JMP"))
             self.out.land(ends)
             after = self.out.here
             self.jumps[switch] = (base, [starts.get(value, after) for value in range(base, values[-1] + 1)], after)
         for item in items:
             fails = [jump for test in item.tests for jump in self.out.unless(test)]
-            self.out.emit("EMIT", item.joint, item.edge)
+            accept(item)
             self.out.land(fails)
 
     def _best_split(self, items: list[_Item]) -> tuple[str, dict[int, list[_Item]], list[_Item]] | None:

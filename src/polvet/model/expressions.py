@@ -195,6 +195,17 @@ def conjuncts(expression: Expression) -> Iterator[Expression]:
             yield part
 
 
+def disjuncts(expression: Expression) -> Iterator[Expression]:
+    """Yield the operands of a nested disjunction, from left to right."""
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Binary) and part.operator == "∨":
+            pending += (part.right, part.left)
+        else:
+            yield part
+
+
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct sub-expressions."""
     match expression:

@@ -14,8 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import sample_starts
+from polvet.model.task import Task
+from polvet.policy.binding import Fitted, fit
 from polvet.policy.protocol import Policy, Rows, best_indices, checked_names, checked_rows
 from polvet.policy.rounding import rounding_bounds
+
+MOST_STARTS, MOST_ROWS = 20, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,9 @@ class BrokenLaw:
 
 def check_policy(
     policy: Policy,
-    rows: npt.ArrayLike | None = None,
+    task: Task | None = None,
     *,
+    rows: npt.ArrayLike | None = None,
     labels: tuple[str, ...] | None = None,
     variables: tuple[str, ...] | None = None,
     library: Callable[[Rows], npt.ArrayLike] | None = None,
@@ -40,7 +47,9 @@ def check_policy(
 ) -> tuple[BrokenLaw, ...]:
     """Return the laws the policy breaks; empty means that none was seen broken.
 
-    `rows` are example inputs (default: random small integers), `labels` and `variables` those of the model.
+    With a task, inputs and outputs must fit its model, as task.toml reads them, and examples are states around its starts.
+    Without one `labels` and `variables` name those of the model. `rows` are example inputs of one's own (default without
+    a task: random small integers).
     >>> from polvet.policy import CallablePolicy
     >>> check_policy(CallablePolicy(("x",), ("a", "b"), lambda state: [state["x"], 1]))
     ()
@@ -48,6 +57,13 @@ def check_policy(
     broken = _name_laws(policy, labels, variables)
     if broken:
         return tuple(broken)
+    if task is not None:
+        try:
+            fitted = fit(task, policy)
+        except InputError as error:
+            return (BrokenLaw(str(error)),)
+        policy = fitted.policy
+        rows = _rows_around_starts(fitted, seed) if rows is None else rows
     rng = np.random.default_rng(seed)
     given = rng.integers(-3, 12, size=(37, len(policy.inputs))) if rows is None else rows
     examples = checked_rows(policy, given)
@@ -60,6 +76,14 @@ def check_policy(
     if library is not None:
         found += _library_law(policy, examples, scores, np.asarray(library(examples)))
     return tuple(found)
+
+
+def _rows_around_starts(fitted: Fitted, seed: int) -> Rows:
+    """Return the inputs in start states and in states near them, whatever is chosen there."""
+    bound = fitted.compile()
+    starts = bound.compiled.pack(sample_starts(fitted.task, MOST_STARTS, seed=seed))
+    space = bound.compiled.explore(starts, limits=Limits(states=MOST_ROWS))
+    return bound.core.rows(space.states(0, min(len(space), MOST_ROWS)))
 
 
 def _name_laws(policy: Policy, labels: tuple[str, ...] | None, variables: tuple[str, ...] | None) -> list[BrokenLaw]:

@@ -2,12 +2,14 @@
 
 Tables   the fault's row keeps its scores, but its best target is raised above its rivals
 Rules    a rule for the fault's state alone is put first. The order of labels is the order of first mention, which decides ties:
-         rules that never match, one per label, keep it
+         rules that never match, one per label, keep it. A label that no rule named before is taken only where none else would do:
+         naming it also makes it the choice in states where it alone is applicable and the list was stuck before
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,7 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
                 continue
         if reading.outputs is not None:
             served = [label for label in served if label in reading.outputs]
+        served.sort(key=lambda label: label not in rules.outputs)
         if served and chosen not in served:
             new.append({"when": _only(fitted, fault.state), "action": served[0]})
     if not new:
@@ -67,8 +70,8 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
     order = [{"when": NEVER, "action": label} for label in rules.outputs]
     if reading.outputs is not None:
         order = []
-    elif old[: len(order)] == order:
-        old = old[len(order) :]
+    else:
+        old = list(dropwhile(lambda rule: rule["when"] == NEVER, old))  # of an earlier repair
     booleans = [variable.name for variable in fitted.task.network.variables if variable.kind is Kind.BOOL]
     document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
     where = Where("repaired rules")

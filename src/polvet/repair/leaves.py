@@ -1,7 +1,7 @@
 """Repair of a tree ensemble: leaf values where that suffices, new trees where it does not or would cost too much.
 
 Source   sections 5.2 and 5.3. `repair_leaves` is the loop of 5.3: conflicts, new trees, the program again
-Differs  conflicts come from the exact pre-check (equal output configurations) and from an elastic program: the demands it leaves
+Differs  conflicts come from the exact pre-check (equal output configurations) and from the elastic program: the demands it leaves
          unmet and those whose rows have a high price. After `ROUNDS` separating trees, what is still in conflict gets leaves of
          its own (`point_shape`), so the loop ends with a repair in any case.
          Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.trees import TreeEnsemble
-from polvet.repair.big_m import binaries, solve_big_m
-from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
+from polvet.repair.big_m import Milp, binaries, solve_big_m
+from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
 from polvet.repair.new_trees import (
     point_shape,
@@ -29,13 +29,12 @@ from polvet.repair.new_trees import (
     without_idle_trees,
 )
 from polvet.repair.target_lp import Found, TargetLp, Unmet
-from polvet.solvers.highs import Row
+from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4
-PRICE = 1000.0  # of a missing unit of a fault's margin in an elastic program
-HIGH = 0.02  # a price above this share of PRICE marks a partner in a conflict
-PRICES = (50.0, 2.0)
+PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
+MOST_LOST = 1000  # so many of the states that changed become demands of the next program
 
 MOST_BINARIES = 120  # up to so many, the default asks for a bound, too
 NODES = 200
@@ -67,9 +66,10 @@ def repair_leaves(
     budget: float = 1.0,
     deadline: float = math.inf,
     exact: bool = False,
+    milp: Milp = solve_milp,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact)
+    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
     for attempt in (task.by_leaves, task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points):
         made = attempt(best)
@@ -94,9 +94,10 @@ class _Task:
         integers: list[bool],
         deadline: float,
         exact: bool,
+        milp: Milp,
     ) -> None:
         self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
-        self.deadline, self.exact, self.timed_out = deadline, exact, False
+        self.deadline, self.exact, self.milp, self.timed_out = deadline, exact, milp, False
         hopeful = np.flatnonzero(faults.targets.any(axis=1))
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
@@ -113,7 +114,8 @@ class _Task:
         if best is None or not len(self.keeps) or self._late():
             return None
         base = best.grown
-        lost = self.keeps.pick(~self.keeps.met_by(best.policy))
+        lost = self.keeps.pick(~self.keeps.held_by(best.policy))
+        lost = lost.pick(np.sort(np.argsort(-lost.weight, kind="stable")[:MOST_LOST]))
         moved = self.faults.pick(~self.faults.met_by(self.ensemble))
         both = join(moved, lost)
         if not len(lost):
@@ -189,7 +191,7 @@ class _Task:
         seconds = MILP_SECONDS if self.exact else BOUND_SECONDS
         answer = solve_big_m(
             view, asked, found, deadline=min(self.deadline, time.monotonic() + seconds),
-            nodes=None if self.exact else NODES,
+            nodes=None if self.exact else NODES, solver=self.milp,
         )  # fmt: skip
         # A program stopped by the clock answers differently on another day: the default takes only its bound.
         if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
@@ -207,7 +209,7 @@ class _Task:
             if answer.timed_out or self._late():
                 self.timed_out = True
                 return None
-            torn, partners = self._torn(view, both)
+            torn, partners = answer.torn, answer.partners
             if not len(torn):
                 return None
             if attempt == ROUNDS - 1:
@@ -221,17 +223,6 @@ class _Task:
                 else:
                     work = work.with_trees([*work.trees, *round_of_trees(work, shape)])
         return None
-
-    def _torn(self, view: LeafValues, both: Demands) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return the faults that an elastic program leaves unmet, and the faults whose rows have a high price there."""
-        count = len(self.faults)
-        rows = np.arange(count)
-        elastic = TargetLp(_Part(view, rows), both.pick(rows).with_weight(PRICE), self.deadline)
-        answer = elastic.solve(passes=1, give_up=False)
-        if isinstance(answer, Unmet):
-            self.timed_out |= answer.timed_out
-            return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        return np.flatnonzero(answer.lost), np.flatnonzero(elastic.price > HIGH * PRICE)
 
     def _without_conflicts(self, ensemble: TreeEnsemble) -> TreeEnsemble:
         """Return the ensemble with one more tree if faults with the same output configuration are in conflict."""
@@ -262,27 +253,6 @@ class _Task:
     def _late(self) -> bool:
         self.timed_out |= time.monotonic() > self.deadline
         return self.timed_out
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """Some rows of a view."""
-
-    whole: LeafValues
-    rows: npt.NDArray[np.intp]
-
-    @property
-    def columns(self) -> int:
-        return self.whole.columns
-
-    def scores(self, change: Reals) -> Reals:
-        return self.whole.scores(change)[self.rows]
-
-    def terms(self, row: int, output: int) -> Row:
-        return self.whole.terms(int(self.rows[row]), output)
-
-    def apply(self, change: Reals) -> TreeEnsemble:
-        return self.whole.apply(change)
 
 
 def _wishes(ensemble: TreeEnsemble, demands: Demands) -> npt.NDArray[np.intp]:

@@ -19,9 +19,8 @@ from polvet.policy.rounding import rounding_bounds
 from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
 from polvet.repair.gated_units import add_gates
 from polvet.repair.last_layer import last_layer, weight_change
-from polvet.repair.target_lp import TargetLp, Unmet
+from polvet.repair.target_lp import PRICE, TargetLp, Unmet
 
-PRICE = 1000.0
 PRICES = (50.0, 2.0)
 RAISES = 12
 
@@ -78,9 +77,9 @@ def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: fl
         view = last_layer(network, both.rows)
         answer = TargetLp(view, both, deadline).solve()
         if isinstance(answer, Unmet):
-            if answer.timed_out or math.isfinite(price):
+            if answer.timed_out or not len(answer.torn):
                 return None
-            price = PRICE  # infeasible: leave out what conflicts
+            price = PRICE / 2  # leave out what conflicts
             continue
         made = view.apply(answer.change)
         skipped = answer.lost[: len(faults)]

@@ -103,11 +103,13 @@ def repair(
     limits: Limits | None = None,
     seed: int = 0,
     compiled: Compiled | None = None,
+    solver: str = "highs",
 ) -> Repaired:
     """Return the policy repaired at the faults.
 
     `keep` are states of runs that reach the goal, as often as they are visited: at most the share `max_goal_loss` of them may
     change their action where that can be had. `compiled` is the task's network where it is compiled already.
+    `solver` (highs or scip) solves the big-M program.
     """
     begun = time.monotonic()
     method = _fitting_method(fitted.policy, method)
@@ -128,7 +130,7 @@ def repair(
         retention = _retention_by_label(fitted, known, keep, {fault.state for fault in faults})
     else:
         sample = _sampled(keeps, seed)
-        made = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline)
+        made = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline, solver)
         retention = _retention(keeps, made.policy)
     met = demands.met_by(made.policy).tolist()
     limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit") if made.timed_out else None
@@ -163,6 +165,7 @@ def _by_method(
     mode: Mode,
     budget: float,
     deadline: float,
+    solver: str,
 ) -> Made:
     policy: Any = fitted.policy
     integers = [fitted.task.network.variables[place].kind is not Kind.REAL for place in fitted.variables]
@@ -178,7 +181,15 @@ def _by_method(
             from polvet.repair.leaves import repair_leaves
 
             trees = repair_leaves(
-                policy, demands, sample, keeps, integers, budget=budget, deadline=deadline, exact=method == "milp"
+                policy,
+                demands,
+                sample,
+                keeps,
+                integers,
+                budget=budget,
+                deadline=deadline,
+                exact=method == "milp",
+                milp=_milp(solver),
             )
             return Made(
                 trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out
@@ -193,6 +204,20 @@ def _by_method(
         case _:
             table, change = repair_table(policy, demands)
             return Made(table, change)
+
+
+def _milp(name: str) -> Any:
+    """Return the function that solves mixed-integer programs."""
+    match name:
+        case "highs":
+            from polvet.solvers import highs
+
+            return highs.solve_milp
+        case "scip":
+            from polvet.solvers import scip
+
+            return scip.solve_milp
+    raise InputError(f"'{name}' is unknown.", Where("--solver"), "Known are highs, scip.")
 
 
 def _fitting_method(policy: Policy, method: str) -> str:

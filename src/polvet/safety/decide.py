@@ -92,6 +92,7 @@ class Decider:
         self.task = task
         self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
         self.radius = radius
+        self.relaxed_games = 0  # how many of them say which states are lost
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
         self._core = _core.Decider(
             self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
@@ -130,6 +131,14 @@ class Decider:
         )[0]  # fmt: skip
         self._raise_what_stopped()
         return known
+
+    def avoid(self, variables: Sequence[int], lost: NDArray[np.uint8]) -> None:
+        """Take every state whose values of these variables are marked to be unsafe: relaxed games say so.
+
+        From then on there is no evidence to be had from this decider: use another one for that.
+        """
+        self._core.avoid(self.compiled.program, variables, lost)
+        self.relaxed_games += 1
 
     def safe_actions(self, state: State, *, limits: Limits | None = None) -> tuple[str | None, ...]:
         """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""
@@ -182,6 +191,11 @@ class Decider:
     def known_states(self) -> int:
         """Return how many states are remembered, over all threads."""
         return self._core.known_states
+
+    @property
+    def busy_seconds(self) -> list[float]:
+        """Return the CPU seconds of each thread in the last batch."""
+        return self._core.busy
 
     def _raise_what_stopped(self, bounds: Limits | None = None) -> None:
         match self._core.status:

@@ -88,12 +88,17 @@ class GrowingLp:
             self._solver.deleteRows(len(rows), np.array(sorted(rows), dtype=np.int32))
             self.rows -= len(rows)
 
-    def solve(self, seconds: float = math.inf) -> LpAnswer:
-        """Return the optimum, starting from the last one."""
+    def forget(self) -> None:
+        """Start the next solution from nothing: quicker than from the last one where many rows have gone."""
+        self._solver.clearSolver()
+
+    def solve(self, seconds: float = math.inf, iterations: int | None = None) -> LpAnswer:
+        """Return the optimum, starting from the last one; with at most so many simplex iterations."""
         solver, status = self._solver, self._highspy.HighsModelStatus
         # HiGHS counts its time over all runs of one object.
         limit = solver.getRunTime() + max(0.0, seconds) if math.isfinite(seconds) else self._highspy.kHighsInf
         solver.setOptionValue("time_limit", limit)
+        solver.setOptionValue("simplex_iteration_limit", self._highspy.kHighsIInf if iterations is None else iterations)
         solver.run()
         found = solver.getModelStatus()
         info = solver.getInfo()
@@ -143,7 +148,7 @@ def solve_milp(
     solver.setOptionValue("mip_abs_gap", 1e-9)
     if start is not None:
         solver.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-    solver.run()
+    _run_interruptibly(solver)
     info, status = solver.getInfo(), solver.getModelStatus()
     values = np.array(solver.getSolution().col_value) if info.primal_solution_status == 2 else None
     return MilpAnswer(
@@ -154,6 +159,21 @@ def solve_milp(
         int(info.mip_node_count),
         status == highspy.HighsModelStatus.kTimeLimit,
     )
+
+
+def _run_interruptibly(solver: Any) -> None:
+    """Run the solver in a thread of its own, so that Ctrl-C stops it; a plain run would hear of it at its end only."""
+    solver.HandleUserInterrupt = True
+    solver.startSolve()
+    try:
+        while not solver.wait(0.2)[0]:
+            pass
+    except KeyboardInterrupt:
+        solver.cancelSolve()
+        solver.wait()
+        raise
+    finally:
+        solver.HandleUserInterrupt = False
 
 
 def _solver() -> tuple[Any, Any]:

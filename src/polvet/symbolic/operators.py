@@ -301,6 +301,16 @@ def _without(cell: Cell, taken: Cell) -> Iterator[Cell]:
         rest = cell_of(rest.box, (*rest.rows, row), rest.holes)
 
 
+def without_holes(cell: Cell) -> tuple[Cell, ...]:
+    """Return the cell as cells without holes that do not overlap; NotLinear where there are too many."""
+    parts: list[Cell] = [Cell(cell.box, cell.rows)]
+    for hole in cell.holes:
+        parts = [part for one in parts for part in _without(one, hole)]
+        if len(parts) > MOST_OPERATORS:
+            raise NotLinear("a condition has too many holes")
+    return tuple(parts)
+
+
 def _literal(variable: Variable) -> Expression:
     assert variable.initial is not None
     return literal(variable.initial)

@@ -4,7 +4,8 @@ Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification
          Algorithm 1 is `Expansion.expand` and `enumerate_states`; Table 1 is `CONFIGURATIONS`; the optional tests of section 6.1
          and appendix E are `Options`; abstract start states are enumerated alike (section 7).
          Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
-Differs  predicates are linear inequalities; entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
+Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
+         entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
          ties and near ties count as chosen; silent operators move whatever is chosen
 Cost     at most 2^|predicates| abstract states; one question per abstract state, transition and candidate successor
 Limits   linear models over bounded integers. With Z3 or Marabou a closed abstraction is their word: the verdict stays unknown,
@@ -14,19 +15,23 @@ Limits   linear models over bounded integers. With Z3 or Marabou a closed abstra
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.evidence.invariant_format import invariant_certificate
 from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
+from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
+from polvet.verify.box_tester import BoxTester
+from polvet.verify.complement import rows_and_unreached
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -48,9 +53,11 @@ from polvet.verify.questions import (
     Z3Tester,
     branch_and_bound,
 )
-from polvet.verify.verdicts import SafetyResult, Unknown, Unsafe
+from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 METHOD = "abstraction"
+BOXES = "boxes"
+"""The configuration with our own engine."""
 CONFIGURATIONS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
 
 
@@ -58,7 +65,7 @@ CONFIGURATIONS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
 class Options:
     """How Algorithm 1 is run; the optional tests are off by default, as in the paper."""
 
-    configuration: str = "Base"
+    configuration: str = BOXES
     selection_tests: bool = False  # lines 2 and 3
     applicability_tests: bool = False  # lines 6 and 7
     seconds_per_question: float | None = None
@@ -135,11 +142,19 @@ class Space:
 class Expansion:
     """Abstract state expansion over fixed predicates."""
 
-    def __init__(self, task: LinearTask, predicates: Sequence[Predicate], tester: Tester, options: Options) -> None:
-        self.task, self.predicates, self.tester, self.options = task, predicates, tester, options
+    def __init__(
+        self,
+        task: LinearTask,
+        predicates: Sequence[Predicate],
+        tester: Tester,
+        options: Options,
+        facts: Sequence[Row] = (),
+    ) -> None:
+        self.task, self.predicates, self.tester, self.options, self.facts = task, predicates, tester, options, facts
         self.bounds = task.system.bounds
         self._rows = [(p.row(False), p.row(True)) for p in predicates]
         self._before: dict[int, list[tuple[Row, Row]]] = {}
+        self.leaving = {id(one): region for one, region in task.system.leaving}
         self.by_label: dict[int, list[tuple[int, Transition]]] = {}
         for number, transition in enumerate(task.system.transitions):
             self.by_label.setdefault(transition.label, []).append((number, transition))
@@ -153,7 +168,7 @@ class Expansion:
                 space.reached[start] = None
         pending = list(space.reached)
         for state in pending:
-            cell = cell_of_state(self.predicates, state, self.bounds)
+            cell = cell_of_state(self.predicates, state, self.bounds, self.facts)
             if cell is None:
                 continue
             failing = self._meets(cell, self.task.fail)
@@ -182,7 +197,20 @@ class Expansion:
                     continue
                 if label != SILENT and self.options.applicability_tests and isinstance(self._choose(here, label), No):
                     continue
+                self._check_bounds(here, transition)
                 yield from self.enumerate_states(state, number, transition, here, ())
+
+    def _check_bounds(self, here: Cell, transition: Transition) -> None:
+        # SOUND: a step out of a variable's bounds has no abstract successor, so it must not be possible, chosen or not:
+        # an enabled operator that leaves the bounds is an error of the model.
+        for cell in self.leaving.get(id(transition), ()):
+            both = meet(here, cell)
+            if both is not None and isinstance(reply := self._answered(self.tester.has_state(both)), Yes):
+                shown = "" if reply.state is None else f" in state {self._show(reply.state)}"
+                raise Stopped(f"an assignment may leave its variable's bounds{shown}, as far as the predicates tell")
+
+    def _show(self, state: Sequence[int]) -> str:
+        return Semantics(self.task.task.network).show(state_of(self.task.task.network, state))
 
     def enumerate_states(
         self, state: AbstractState, number: int, transition: Transition, here: Cell, chosen: AbstractState
@@ -249,38 +277,36 @@ def verify_abstractly(
     bound: Bound,
     *,
     predicates: Sequence[Expression] | None = None,
-    options: Options = Options(),
+    options: Options | None = None,
     limits: Limits | None = None,
-    tester: Tester | None = None,
-    certify: Callable[[LinearTask, Sequence[Cell]], SafetyResult] | None = None,
+    seed: int = 0,
 ) -> SafetyResult:
-    """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides.
-
-    `tester` answers in the place of the paper's solvers; `certify` makes the verdict of a closed abstraction's cells.
-    """
+    """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     bounds = limits or Limits()
-    if tester is None and options.configuration not in CONFIGURATIONS:
-        raise InputError(
-            f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {', '.join(CONFIGURATIONS)}."
-        )
+    options = options or Options()
+    if options.configuration not in (BOXES, *CONFIGURATIONS):
+        known = ", ".join((BOXES, *CONFIGURATIONS))
+        raise InputError(f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {known}.")
     clock = Clock(bounds.seconds, options.seconds_per_question)
-    figures: dict[str, Any] = {"configuration": options.configuration if tester is None else "boxes", "refinements": 0}
+    figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
         task = linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
-        if tester is None:
-            paper = PaperTests(bound, task, options, clock, bounds.megabytes)
-        asked = tester if tester is not None else paper
-        assert asked is not None
+        asked: Tester
+        if options.configuration == BOXES:
+            asked = BoxTester(bound, task, clock, seed=seed)
+        else:
+            asked = paper = PaperTests(bound, task, options, clock, bounds.megabytes)
         if predicates is not None:
             chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
         else:
             chosen = list(dict.fromkeys(predicates_of((*task.fail, *task.start), task.system.bounds)))
-        return _decide(
-            bound, task, chosen, asked, options, clock, figures, refine_them=predicates is None, certify=certify
-        )
+        facts = conserved_rows(task)
+        conserved = {row.terms for row in facts if not row.marks}
+        chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
+        return _decide(bound, task, chosen, facts, asked, options, clock, figures, refine_them=predicates is None)
     except Stopped as stop:
-        return Unknown(f"{stop} ({_limit_text(bounds)})", METHOD, figures)
+        return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
         return Unknown(f"abstraction does not apply: {error}", METHOD, figures)
     finally:
@@ -289,34 +315,29 @@ def verify_abstractly(
             paper.close()
 
 
-def _limit_text(bounds: Limits) -> str:
-    return "no time limit was given" if bounds.seconds is None else f"time limit of {bounds.seconds:g} s"
-
-
 def _decide(
     bound: Bound,
     task: LinearTask,
     predicates: list[Predicate],
+    facts: Sequence[Row],
     tester: Tester,
     options: Options,
     clock: Clock,
     figures: dict[str, Any],
     *,
     refine_them: bool,
-    certify: Callable[[LinearTask, Sequence[Cell]], SafetyResult] | None,
 ) -> SafetyResult:
     while True:
         begun = time.monotonic()
-        space = Expansion(task, predicates, tester, options).build()
+        space = Expansion(task, predicates, tester, options, facts).build()
         figures |= {
             "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
             "abstract_transitions": len(space.edges), "last_build_seconds": round(time.monotonic() - begun, 3),
         }  # fmt: skip
-        cells = [cell_of_state(predicates, state, task.system.bounds) for state in space.reached]
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
-            if certify is not None:
-                return certify(task, [cell for cell in cells if cell is not None])
+            if isinstance(tester, BoxTester):
+                return _proved(bound, task, predicates, facts, space, figures)
             return Unknown("the abstraction closes, on the word of outside solvers alone", METHOD, figures)
         figures["abstract_verdict"] = "unsafe"
         outcome = _concretize(bound, task, predicates, space)
@@ -328,6 +349,24 @@ def _decide(
             return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)
         predicates = [*predicates, outcome]
         figures["refinements"] += 1
+
+
+def _proved(
+    bound: Bound,
+    task: LinearTask,
+    predicates: Sequence[Predicate],
+    facts: Sequence[Row],
+    space: Space,
+    figures: dict[str, Any],
+) -> SafetyResult:
+    """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
+    found = rows_and_unreached(predicates, space.reached, task.system.bounds)
+    if found is None:
+        reason = "the abstraction closes, but its predicates on several variables make no boxes, so nothing could be certified"
+        return Unknown(reason, METHOD, figures)
+    rows, blocked = found
+    figures["blocked"] = len(blocked)
+    return Safe(invariant_certificate(bound.task, bound.fitted.sha256, [*facts, *rows], blocked), METHOD, figures)
 
 
 def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], space: Space) -> tuple[Expression, ...]:

@@ -1,4 +1,4 @@
-"""Questions about boxes of states under a policy: is there a state in this cell that chooses this label, or steps into that box?
+"""Questions about boxes of states: where in a cell the policy chooses a label, and which states step into that box.
 
 The door to `_core.BoxSystem` (src/_core/boxes.h says how it answers). YES comes with a state in which the policy was
 executed, NEAR_TIE with one in which some float32 evaluation order chooses the label, but not the reference order. NO
@@ -117,11 +117,17 @@ class Engine:
         return Reply(answer, state, None, spent)
 
     def find_step_into(
-        self, target: Box, *, without_boxes: Iterable[Box] = (), clock: Clock | None = None, nodes: int = MOST_NODES
+        self,
+        target: Box | Cell,
+        *,
+        without_boxes: Iterable[Box] = (),
+        clock: Clock | None = None,
+        nodes: int = MOST_NODES,
     ) -> Reply:
         """Return a state that is not ended, not blocked and not in `without_boxes`, and the step that takes it to `target`."""
+        data = cell_data(target) if isinstance(target, Cell) else box_data(target)
         answer, state, step, spent = self.core.find_step_into(
-            box_data(target), [(box.lower, box.upper) for box in without_boxes], self._order, self.seed, nodes,
+            data, [(box.lower, box.upper) for box in without_boxes], self._order, self.seed, nodes,
             inf if clock is None else clock.left,
         )  # fmt: skip
         self._count(spent)

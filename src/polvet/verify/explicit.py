@@ -53,6 +53,9 @@ def verify_explicitly(
     starts = Starts.of(bound.task)
     if starts.count is None:
         return Unknown("infinitely many start states", METHOD)
+    if bounds.states is not None and starts.count > bounds.states:
+        reason = f"{starts.count:,} start states are more than the {_limit(_core.Status.STATES, bounds)}"
+        return Unknown(reason, METHOD, {"starts": starts.count})
     for block in starts.blocks():
         reach.add_starts(bound.compiled.machine.pack(block))
         if (limit := _over(bounds, reach, time.monotonic() - begun)) is not None:

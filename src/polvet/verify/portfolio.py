@@ -7,6 +7,7 @@ Whatever is found is brought back to all variables, and a run is executed once m
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +15,16 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits
+from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
+from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
+from polvet.verify.ic3 import verify_by_ic3
+from polvet.verify.induction import verify_by_induction
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -64,8 +69,48 @@ def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
 
 
-METHODS_BY_NAME: Mapping[str, Method] = {"explicit": _explicit, "bmc": _bmc}
+def _abstraction(bound: Bound, settings: Settings) -> SafetyResult:
+    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed)
+
+
+def _induction(bound: Bound, settings: Settings) -> SafetyResult:
+    if bound.compiled.disable_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", "induction")
+    return verify_by_induction(bound.fitted, limits=settings.limits, seed=settings.seed)
+
+
+def _ic3(bound: Bound, settings: Settings) -> SafetyResult:
+    if bound.compiled.disable_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", "ic3")
+    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed)
+
+
+METHODS_BY_NAME: Mapping[str, Method] = {
+    "explicit": _explicit, "induction": _induction, "abstraction": _abstraction, "ic3": _ic3, "bmc": _bmc,
+}  # fmt: skip
 METHODS = ("auto", *METHODS_BY_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A method's turn in `auto`: its share of the time that is left, its cap, and the most states it may store."""
+
+    method: str
+    share: float
+    seconds: float | None = None
+    states: int | None = None
+
+
+TURNS = (
+    Turn("explicit", 0.3, 20.0, 3_000_000),
+    Turn("induction", 0.2, 10.0),
+    Turn("abstraction", 0.2, 10.0),
+    Turn("ic3", 0.4, 60.0),
+    Turn("explicit", 1.0),
+)
+"""The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
+ONLY_FAIL = ("induction", "abstraction", "ic3", "bmc")
+"""Methods that know no other failure than the condition `fail`."""
 
 
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
@@ -75,7 +120,32 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     )
     if run is not None:
         return Unsafe(run, "simulation")
-    return _explicit(bound, replace(settings, limits=_left(settings.limits, begun)))
+    reasons: dict[str, str] = {}
+    proved: dict[Expression, None] = {}
+    figures: dict[str, Any] = {}
+    for turn in TURNS:
+        if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
+            continue
+        found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
+        if not isinstance(found, Unknown) or found.tie is not None:
+            return found
+        reasons[turn.method] = found.reason
+        proved.update(dict.fromkeys(found.proved_starts))
+        figures[turn.method] = dict(found.figures)
+    told = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
+    return Unknown(told, "auto", figures, tuple(proved))
+
+
+def _limits_of(turn: Turn, limits: Limits, begun: float) -> Limits:
+    """Return what the method may use: its share of the time, and no more than most of the machine's memory."""
+    mine = _left(limits, begun, turn.share)
+    if turn.seconds is not None:
+        mine = replace(mine, seconds=turn.seconds if mine.seconds is None else min(turn.seconds, mine.seconds))
+    if turn.states is not None:
+        mine = replace(mine, states=turn.states if mine.states is None else min(turn.states, mine.states))
+    if mine.megabytes is None:
+        mine = replace(mine, megabytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 7 // 10 // 2**20)
+    return mine
 
 
 def _left(limits: Limits, begun: float, share: float = 1.0) -> Limits:

@@ -88,6 +88,8 @@ def abstraction_of(predicates: Sequence[Predicate], state: Sequence[int]) -> Abs
     return tuple(predicate.holds(state) for predicate in predicates)
 
 
-def cell_of_state(predicates: Sequence[Predicate], truths: AbstractState, bounds: Box) -> Cell | None:
-    """Return the concrete states of an abstract one; None if there are surely none."""
-    return cell_of(bounds, (p.row(truth) for p, truth in zip(predicates, truths, strict=True)))
+def cell_of_state(
+    predicates: Sequence[Predicate], truths: AbstractState, bounds: Box, facts: Sequence[Row] = ()
+) -> Cell | None:
+    """Return the concrete states of an abstract one that satisfy the known facts; None if there are surely none."""
+    return cell_of(bounds, (*facts, *(p.row(truth) for p, truth in zip(predicates, truths, strict=True))))

@@ -1,0 +1,221 @@
+"""What an expression can be over a box of states: intervals of values, and affine sums where it is one.
+
+For the checker of invariants: numpy over many boxes at once, integers in float64. SOUND: every integer below 2^53 is exact
+there; anything greater, or any operator that is not read here, gives the interval that says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet.model.expressions import (
+    Binary,
+    BoolLiteral,
+    Conditional,
+    Expression,
+    IntLiteral,
+    Name,
+    RealLiteral,
+    Select,
+    Unary,
+    rebuild,
+)  # fmt: skip
+from polvet.model.network import Network, NetworkEdge
+
+Floats = npt.NDArray[np.float64]
+Interval = tuple[Floats, Floats]
+LARGE = 2.0**52
+
+
+class Unreadable(Exception):
+    """The model does something that the checker does not follow over boxes."""
+
+
+def interval(expression: Expression, place: Mapping[str, int], lower: Floats, upper: Floats) -> Interval:
+    """Return bounds on the value in each box [n, variables]; truth values are 0 and 1, (0, 1) is undecided."""
+    low, high = _interval(expression, place, lower, upper)
+    wide = ~((np.abs(low) < LARGE) & (np.abs(high) < LARGE))
+    return np.where(wide, -np.inf, low), np.where(wide, np.inf, high)
+
+
+def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, upper: Floats) -> Interval:
+    count = len(lower)
+
+    def ask(part: Expression) -> Interval:
+        return interval(part, place, lower, upper)
+
+    match expression:
+        case BoolLiteral(value) | IntLiteral(value):
+            return np.full(count, float(value)), np.full(count, float(value))
+        case RealLiteral(value) if value.denominator == 1:
+            return np.full(count, float(value)), np.full(count, float(value))
+        case Name(name):
+            return lower[:, place[name]], upper[:, place[name]]
+        case Unary("¬", operand):
+            a, b = ask(operand)
+            return 1 - b, 1 - a
+        case Unary("abs", operand):
+            a, b = ask(operand)
+            least = np.where((a <= 0) & (b >= 0), 0.0, np.minimum(np.abs(a), np.abs(b)))
+            return least, np.maximum(np.abs(a), np.abs(b))
+        case Binary("+", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return a + c, b + d
+        case Binary("-", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return a - d, b - c
+        case Binary("*", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            with np.errstate(invalid="ignore"):
+                corners = np.stack([a * c, a * d, b * c, b * d])
+            return corners.min(axis=0), corners.max(axis=0)
+        case Binary("min", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return np.minimum(a, c), np.minimum(b, d)
+        case Binary("max", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return np.maximum(a, c), np.maximum(b, d)
+        case Binary("∧", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return np.minimum(a, c), np.minimum(b, d)
+        case Binary("∨", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return np.maximum(a, c), np.maximum(b, d)
+        case Binary("⇒", left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            return np.maximum(1 - b, c), np.maximum(1 - a, d)
+        case Binary(("=" | "≠" | "<" | "≤" | ">" | "≥") as operator, left, right):
+            (a, b), (c, d) = ask(left), ask(right)
+            if operator in ("<", "≤", ">", "≥"):
+                if operator in (">", "≥"):
+                    (a, b), (c, d) = (c, d), (a, b)
+                strict = operator in ("<", ">")
+                surely = b < c if strict else b <= c
+                possibly = a < d if strict else a <= d
+            else:
+                surely = (a == b) & (c == d) & (a == c)
+                possibly = (a <= d) & (c <= b)
+                if operator == "≠":
+                    surely, possibly = ~possibly, ~surely
+            return surely.astype(np.float64), possibly.astype(np.float64)
+        case Conditional(test, then, otherwise):
+            t, f = ask(test)
+            (a, b), (c, d) = ask(then), ask(otherwise)
+            low = np.where(t == 1, a, np.where(f == 0, c, np.minimum(a, c)))
+            return low, np.where(t == 1, b, np.where(f == 0, d, np.maximum(b, d)))
+        case Select(_, _, items):
+            options = [ask(item) for item in items]
+            return np.min([a for a, _ in options], axis=0), np.max([b for _, b in options], axis=0)
+        case _:
+            return np.full(count, -np.inf), np.full(count, np.inf)
+
+
+Sum = tuple[dict[int | tuple[int, int], int], int]
+"""Coefficients of variables (by place) and of marks [x = value] (by place and value), and a constant."""
+
+
+def affine(expression: Expression, place: Mapping[str, int]) -> Sum | None:
+    """Return the expression as integer coefficients and a constant, None if it is not plainly affine."""
+    match expression:
+        case Conditional(Binary("=", Name(name), IntLiteral(value)), IntLiteral(yes), IntLiteral(no)):
+            return ({(place[name], value): yes - no} if yes != no else {}), no
+        case BoolLiteral(value) | IntLiteral(value):
+            return {}, int(value)
+        case RealLiteral(value) if value.denominator == 1:
+            return {}, int(value)
+        case Name(name):
+            return {place[name]: 1}, 0
+        case Binary(("+" | "-" | "*") as operator, left, right):
+            one, other = affine(left, place), affine(right, place)
+            if one is None or other is None:
+                return None
+            if operator == "*":
+                if one[0] and other[0]:
+                    return None
+                (terms, constant), factor = (other, one[1]) if not one[0] else (one, other[1])
+                return {p: c * factor for p, c in terms.items() if c * factor}, constant * factor
+            sign = 1 if operator == "+" else -1
+            terms = dict(one[0])
+            for p, c in other[0].items():
+                terms[p] = terms.get(p, 0) + sign * c
+            return {p: c for p, c in terms.items() if c}, one[1] + sign * other[1]
+        case _:
+            return None
+
+
+def row_of(
+    condition: Expression, place: Mapping[str, int]
+) -> tuple[dict[int | tuple[int, int], int], float, float] | None:
+    """Return the condition as lower <= sum <= upper, None if it is no such thing."""
+    match condition:
+        case Name(name):
+            return {place[name]: 1}, 1, 1
+        case Unary("¬", Name(name)):
+            return {place[name]: 1}, 0, 0
+        case Binary(("=" | "<" | "≤" | ">" | "≥") as operator, left, right):
+            difference = affine(Binary("-", left, right), place)
+            if difference is None:
+                return None
+            terms, constant = difference
+            return {
+                "=": (terms, -constant, -constant),
+                "<": (terms, -np.inf, -constant - 1),
+                "≤": (terms, -np.inf, -constant),
+                ">": (terms, -constant + 1, np.inf),
+                "≥": (terms, -constant, np.inf),
+            }[operator]
+        case _:
+            return None
+
+
+def alternatives(condition: Expression, most: int = 400) -> list[list[Expression]]:
+    """Return the condition as alternatives, each a list of conditions that hold together; large ones stay whole."""
+    match condition:
+        case Binary("∨", left, right):
+            found = alternatives(left, most) + alternatives(right, most)
+        case Binary("∧", left, right):
+            found = [one + other for one in alternatives(left, most) for other in alternatives(right, most)]
+        case _:
+            return [[condition]]
+    return found if len(found) <= most else [[condition]]
+
+
+def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """Return the expression with names replaced."""
+    if isinstance(expression, Name):
+        return values.get(expression.name, expression)
+    return rebuild(expression, lambda part: substituted(part, values))
+
+
+def effects(network: Network, edges: Sequence[NetworkEdge], branches: Sequence[int]) -> dict[str, Expression]:
+    """Return what each assigned variable is after the step, as an expression over the state before it."""
+    scratch = {variable.name: variable for variable in network.scratch}
+    now: dict[str, Expression] = {}
+    for variable in network.scratch:
+        if isinstance(variable.initial, bool):
+            now[variable.name] = BoolLiteral(variable.initial)
+        elif isinstance(variable.initial, int):
+            now[variable.name] = IntLiteral(variable.initial)
+        if variable.lower is not None or variable.upper is not None:
+            raise Unreadable(f"the transient variable '{variable.name}' has bounds")
+    updates = [update for edge, k in zip(edges, branches, strict=True) for update in edge.branches[k].updates]
+    for index in sorted({update.index for update in updates}):
+        before = dict(now)
+        written: set[str] = set()
+        for update in (one for one in updates if one.index == index):
+            value = substituted(update.value, before)
+            if isinstance(update.target, Name):
+                written.add(update.target.name)
+                now[update.target.name] = value
+                continue
+            if len(update.target.indices) != 1:
+                raise Unreadable("an array of arrays is assigned at a computed index")
+            at = substituted(update.target.indices[0], before)
+            for k, item in enumerate(update.target.items):
+                if isinstance(item, Name):
+                    old = now.get(item.name, item)
+                    now[item.name] = Conditional(Binary("=", at, IntLiteral(k)), value, old)
+    return {name: value for name, value in now.items() if name not in scratch}

@@ -1,0 +1,88 @@
+"""How an `invariant` certificate is written: rows that hold, boxes that are never entered, all over names of variables.
+
+The invariant is the set of states within the variables' bounds that satisfy every row, are not in `fail` and are in no
+box of `blocked`. A row bounds the sum of its terms, coefficient * variable, and marks, coefficient * [variable = value]. A box
+lists only the variables it restricts: {"x": [lower, upper]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from polvet.model.task import Task
+
+
+class RowLike(Protocol):
+    """A row of `symbolic.cells`, seen from here."""
+
+    @property
+    def terms(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (variable, coefficient)."""
+
+    @property
+    def marks(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (variable, value, coefficient) that count equalities."""
+
+    @property
+    def lower(self) -> int | None:
+        """The least value."""
+
+    @property
+    def upper(self) -> int | None:
+        """The greatest value."""
+
+
+class BoxLike(Protocol):
+    """A box of `symbolic.cells`, seen from here."""
+
+    @property
+    def lower(self) -> tuple[int, ...]:
+        """The least value of each variable."""
+
+    @property
+    def upper(self) -> tuple[int, ...]:
+        """The greatest value of each variable."""
+
+
+def invariant_certificate(
+    task: Task, policy_sha256: str | None, rows: Sequence[RowLike], blocked: Sequence[BoxLike]
+) -> dict[str, Any]:
+    """Return the certificate that runs of the policy stay in the invariant; `options` are added by who knows them."""
+    variables = task.network.variables
+    bounds = [variable_bounds(variable) for variable in variables]
+    return {
+        "kind": "invariant",
+        "format": "certificate/1",
+        "task_sha256": task.sha256,
+        "policy_sha256": policy_sha256,
+        "rows": [
+            {
+                "terms": {variables[place].name: coefficient for place, coefficient in row.terms},
+                "marks": [[variables[place].name, value, coefficient] for place, value, coefficient in row.marks],
+                "lower": row.lower,
+                "upper": row.upper,
+            }
+            for row in rows
+        ],
+        "blocked": [
+            {
+                variables[place].name: [low, high]
+                for place, (low, high) in enumerate(zip(box.lower, box.upper, strict=True))
+                if (low, high) != bounds[place]
+            }
+            for box in blocked
+        ],
+    }
+
+
+def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
+    """Return the integer bounds of a variable; truth values are 0 and 1."""
+    if variable.kind.value == "bool":
+        return 0, 1
+    if variable.locations is not None:
+        return 0, len(variable.locations) - 1
+    return (
+        None if variable.lower is None else int(variable.lower),
+        None if variable.upper is None else int(variable.upper),
+    )

@@ -1,0 +1,283 @@
+"""A fuzzing campaign: rounds of start states, half drawn uniformly and half searched, kept in a journal as they end.
+
+Source   step (A) of the debugging loop where no start states are given; see `search.py` and `starts.py`
+Differs  a round depends on (seed, its number, the best starts of the rounds before) alone, and these stand in the journal:
+         a campaign that was killed goes on exactly as if it had not been
+Figures  the share of uniformly drawn starts with an unsafe run found, and of plain runs that reach the goal, each with a
+         confidence sequence (`anytime.py`): the uniform half is tried without novelty, so that its draws are independent
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from polvet.errors import LimitReached, Where
+from polvet.evidence.journal import Journal
+from polvet.evidence.run_files import run_from_json, run_to_json
+from polvet.evidence.state_files import StateFormat
+from polvet.fuzz.anytime import Share, StopRule
+from polvet.fuzz.packed import PackedRuns
+from polvet.fuzz.search import NOVELTY, START, TEMPERATURES, UNBIASED, Guided, count_ends, find_unsafe_runs, try_once
+from polvet.fuzz.starts import Population
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import drawable_starts
+from polvet.policy.binding import Bound
+from polvet.policy.runs import MAX_STEPS, End, Run
+
+BEST, KEPT = 16, 256
+FORMAT = "fuzz/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOptions:
+    """What a campaign is made of; part of its identity."""
+
+    seed: int = 0
+    starts: int = 512  # per round; the first half uniform
+    tries: int = 4  # per start
+    max_steps: int = MAX_STEPS
+    biased: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What a round found: counts of the uniform half, all unsafe runs, the starts that came nearest to `fail`."""
+
+    number: int
+    draws: int
+    unsafe_draws: int
+    goal_draws: int
+    tried: int
+    steps: int
+    ends: Mapping[str, int]
+    runs: tuple[Run, ...]
+    best: tuple[tuple[Any, float], ...]  # states with the distance their runs came to
+    limit: LimitReached | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Campaign:
+    """All rounds so far: their sums, and the different unsafe runs."""
+
+    unsafe: Share = field(default_factory=Share)
+    goal: Share = field(default_factory=Share)
+    rounds: int = 0
+    tried: int = 0
+    steps: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    runs: list[Run] = field(default_factory=list)
+    limit: LimitReached | None = None
+    stopped_by: str | None = None
+    seen: set[int] = field(default_factory=set)
+
+    def add(self, found: Round) -> None:
+        """Add a round; a run that was found before is not kept again."""
+        self.unsafe = self.unsafe.seen(found.unsafe_draws, found.draws)
+        self.goal = self.goal.seen(found.goal_draws, found.draws)
+        self.rounds += 1
+        self.tried += found.tried
+        self.steps += found.steps
+        self.ends.update(found.ends)
+        for run in found.runs:
+            key = hash((run.states, run.actions))
+            if key not in self.seen:
+                self.seen.add(key)
+                self.runs.append(run)
+
+
+class Fuzzer:
+    """Makes rounds for one policy."""
+
+    def __init__(self, bound: Bound, options: RoundOptions, *, threads: int = 1) -> None:
+        self.bound, self.options, self.threads = bound, options, threads
+        self.guided = Guided.of(bound)
+        self.starts = drawable_starts(bound.task)
+        self.best: list[tuple[Any, float]] = []
+
+    def learn(self, found: Round) -> None:
+        """Remember the starts that came nearest to `fail`, for the rounds to come."""
+        self.best = sorted([*self.best, *found.best], key=lambda one: one[1])[:KEPT]
+
+    def round(self, number: int, *, limits: Limits | None = None) -> Round:
+        """Return the round of that number, after what was learnt."""
+        options, bounds = self.options, limits or Limits()
+        begun = monotonic()
+        rng = random.Random(f"{options.seed}/{number}")
+        population = Population(self.guided.bound.compiled, START, self.starts, rng)
+        half = options.starts // 2
+        uniform = population.draw(options.starts - half)
+        first_run = number * options.starts * (2 * options.tries + 2)
+        seed = options.seed
+        guide = replace(self.guided, visits=type(self.guided.visits)())
+        plain = try_once(
+            guide, uniform, np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run), inf, seed=seed,
+            max_steps=options.max_steps, threads=self.threads, limits=bounds,
+        )  # fmt: skip
+        ends: Counter[str] = Counter()
+        count_ends(plain.ends, ends)
+        unsafe = plain.ends == End.FAIL
+        nearest = plain.nearest.copy()
+        again = np.flatnonzero(~unsafe & (plain.choices > 0) & (plain.ends != End.UNFINISHED))
+        more = self._tries(guide, uniform[again], first_run + options.starts, 0.0, options.tries - 1, bounds, begun)
+        unsafe[again[more.starts]] = True
+        nearest[unsafe] = 0.0
+        population.learn(uniform, nearest)
+        if self.best:
+            known = self.bound.compiled.pack([state for state, _ in self.best])
+            population.learn(known, np.array([distance for _, distance in self.best]))
+        searched = population.breed(half) if options.biased else population.draw(half)
+        novelty = NOVELTY if options.biased else 0.0
+        rest = self._tries(
+            guide, searched, first_run + options.starts * (options.tries + 1), novelty, options.tries, bounds, begun
+        )
+        limit = plain.limit or more.limit or rest.limit
+        runs = PackedRuns.joined(self.bound, [replace(plain.runs, bound=self.bound), more.runs, rest.runs])
+        for part in (more, rest):
+            ends.update(part.ends)
+        found = searched[np.unique(rest.starts)] if len(rest.starts) else searched[:0]
+        population.learn(found, np.zeros(len(found)))
+        unfinished = (plain.ends == End.UNFINISHED).any() or limit is not None
+        return Round(
+            number=number,
+            # SOUND: a round that a limit cut short tells nothing about the share: it is left out whole.
+            draws=0 if unfinished else len(uniform),
+            unsafe_draws=0 if unfinished else int(unsafe.sum()),
+            goal_draws=0 if unfinished else int((plain.ends == End.GOAL).sum()),
+            tried=sum(count for name, count in ends.items() if name != "unfinished"),
+            steps=plain.steps + more.steps + rest.steps,
+            ends=dict(ends),
+            runs=tuple(runs),
+            best=self._best(population),
+            limit=limit,
+        )
+
+    def _tries(
+        self, guide: Guided, starts: Any, first_run: int, novelty: float, tries: int, bounds: Limits, begun: float
+    ) -> Any:
+        options = self.options
+        left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
+        return find_unsafe_runs(
+            self.bound, starts, seed=options.seed, runs_per_start=tries, max_steps=options.max_steps,
+            temperatures=TEMPERATURES if options.biased else UNBIASED, novelty=novelty, first_run=first_run,
+            threads=self.threads, limits=replace(bounds, seconds=left), guided=guide,
+        )  # fmt: skip
+
+    def _best(self, population: Population) -> tuple[tuple[Any, float], ...]:
+        rows = population.rows[:BEST]
+        states = self.bound.compiled.unpack(self.bound.compiled.machine.pack(np.ascontiguousarray(rows)))
+        return tuple(zip(states, population.fitness[:BEST].tolist(), strict=True))
+
+
+def iter_rounds(fuzzer: Fuzzer, first: int = 0, *, limits: Limits | None = None) -> Iterator[Round]:
+    """Yield round after round; the last one where a time limit was reached."""
+    begun = monotonic()
+    bounds = limits or Limits()
+    number = first
+    while True:
+        left = None if bounds.seconds is None else bounds.seconds - (monotonic() - begun)
+        if left is not None and left <= 0:
+            return
+        found = fuzzer.round(number, limits=replace(bounds, seconds=left))
+        fuzzer.learn(found)
+        yield found
+        if found.limit is not None:
+            return
+        number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When a campaign ends: runs tried, unsafe runs found, or a rule on the interval; the first that comes."""
+
+    runs: int = 100_000
+    unsafe_runs: int = 10_000
+    rule: StopRule | None = None
+
+    def ended(self, campaign: Campaign) -> str | None:
+        """Return what ends the campaign, if anything does."""
+        if self.rule is not None and self.rule.holds(campaign.unsafe):
+            return f"the interval of %Unsafe is narrower than {self.rule.width:g}"
+        if len(campaign.runs) >= self.unsafe_runs:
+            return f"{self.unsafe_runs:,} unsafe runs found"
+        if campaign.tried >= self.runs and self.rule is None:
+            return f"{self.runs:,} runs tried"
+        return None
+
+
+def run_campaign(
+    fuzzer: Fuzzer, budget: Budget, *, journal: Path | None = None, limits: Limits | None = None, identity: Any = None
+) -> Campaign:
+    """Fuzz until the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
+
+    Ctrl-C ends the round under way and keeps all before; a kill loses nothing but that round, which is made again.
+    """
+    campaign = Campaign()
+    head = {"format": FORMAT, "options": asdict(fuzzer.options), **(identity or {})}
+    store = None if journal is None else _open(journal, head)
+    try:
+        if store is not None:
+            for record in store.records[1:]:
+                found = _round_from_json(fuzzer.bound, record)
+                fuzzer.learn(found)
+                campaign.add(found)
+        campaign.stopped_by = budget.ended(campaign)
+        if campaign.stopped_by is not None:
+            return campaign
+        for found in iter_rounds(fuzzer, campaign.rounds, limits=limits):
+            campaign.add(found)
+            campaign.limit = found.limit
+            if store is not None and found.limit is None:
+                store.append(_round_to_json(fuzzer.bound, found))
+            campaign.stopped_by = budget.ended(campaign)
+            if campaign.stopped_by is not None:
+                break
+        else:
+            seconds = 0.0 if limits is None or limits.seconds is None else limits.seconds
+            campaign.limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+    except KeyboardInterrupt:
+        campaign.limit = LimitReached("interrupted")
+    finally:
+        if store is not None:
+            store.close()
+    return campaign
+
+
+def _open(path: Path, head: dict[str, Any]) -> Journal:
+    store = Journal(path)
+    if store.records and store.records[0] != head:
+        # Another policy, task or option: that campaign is over, but what it found is not thrown away.
+        store.close()
+        path.replace(path.with_name(path.name + ".old"))
+        store = Journal(path)
+    if not store.records:
+        store.append(head)
+    return store
+
+
+def _round_to_json(bound: Bound, found: Round) -> dict[str, Any]:
+    write = StateFormat(bound.task).write
+    return {
+        "round": found.number, "draws": found.draws, "unsafe_draws": found.unsafe_draws, "goal_draws": found.goal_draws,
+        "tried": found.tried, "steps": found.steps, "ends": dict(found.ends),
+        "runs": [run_to_json(bound.task, run) for run in found.runs],
+        "best": [{"state": write(state), "nearest": nearest} for state, nearest in found.best],
+    }  # fmt: skip
+
+
+def _round_from_json(bound: Bound, record: dict[str, Any]) -> Round:
+    where = Where(f"round {record['round']}")
+    reader = StateFormat(bound.task)
+    return Round(
+        record["round"], record["draws"], record["unsafe_draws"], record["goal_draws"], record["tried"],
+        record["steps"], record["ends"], tuple(run_from_json(bound.task, run, where) for run in record["runs"]),
+        tuple((reader.read(item["state"], where), item["nearest"]) for item in record["best"]),
+    )  # fmt: skip

@@ -1,0 +1,205 @@
+"""Relaxed games over a few variables: what is lost there is lost in the model, and the search need not look at it again.
+
+Idea     forget all variables but a few. In the relaxed game the policy may pick any single operator whose guard holds as
+         far as it reads the variables that are left, and outcomes that depend on forgotten variables do not happen.
+         A package left behind on a one-way road dooms the run whatever happens to the others: a game over the truck and
+         that one package says so, where the model itself has exponentially many states that all say the same
+Source   pattern databases (Culberson and Schaeffer 1998; Edelkamp, Planning with pattern databases, 2001), for safety
+SOUND    if a state is safe, its projection is: let the policy copy, in each projected state, an operator of the action a
+         safe policy takes. That operator is in the relaxed game (its guard got weaker), and its relaxed outcomes are
+         projections of some of that action's outcomes, which are safe. Where runs may end, the relaxed game is won: at
+         goal states as far as their condition can be told, and wherever no operator is known to be enabled for all
+         values of what was forgotten. So where the relaxed game is lost, every state with these values is unsafe.
+Cost     each pattern is solved once, for all combinations of values (at most MOST_COMBINATIONS)
+Limits   one automaton; bounded integers and truth values in the patterns; the variables of `fail` are in all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet.kernel.compiled import Compiled, Limits
+from polvet.model.expressions import (
+    TRUE,
+    Expression,
+    Name,
+    RealLiteral,
+    conjunction,
+    conjuncts,
+    disjunction,
+    names,
+    negation,
+)  # fmt: skip
+from polvet.model.folding import value_of
+from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Variable
+from polvet.model.task import Task
+from polvet.safety.decide import Decider
+
+MOST_COMBINATIONS = 1_000_000
+MOST_IN_ALL = 40_000_000
+LARGE = 10_000_000
+UNSAFE = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lost:
+    """A pattern and, for each combination of its variables' values (the last one fastest), whether it is lost."""
+
+    variables: tuple[int, ...]
+    lost: NDArray[np.uint8]
+
+
+def is_large(task: Task) -> bool:
+    """Return whether the variables have more combinations of values than are worth searching one by one."""
+    return not all(_countable(v) for v in task.network.variables) or (
+        prod(_count(variable) for variable in task.network.variables) > LARGE
+    )
+
+
+def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
+    """Let the decider know what relaxed games have lost; return how many of them had something to say."""
+    if decider.compiled.disable_out_of_bounds:
+        return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
+    if decider.relaxed_games:
+        return decider.relaxed_games  # it knows already
+    for found in iter_lost(decider.task, limits=limits):
+        if found.lost.any():
+            decider.avoid(found.variables, found.lost)
+    return decider.relaxed_games
+
+
+def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Lost]:
+    """Yield what is lost in the relaxed game over each pattern of `choose_patterns`."""
+    room = MOST_IN_ALL
+    for pattern in choose_patterns(task):
+        room -= prod(_count(task.network.variables[k]) for k in pattern)
+        if room < 0:
+            return
+        yield solve_pattern(task, pattern, limits=limits)
+
+
+def choose_patterns(task: Task) -> list[tuple[int, ...]]:
+    """Return patterns worth trying: what decides `fail`, with each variable of the goal and what moves along with it."""
+    network = task.network
+    place = {variable.name: k for k, variable in enumerate(network.variables)}
+    if any(len(joint.participants) != 1 for joint in network.joints):
+        return []
+    if not all(_countable(network.variables[place[name]]) for name in names(task.fail)):
+        return []
+    core = names(task.fail)
+    for edge in network.edges:
+        written = {u.target.name for branch in edge.branches for u in branch.updates if isinstance(u.target, Name)}
+        if written & names(task.fail):
+            core = core | {name for name in names(edge.guard) if name in place}
+    found: dict[tuple[int, ...], None] = {}
+    for wanted in sorted(names(task.goal) - core):
+        pattern = set(core) | {wanted}
+        if not _fits(network, place, pattern):
+            continue
+        for companion in sorted(_companions(network, wanted) - pattern):
+            if _fits(network, place, pattern | {companion}):
+                pattern.add(companion)
+                break
+        found[tuple(sorted(place[name] for name in pattern))] = None
+    if not found and _fits(network, place, core):
+        found[tuple(sorted(place[name] for name in core))] = None
+    return list(found)
+
+
+def _companions(network: Network, name: str) -> set[str]:
+    """Return the variables that every edge which changes this one changes as well."""
+    sets = []
+    for edge in network.edges:
+        for branch in edge.branches:
+            written = {u.target.name for u in branch.updates if isinstance(u.target, Name)}
+            if name in written:
+                sets.append(written - {name})
+    return {other for other in set().union(*sets) if sum(other in one for one in sets) * 2 > len(sets)}
+
+
+def _fits(network: Network, place: dict[str, int], pattern: set[str]) -> bool:
+    variables = [network.variables[place[name]] for name in pattern]
+    return all(_countable(v) for v in variables) and prod(_count(v) for v in variables) <= MOST_COMBINATIONS
+
+
+def _countable(variable: Variable) -> bool:
+    return variable.kind is Kind.BOOL or (
+        variable.kind is Kind.INT and variable.lower is not None and variable.upper is not None
+    )
+
+
+def _count(variable: Variable) -> int:
+    if variable.kind is Kind.BOOL:
+        return 2
+    assert variable.lower is not None
+    assert variable.upper is not None
+    return int(variable.upper) - int(variable.lower) + 1
+
+
+def solve_pattern(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Lost:
+    """Return which combinations of the pattern's variables are lost; nothing is lost where a limit comes first."""
+    relaxed = relax(task, pattern)
+    compiled = Compiled(relaxed.network, conditions=[relaxed.fail, relaxed.goal], disable_out_of_bounds=True)
+    variables = [task.network.variables[k] for k in pattern]
+    sizes = [_count(variable) for variable in variables]
+    rows = np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T.copy()
+    rows += np.array([0 if v.kind is Kind.BOOL else int(v.lower or 0) for v in variables], dtype=np.int64)
+    decider = Decider(relaxed, compiled=compiled)
+    known = decider.known_packed(compiled.machine.pack(rows), limits=limits)
+    return Lost(tuple(pattern), (known == UNSAFE).astype(np.uint8))
+
+
+def relax(task: Task, pattern: Sequence[int]) -> Task:
+    """Return the relaxed game over the pattern's variables: a task in which every operator has a label of its own."""
+    network = task.network
+    kept = {network.variables[k].name for k in pattern}
+    edges: list[NetworkEdge] = []
+    always: list[Expression] = []  # guards of operators that are enabled whatever the forgotten variables hold
+    won: list[Expression] = []  # guards of operators without an outcome that can be told
+    for edge in network.edges:
+        tests = list(conjuncts(edge.guard))
+        seen = [test for test in tests if names(test) <= kept]
+        guard = conjunction(*seen)
+        if len(seen) == len(tests):
+            always.append(guard)
+        branches = [relaxed for branch in edge.branches if (relaxed := _relaxed(branch, kept)) is not None]
+        if not branches:
+            won.append(guard)
+            continue
+        chance = RealLiteral(Fraction(1, len(branches)))
+        edges.append(replace(edge, guard=guard, branches=tuple(replace(one, probability=chance) for one in branches)))
+    labels = tuple(f"operator {k}" for k in range(len(edges)))
+    game = replace(
+        network,
+        variables=tuple(network.variables[k] for k in pattern),
+        scratch=(),
+        edges=tuple(edges),
+        joints=tuple(Joint(label, ((k,),)) for k, label in enumerate(labels)),
+        labels=labels,
+        initial_condition=TRUE,
+    )
+    goal = conjunction(*(test for test in conjuncts(task.goal) if names(test) <= kept))
+    ended = negation(disjunction(*always))
+    return Task(game, task.fail, disjunction(goal, ended, *won), TRUE)
+
+
+def _relaxed(branch: Branch, kept: set[str]) -> Branch | None:
+    """Return the branch over the kept variables; None where it cannot be told whether and where it leads."""
+    chance = value_of(branch.probability)
+    if chance is None or chance <= 0:
+        return None
+    updates = []
+    for update in branch.updates:
+        targets = {update.target.name} if isinstance(update.target, Name) else names(update.target)
+        if not targets & kept:
+            continue
+        if not isinstance(update.target, Name) or not names(update.value) <= kept:
+            return None
+        updates.append(update)
+    return replace(branch, updates=tuple(updates))

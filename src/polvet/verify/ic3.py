@@ -1,0 +1,290 @@
+"""Backward blocking of boxes: an inductive invariant from counterexamples to induction, for networks and tree ensembles.
+
+Source   A. Bradley, SAT-based model checking without unrolling (IC3), VMCAI 2011: obligations, blocking, generalization by
+         relative induction. M. Vinzent and J. Hoffmann apply it to neural policies over predicates
+Differs  clauses are complements of integer boxes, and there is one frame, the candidate invariant itself. A counterexample to
+         induction is a state that steps into `fail` or into another one; `_Blocking.widen` makes it a box of such states. A box
+         without predecessors outside what is blocked is grown while that stays true (`_Blocking.generalize`), then
+         blocked for good. So every box that waits leads to `fail` for certain, and a start state in it ends an unsafe run
+Cost     at worst one box per state that leads to `fail`
+Limits   models and policies that `verify.engine` reads
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.errors import LimitReached
+from polvet.evidence.invariant_format import invariant_certificate
+from polvet.kernel.compiled import Limits
+from polvet.model.semantics import Semantics, State
+from polvet.policy.binding import Fitted
+from polvet.policy.runs import End, Run
+from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions, point_box
+from polvet.symbolic.conserved import conserved_rows, unchanging_sums
+from polvet.symbolic.linear import NotLinear
+from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
+from polvet.verify.engine import Answer, Clock, Engine, Point, Reply, box_data
+from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
+
+MOST_SUMMANDS = 60
+FEW_NODES = 4_000
+"""How long a single question may take that only serves to block more at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """A box whose every state takes `step` into the next obligation's box, or into `fail` (`next` None)."""
+
+    box: Box
+    step: int
+    next: Obligation | None
+    near_tie: bool  # only some evaluation order takes the step
+
+
+def verify_by_ic3(
+    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
+) -> SafetyResult:
+    """Return whether runs of the policy reach `fail`, by blocking what leads there; `limits.seconds` is obeyed."""
+    return block_backwards(fitted, "ic3", limits=limits, seed=seed, linear=linear, generalize=True)
+
+
+def block_backwards(
+    fitted: Fitted,
+    method: str,
+    *,
+    limits: Limits | None = None,
+    seed: int = 0,
+    linear: LinearTask | None = None,
+    generalize: bool = True,
+    most_boxes: int | None = None,
+) -> SafetyResult:
+    """Return the verdict of backward blocking, with or without generalization, with at most `most_boxes` blocked."""
+    try:
+        linear = linear_task(fitted.task) if linear is None else linear
+        rows = conserved_rows(linear)
+        engine = Engine(fitted, rows=(*rows, *agreed_rows(fitted, linear, rows)), linear=linear, seed=seed)
+        fail = tuple(part for cell in linear.fail for part in without_holes(cell))
+        if any(row.marks for cell in fail for row in cell.rows):
+            raise NotLinear("the fail condition counts equalities")
+    except NotLinear as refusal:
+        return Unknown(f"not linear: {refusal.why}", method)
+    clock = Clock(None if limits is None else limits.seconds)
+    blocking = _Blocking(engine, clock, random.Random(seed), generalize, most_boxes)
+    try:
+        return blocking.run(fail, method)
+    except LimitReached as limit:
+        return Unknown(limit.limit, method, blocking.figures)
+
+
+def agreed_rows(fitted: Fitted, linear: LinearTask, known: Sequence[Row]) -> tuple[Row, ...]:
+    """Return further sums that no operator changes and whose value is the same in all start states, asked of the engine.
+
+    So "every place has one tile" is found where the start condition says it by ≠.
+    """
+    engine = Engine(fitted, rows=known, linear=linear)
+    some = engine.find(linear.start, nodes=FEW_NODES).state
+    if some is None:
+        return ()
+    found = []
+    same = {(row.terms, row.marks) for row in known}
+    for row in unchanging_sums(linear):
+        if (row.terms, row.marks) in same or len(row.terms) + len(row.marks) > MOST_SUMMANDS:
+            continue
+        value = row.value(some)
+        for other in (Row(row.terms, None, value - 1, row.marks), Row(row.terms, value + 1, None, row.marks)):
+            cells = [
+                part for one in linear.start if (part := cell_of(one.box, (*one.rows, other), one.holes)) is not None
+            ]
+            if cells and engine.find(cells, nodes=FEW_NODES).answer != Answer.NO:
+                break
+        else:
+            found.append(Row(row.terms, value, value, row.marks))
+    return tuple(found)
+
+
+class _Blocking:
+    def __init__(
+        self, engine: Engine, clock: Clock, rng: random.Random, generalize: bool, most_boxes: int | None
+    ) -> None:
+        self.engine, self.clock, self.rng = engine, clock, rng
+        self.generalizes, self.most_boxes = generalize, most_boxes
+        self.linear = engine.linear
+        self.semantics = Semantics(engine.fitted.task.network)
+        self.obligations = self.blocked = 0
+        self.stack: list[Obligation] = []
+
+    def run(self, fail: Region, method: str) -> SafetyResult:
+        """Close `fail` and the states that leave the bounds against predecessors, then say what is left."""
+        self._check_time()
+        both = tuple(meet_regions(self.linear.start, fail))
+        reply = self._ask(self.engine.find(both, clock=self.clock))
+        if reply.state is not None:
+            start = state_of(self.linear.task.network, reply.state)
+            return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
+        for target in fail:
+            while (reply := self._ask(self.engine.find_step_into(target, clock=self.clock))).state is not None:
+                found = self._close(reply, target)
+                if found is not None:
+                    return self._conclude(found, method)
+        while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
+            found = self._close(reply, None)
+            if found is not None:
+                return self._conclude(found, method)
+        certificate = invariant_certificate(
+            self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, self.engine.blocked()
+        )
+        return Safe(certificate, method, self.figures)
+
+    # -- obligations
+
+    def _close(self, reply: Reply, target: Cell | None) -> tuple[Point, Obligation] | None:
+        """Block the state found and all that leads to it; a start state among that is returned with its obligation."""
+        assert not self.stack
+        self.stack.append(self._oblige(reply, target, None))
+        while self.stack:
+            self._check_time()
+            top = self.stack[-1]
+            if self.engine.core.is_blocked(top.box.lower) and self._is_all_blocked(top.box):
+                self.stack.pop()
+                continue
+            start = self._start_in(top.box)
+            if start is not None:
+                self.stack.clear()
+                return start, top
+            waiting = [one.box for one in self.stack]
+            reply = self._ask(self.engine.find_step_into(top.box, without_boxes=waiting, clock=self.clock))
+            if reply.state is not None:
+                self.stack.append(self._oblige(reply, Cell(top.box), top))
+                continue
+            # SOUND: predecessors of this box are blocked, in the box, or waiting; what waits is blocked before `_close` ends.
+            self._block(self.generalize(top.box, waiting[:-1]) if self.generalizes else top.box)
+            self.stack.pop()
+        return None
+
+    def _oblige(self, reply: Reply, target: Cell | None, following: Obligation | None) -> Obligation:
+        assert reply.state is not None
+        assert reply.step is not None
+        self.obligations += 1
+        box = point_box(reply.state)
+        if target is not None and reply.answer == Answer.YES and not target.rows:
+            lower, upper = self.engine.core.widen(
+                reply.state, reply.step, box_data(target.box), self.rng.getrandbits(32)
+            )
+            box = Box(tuple(lower), tuple(upper))
+        return Obligation(box, reply.step, following, reply.answer == Answer.NEAR_TIE)
+
+    def _is_all_blocked(self, box: Box) -> bool:
+        blocked = [one for one in self.engine.blocked() if not one.meet(box).is_empty]
+        return (
+            self.engine.find([Cell(box)], without_boxes=blocked, clock=self.clock, nodes=FEW_NODES).answer == Answer.NO
+        )
+
+    def _start_in(self, box: Box, *, nodes: int | None = None) -> Point | None:
+        cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]
+        if not cells:
+            return None
+        if nodes is None:
+            return self._ask(self.engine.find(cells, clock=self.clock)).state
+        reply = self.engine.find(cells, clock=self.clock, nodes=nodes)
+        return None if reply.answer == Answer.NO else (reply.state or box.lower)
+
+    def _ask(self, reply: Reply) -> Reply:
+        """Return the reply, or raise LimitReached where it is unknown."""
+        if reply.answer == Answer.UNKNOWN:
+            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+        return reply
+
+    # -- generalization
+
+    def generalize(self, box: Box, waiting: Sequence[Box]) -> Box:
+        """Grow a box without predecessors, one variable after the other, while it has none and holds no start state."""
+        bounds = self.linear.system.bounds
+        places = list(range(len(bounds.lower)))
+        self.rng.shuffle(places)
+        for place in places:
+            for low, high in (
+                (bounds.lower[place], bounds.upper[place]),
+                (bounds.lower[place], box.upper[place]),
+                (box.lower[place], bounds.upper[place]),
+            ):
+                if (low, high) == (box.lower[place], box.upper[place]):
+                    continue
+                tried = Box(_with(box.lower, place, low), _with(box.upper, place, high))
+                if self._is_closed(tried, waiting):
+                    box = tried
+                    break
+        return box
+
+    def _is_closed(self, box: Box, waiting: Sequence[Box]) -> bool:
+        if self._start_in(box, nodes=FEW_NODES) is not None:
+            return False
+        reply = self.engine.find_step_into(box, without_boxes=[box, *waiting], clock=self.clock, nodes=FEW_NODES)
+        return reply.answer == Answer.NO
+
+    def _block(self, box: Box) -> None:
+        self.engine.block(box)
+        self.blocked += 1
+        if self.most_boxes is not None and self.blocked > self.most_boxes:
+            raise LimitReached(f"more than {self.most_boxes} boxes would have to be blocked")
+
+    def _check_time(self) -> None:
+        if self.clock.left <= 0:
+            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+
+    # -- verdicts
+
+    def _conclude(self, found: tuple[Point, Obligation], method: str) -> SafetyResult:
+        """Follow the obligations from a start state: an unsafe run, unless a near tie takes one of its steps."""
+        point, obligation = found
+        network = self.linear.task.network
+        states: list[State] = [state_of(network, point)]
+        actions: list[str | None] = []
+        one: Obligation | None = obligation
+        while one is not None:
+            step = self.engine.steps[one.step]
+            if one.near_tie or not self._takes(states[-1], step.output):
+                reason = f"near-tie: the choice in state {self.semantics.show(states[-1])} depends on the order of evaluation"
+                return Unknown(reason, method, self.figures, tie=states[-1])
+            label = step.transition.label
+            self.semantics.moves(states[-1])  # raises the ModelError of a step that leaves the bounds
+            states.append(state_of(network, self.engine.successor(tuple(map(int, states[-1])), one.step)))
+            actions.append(None if label < 0 else network.labels[label])
+            one = one.next
+        run = Run(tuple(states), tuple(actions), End.FAIL)
+        check_run_of(self.engine.fitted, self.semantics, run)
+        return Unsafe(run, method, self.figures)
+
+    def _takes(self, state: State, output: int) -> bool:
+        return output < 0 or self.engine.core.chooses([int(x) for x in state], output) == Answer.YES
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return how much was done."""
+        return {
+            **self.engine.figures, "obligations": self.obligations, "blocked": self.blocked,
+            "seconds": round(self.clock.elapsed, 6),
+        }  # fmt: skip
+
+
+def check_run_of(fitted: Fitted, semantics: Semantics, run: Run) -> None:
+    """Execute the run in the interpreter, with the policy's reference choices; a run that is none is a bug of polvet."""
+    fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
+    for state, action, successor in zip(run.states, run.actions, run.states[1:], strict=False):
+        moves = fitted.followed(state, semantics.moves(state))
+        ended = fail(state) or goal(state)
+        if ended or not any(o.state == successor for m in moves if m.label == action for o in m.outcomes):
+            raise AssertionError(f"{semantics.show(state)} does not step to {semantics.show(successor)}")
+    if not fail(run.states[-1]):
+        raise AssertionError(f"{semantics.show(run.states[-1])} is not in fail")
+
+
+def _inside(cell: Cell, box: Box) -> Cell | None:
+    return cell_of(cell.box.meet(box), cell.rows, cell.holes)
+
+
+def _with(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*values[:place], value, *values[place + 1 :])

@@ -1,0 +1,61 @@
+"""How likely is failing? Proved bounds on the greatest probability, over start states and the environment's choices.
+
+Built explicitly (`kernel`), solved with bounds (`mdp/solve.py`): what a policy that is not safe risks at worst. Where several
+operators are enabled, the environment takes the worst; probabilities are those of the model.
+Limits   finitely many states in memory; the reference order of evaluation only: `near_ties` counts states where another may differ
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polvet.errors import InputError
+from polvet.kernel.compiled import Limits, describe_limit
+from polvet.kernel.starts import Starts
+from polvet.mdp.query import Reach
+from polvet.mdp.solve import solve
+from polvet.mdp.sparse import SparseMdp
+from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.verify.slicing import sliced
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """The greatest probability of reaching `fail` lies between the bounds; `limit` says why they are wide, if they are."""
+
+    lower: float
+    upper: float
+    states: int
+    near_ties: int
+    limit: str | None = None
+
+
+def find_risk(bound: Bound, *, limits: Limits | None = None) -> Risk:
+    """Return bounds on the greatest probability with which a run of the policy fails.
+
+    >>> from fractions import Fraction
+    >>> from polvet.model.build import ModelBuilder
+    >>> from polvet.policy.binding import fit
+    >>> from polvet.policy.networks import network_of
+    >>> m = ModelBuilder("coin"); x = m.int("x", 0, 2, initial=0); m.labels("toss")
+    >>> m.edge("toss", guard=x == 0, to=[(Fraction(3, 4), {x: 1}), (Fraction(1, 4), {x: 2})])
+    >>> toss = fit(m.task(fail=x == 2), network_of([([[0.0]], [0.0])], ["x"], ["toss"]))
+    >>> risk = find_risk(toss.compile()); risk.lower <= 0.25 <= risk.upper, risk.upper - risk.lower < 1e-6
+    (True, True)
+    """
+    bounds = limits or Limits()
+    part = sliced(bound).bound
+    starts = Starts.of(part.task)
+    if starts.count is None:
+        raise InputError("there are infinitely many start states.", hint="Narrow them with --start.")
+    compiled = part.compiled
+    space = compiled.explore(
+        compiled.pack_starts(starts), build=True, stop_at=[FAIL, GOAL], limits=bounds, policy=part.core
+    )
+    limit = describe_limit(space, bounds)
+    if limit is not None:
+        return Risk(0.0, 1.0, len(space), space.near_ties, str(limit))
+    choice_start, branch_start, target, probability, _, _ = space.take_matrix()
+    mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
+    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), time_limit=bounds.seconds)
+    return Risk(found.lower, found.upper, len(space), space.near_ties, found.limit)

@@ -1,0 +1,100 @@
+"""What a relaxed game has lost is unsafe in the model: by the slow attractor, on random models and every pattern."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from polvet.domains import generate
+from polvet.errors import Where
+from polvet.kernel.starts import Starts
+from polvet.model.infix import parse_expression
+from polvet.model.instantiate import instantiate
+from polvet.model.semantics import Semantics
+from polvet.model.task import Task, condition
+from polvet.safety.decide import Decider
+from polvet.safety.projections import choose_patterns, is_large, iter_lost, sharpen, solve_pattern
+from tests.debug.oracle import cases
+from tests.safety.networks import TOP, all_states, random_model, unsafe_states
+
+
+def forgetful(seed):
+    """A random task whose fail reads x alone, so that y can be forgotten."""
+    rng = random.Random(seed)
+    network = instantiate(random_model(rng))
+    texts = {
+        "fail": f"x == {rng.randint(0, TOP)}" + rng.choice(["", f" || x <= {rng.randint(0, 1)}"]),
+        "goal": rng.choice(["false", f"y == {rng.randint(0, TOP)} && x >= 3", f"x == {rng.randint(0, TOP)}"]),
+    }
+    fail, goal = (condition(network, parse_expression(text), Where(name)) for name, text in texts.items())
+    return Task(network, fail, goal)
+
+
+def test_what_is_lost_when_a_variable_is_forgotten_is_unsafe_with_each_of_its_values():
+    beyond_fail = 0
+    for seed in range(300):
+        task = forgetful(seed)
+        places = {variable.name: k for k, variable in enumerate(task.network.variables)}
+        found = solve_pattern(task, [places["x"]])
+        states = all_states(task)
+        lost = [state for state in states if found.lost[int(state[places["x"]])]]
+        fails = Semantics(task.network).compile(task.fail)
+        more = [state for state in lost if not fails(state)]
+        if more:
+            assert unsafe_states(task, states).issuperset(lost)
+        beyond_fail += len(more)
+    assert beyond_fail > 50
+
+
+def test_where_nothing_is_forgotten_the_relaxed_game_says_no_more_than_the_truth():
+    lost_somewhere = 0
+    for case in cases(80)[:40]:
+        places = {variable.name: k for k, variable in enumerate(case.task.network.variables)}
+        for pattern in [(places["x"], places["y"]), *choose_patterns(case.task)]:
+            found = solve_pattern(case.task, pattern)
+            for state in all_states(case.task):
+                index = 0
+                for k in pattern:
+                    index = index * (TOP + 1) + int(state[k])
+                if found.lost[index]:
+                    assert state in case.unsafe
+                    lost_somewhere += 1
+    assert lost_somewhere > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("one-way-line", {}), ("one-way-line", {"icy": True}), ("two-way-line", {})]
+)
+def test_sharpened_deciders_give_the_same_verdicts(name, options):
+    task = generate(name, n=3, p=5, **options).task()
+    plain, sharp = Decider(task), Decider(task)
+    used = sharpen(sharp)
+    space = plain.compiled.explore(_starts(plain, task))
+    words = space.states()
+    assert (plain.known_packed(words) == sharp.known_packed(words)).all()
+    if name == "one-way-line":
+        assert used > 0
+        assert sum(int(found.lost.sum()) for found in iter_lost(task)) > 0
+    rng = random.Random(0)
+    for state in rng.sample(plain.compiled.unpack(words), 50):
+        assert plain.judge_actions(state) == sharp.judge_actions(state)
+
+
+def _starts(decider, task):
+    return decider.compiled.pack_starts(Starts.of(task))
+
+
+def test_a_sharpened_decider_gives_no_evidence():
+    task = generate("one-way-line", n=3, p=5).task()
+    decider = Decider(task)
+    assert sharpen(decider) > 0
+    state = next(iter(decider.compiled.unpack(_starts(decider, task)[:1])))
+    with pytest.raises(ValueError, match="relaxed"):
+        decider.safe_policy([state])
+
+
+def test_size_is_counted_over_all_variables():
+    assert not is_large(generate("one-way-line", n=2, p=3).task())
+    assert is_large(generate("one-way-line", n=30, p=20).task())
+    assert is_large(generate("bouncing-ball").task())
