@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 EXTRAS ?= dev,test,bdd,peers
 CORE   := $(wildcard src/_core/*)
 
-.PHONY: all demo test quick lint bench clean
+.PHONY: all demo test quick lint docs wheel bench clean
 all: $(VENV)/.built
 
 $(VENV)/.ready: pyproject.toml
@@ -26,6 +26,16 @@ quick: $(VENV)/.built
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.documented
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+$(VENV)/.documented: $(VENV)/.built mkdocs.yml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[docs]'
+	touch $@
+
+wheel: $(VENV)/.built
+	PYTHON=$(BIN)/python .ci/wheel
 
 demo: $(VENV)/.built
 	POLVET=$(BIN)/polvet sh examples/demo.sh

@@ -10,3 +10,4 @@ say domains --policies "$DIR"
 say evaluate "$DIR/one-way-line-8-5.toml" "$DIR/one-way-line-8-5-faulty.json" --starts 2000
 say debug "$DIR/one-way-line-8-5.toml" "$DIR/one-way-line-8-5-faulty.json" -o "$DIR/campaign" --starts 2000
 say certify "$DIR"/campaign/certificates/safe-*.json --task "$DIR/one-way-line-8-5.toml" --policy "$DIR/campaign/policy.json"
+say report "$DIR/campaign" -o "$DIR/report.html"

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
     errors files _core model jani prism load kernel symbolic solvers policy evidence mdp safety fuzz debug repair verify
-    shield termination domains train campaign report cli
+    shield termination domains train campaign gate report cli
     """.split()  # noqa: SIM905
 )
 ENGINES = {

@@ -144,3 +144,13 @@ def test_ten_kills_change_nothing(debugged, tmp_path):
     )
     assert (here / "policy.json").read_bytes() == found.policy.read_bytes()
     assert all((here / name).read_bytes() == (folder / name).read_bytes() for name in names)
+
+
+def test_rules_that_read_few_variables_are_repaired_by_rules_that_read_more(tmp_path):
+    task = load_task(SHIPPED / "flappy-bird-20-10-3.toml")
+    policy = tmp_path / "policy.json"
+    rules = [{"when": "y <= 1", "action": "up"}, {"when": "true", "action": "down"}]
+    policy.write_text(json.dumps({"format": "rules/1", "rules": rules}))
+    found = debug(task, policy, tmp_path / "campaign", Settings(starts=50, runs=2, fuzz_runs=2, verify="never"))
+    assert found.faults > 0
+    assert found.outcome in (Outcome.IMPROVED, Outcome.STOPPED)

@@ -12,6 +12,7 @@ Limits   a time limit ends the loop between two steps or within one; the step it
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from enum import Enum
 from math import inf
 from pathlib import Path
 
+from polvet.campaign.about import dump_about
 from polvet.campaign.settings import Settings
 from polvet.campaign.steps import Done, Means, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
+from polvet.evidence.states import options_to_json
 from polvet.files import read_bytes, sha256, write_whole
 from polvet.load import TaskOptions
 from polvet.model.task import Task
@@ -66,9 +69,13 @@ def debug(
     memory_limit: int | None = None,
     disable_out_of_bounds: bool = False,
     options: TaskOptions | None = None,
+    source: str | Path | None = None,
     listener: Listener = lambda record: None,
 ) -> Debugged:
-    """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
+    """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped.
+
+    `source` is the task's file: the folder remembers it (`about.json`) for whoever reads the campaign later.
+    """
     chosen = settings or Settings()
     identity = chosen.identity(
         task_sha256=task.sha256, policy_sha256=sha256(policy), choice=task.reading.mode,
@@ -78,6 +85,8 @@ def debug(
     means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions())
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
+        given = options_to_json(means.options, disable_out_of_bounds=disable_out_of_bounds)
+        store.write("about.json", dump_about(task, source, policy, given))
         return _Loop(policy, store, Steps(fitted, store, chosen, means), chosen, listener).run()
 
 
@@ -165,6 +174,11 @@ class _Loop:
         proof = None
         if shown_by is not None and "certificate" in shown_by["files"]:
             proof = self.store.path(shown_by, "certificate")
+        shown = {
+            "outcome": outcome.value, "reason": reason, "iterations": iteration, "faults": len(self.steps.faults),
+            "policy": final.name, "certificate": None if proof is None else str(proof.relative_to(self.store.folder)),
+        }  # fmt: skip
+        write_whole(self.store.folder / "outcome.json", json.dumps(shown, ensure_ascii=False) + "\n")
         return Debugged(
             outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records)
         )  # fmt: skip

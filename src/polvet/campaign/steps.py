@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any, cast
@@ -35,7 +35,7 @@ from polvet.kernel.starts import Starts
 from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import Bound, fit, load_fitted
 from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.repair.demands import Mode
@@ -226,7 +226,7 @@ class Steps:
                 bound.fitted, wanted, method=settings.method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
                 limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
-            after = replace(bound.fitted, policy=made.policy).bind(bound.compiled)
+            after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
             share = goal_share(after, sample, runs=runs, limits=self._limits(), **chance)
             candidates.append((share, made))
             lost = lost_states(bound, after, goals.states)

@@ -9,6 +9,7 @@ A step that a kill interrupted left no record: it is done again from the same in
     DIR/runs/0.jsonl ...        unsafe runs, one for each fault found
     DIR/faults/0.json ...       the new faults of each iteration; DIR/faults.json: all of them
     DIR/certificates/...        repairs, verdicts
+    DIR/about.json              the task, model and policy it is about; DIR/outcome.json: how it ended
 """
 
 from __future__ import annotations

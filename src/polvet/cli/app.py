@@ -16,13 +16,13 @@ from polvet.errors import InputError, LimitReached
 COMMANDS: tuple[str, ...] = (
     "info", "explore", "check", "decide", "train", "simulate", "evaluate",
     "fuzz", "faults", "repair", "compare", "verify", "debug",
-    "permit", "learn", "terminates", "certify", "domains",
+    "gate", "report", "permit", "learn", "terminates", "certify", "domains",
 )  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
 
 app = typer.Typer(
     name="polvet",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
@@ -37,13 +37,29 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+WELCOME = f"""polvet {__version__} vets learned action policies: verdicts with evidence that an independent checker accepts.
+
+See it work on a shipped policy:       polvet domains --policies demo
+  find its faults, repair it, prove it   polvet debug demo/one-way-line-8-5.toml demo/one-way-line-8-5-faulty.json -o debugged
+  read what happened                     polvet report debugged -o report.html
+Vet a policy of your own:              polvet evaluate task.toml policy.onnx
+Guard a learner:                       polvet permit model.jani --fail crashed --bound 0.1 -o shield.json
+Does a generalized plan end?           polvet terminates plan.json -o certificate.json
+
+Believe no answer: polvet certify CERTIFICATE --task TASK. All commands: polvet --help; one of them: polvet COMMAND --help."""
+"""What `polvet` alone says: the four things people do first."""
+
+
 @app.callback()
 def _polvet(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Vet learned action policies."""
+    if context.invoked_subcommand is None:
+        print(WELCOME)
 
 
 for _name in COMMANDS:
@@ -72,6 +88,10 @@ def run(arguments: list[str] | None = None) -> int:
         return _complain("out of memory. Give a smaller --memory-limit or a smaller model.", ExitCode.UNKNOWN)
     except BrokenPipeError:
         sys.stderr.close()
+        return ExitCode.DONE.value
+    except (
+        SystemExit
+    ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
         return ExitCode.DONE.value
     except UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)

@@ -24,7 +24,10 @@ def certify(
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
     json: Json = False,
 ) -> int:
-    """Check a certificate without trusting whoever made it: accepted (0) or rejected (10)."""
+    """Check a certificate without trusting whoever made it: accepted (0) or rejected (10).
+
+    Example: `polvet certify safe.json --task line.toml --policy policy.json`.
+    """
     start = time.perf_counter()
     result = check_file(certificate, Subjects(task, policy))
     seconds = time.perf_counter() - start

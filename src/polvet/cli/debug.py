@@ -93,7 +93,7 @@ def debug(
         found = debug_policy(
             loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
             memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options,
-            listener=listener,
+            source=task, listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
     lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]

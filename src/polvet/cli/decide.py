@@ -84,7 +84,7 @@ def decide(
     output: Output = None,
     json: Json = False,
 ) -> int:
-    """Decide whether states are safe. Example: polvet decide line.jani --state "x=3,y=2" -o certificate.json."""
+    """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
     from polvet.load import load_task
 
     begun = time.monotonic()

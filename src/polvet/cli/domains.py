@@ -34,7 +34,10 @@ def domains(
     output: Output = None,
     json: Json = False,
 ) -> int:
-    """List the built-in benchmarks; with a name explain one; with -o FILE.jani write it, and FILE.toml beside it."""
+    """List the built-in benchmarks; with a name explain one; with -o FILE.jani write it, and FILE.toml beside it.
+
+    Example: `polvet domains one-way-line n=8 p=5 -o line.jani`.
+    """
     begun = time.perf_counter()
     if policies is not None:
         answer = _ship(policies, begun)

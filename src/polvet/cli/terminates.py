@@ -57,7 +57,10 @@ def terminates(
     memory_limit: MemoryLimit = None,
     workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
-    """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate."""
+    """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.
+
+    Example: `polvet terminates plan.json -o certificate.json`.
+    """
     from polvet.termination.bound import longest_run
     from polvet.termination.decide import terminates as decide
     from polvet.termination.its import its_terminates

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -86,6 +87,8 @@ class Entry:
         return inspect.getdoc(self.generator) or self.summary
 
 
+ORIGIN = "polvet-domain"
+"""The key of a model's metadata under which its world and parameters stand."""
 ABSTRACTION = "policy predicate abstraction"
 DEBUGGING = "safety debugging"
 DECIDING = "deciding state safety"
@@ -188,7 +191,27 @@ def generate(name: str, /, **given: str | int | float | Fraction | bool) -> Inst
             hint = did_you_mean(key, known) or f"Known are: {', '.join(known)}."
             raise InputError(f"no parameter '{key}'.", where, hint)
     values = {key: parameter.read(given.get(key, parameter.default), where) for key, parameter in known.items()}
-    return entry.generator(**values)
+    made = entry.generator(**values)
+    return replace(
+        made, model=replace(made.model, metadata=(*made.model.metadata, (ORIGIN, dump_origin(name, values))))
+    )
+
+
+def dump_origin(name: str, values: Mapping[str, Any]) -> str:
+    """Return the metadata entry that says which world a model is, so that its states can be drawn."""
+    plain = {key: str(value) if isinstance(value, Fraction) else value for key, value in values.items()}
+    return json.dumps({"name": name, **plain}, ensure_ascii=False)
+
+
+def find_origin(metadata: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+    """Return the name and parameters of the world a model was generated from, where its metadata says so rightly."""
+    try:
+        values = json.loads(metadata.get(ORIGIN, ""))
+        entry = CATALOGUE[values.pop("name")]
+        where = Where("metadata")
+        return entry.name, {one.name: one.read(values[one.name], where) for one in entry.parameters}
+    except (ValueError, KeyError, AttributeError, TypeError, InputError):
+        return None  # written by somebody else: then it is just a model
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,28 @@
+"""The order of the pages, for mkdocs: pages that are not named here follow in a section of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": ("index", "faq", "gallery"),
+    "Policies": ("policies", "running", "debugging", "fuzzing", "faults", "repair", "verification", "report", "gate"),
+    "Worlds": ("safety", "mdp", "shields", "termination"),
+    "Believing it": ("trust", "semantics", "references"),
+    "Reference": ("exit-codes", "glossary", "architecture", "dependencies", "reference"),
+}
+
+
+def on_config(config: Any) -> Any:
+    """Return the configuration with the navigation: every page that exists, once."""
+    found = {file.stem for file in Path(config["docs_dir"]).glob("*.md")}
+    nav: list[dict[str, list[str]]] = []
+    for title, names in SECTIONS.items():
+        here = [f"{name}.md" for name in names if name in found]
+        found -= set(names)
+        nav.append({title: here})
+    if found:
+        nav.append({"More": [f"{name}.md" for name in sorted(found)]})
+    config["nav"] = nav
+    return config

@@ -1,0 +1,96 @@
+"""`polvet gate TASK POLICY --max-faults 0 --min-goal 90`: may this policy be shipped? For continuous integration."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.tasks import (
+    Constants,
+    Fail,
+    Goal,
+    OutOfBounds,
+    Start,
+    TaskFile,
+    disables_out_of_bounds,
+    limits_of,
+    task_options,
+    threads_of,
+    with_mode,
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("gate")(gate)
+
+
+def gate(
+    task: TaskFile,
+    policy: PolicyFile,
+    max_faults: Annotated[
+        int | None, typer.Option("--max-faults", help="At most so many faults; 0 without any threshold.", min=0)
+    ] = None,
+    max_unsafe: Annotated[
+        float | None, typer.Option("--max-unsafe", help="At most so many percent of the start states unsafe.")
+    ] = None,
+    min_goal: Annotated[
+        float | None, typer.Option("--min-goal", help="At least so many percent of the runs reach the goal.")
+    ] = None,
+    proved: Annotated[bool, typer.Option("--proved", help="The policy must be proved safe.")] = False,
+    sampled: Annotated[
+        bool, typer.Option("--sampled", help="Samples are enough where a decision is out of reach.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write SARIF 2.1.0.")] = None,
+    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1_000,
+    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100,
+    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 10_000,
+    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 10_000_000,
+    mode: Mode = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    workers: Workers = "all",
+    seed: Seed = 0,
+    json: Json = False,
+) -> int:
+    """Pass (0), fail (10) or not know (20). Example: `polvet gate line.toml policy.json --max-faults 0 --min-goal 90`."""
+    from polvet.files import write_whole
+    from polvet.gate.judge import Means, Passing, Thresholds, judge
+    from polvet.gate.junit import dump_junit
+    from polvet.gate.sarif import dump_sarif
+    from polvet.load import load_task
+
+    begun = time.monotonic()
+    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    limits = limits_of(time_limit, memory_limit, max_states)
+    judged = judge(
+        loaded, policy, Thresholds(max_faults, max_unsafe, min_goal, proved, sampled),
+        Means(starts, runs, max_steps, seed, threads_of(workers, starts), limits),
+        disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),
+    )  # fmt: skip
+    spent = time.monotonic() - begun
+    lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
+    if junit is not None:
+        write_whole(junit, dump_junit(judged, str(policy), spent))
+        lines.append(f"written  {junit} (JUnit)")
+    if sarif is not None:
+        write_whole(sarif, dump_sarif(judged, loaded, policy))
+        lines.append(f"written  {sarif} (SARIF)")
+    codes = {Passing.PASSED: ExitCode.DONE, Passing.FAILED: ExitCode.FOUND, Passing.UNKNOWN: ExitCode.UNKNOWN}
+    unknown = [check.says for check in judged.checks if check.passing is Passing.UNKNOWN]
+    reason = "; ".join(unknown) if judged.passing is Passing.UNKNOWN else None
+    figures = {key: value for check in judged.checks for key, value in check.figures.items()}
+    more = {"checks": [{"name": one.name, "passing": one.passing.value, "says": one.says} for one in judged.checks]}
+    answer = Answer(judged.passing.value, codes[judged.passing], spent, figures, lines, reason, seed, more=more)
+    return answer.show(as_json=json)

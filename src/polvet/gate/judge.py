@@ -1,0 +1,211 @@
+"""The checks of a gate: faults, %Unsafe, %Goal and a proof, each passed, failed or unknown.
+
+SOUND: a check passes only on what was decided: all faults of all states the policy reaches, percentages whose whole
+interval keeps the threshold. What a sample alone suggests is *unknown*, unless `sampled` says that this is enough.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
+from polvet.debug.faults import all_faults, find_faults
+from polvet.errors import InputError, Where
+from polvet.evidence.fault_files import Fault
+from polvet.fuzz.search import find_unsafe_runs
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import Starts
+from polvet.model.task import Task
+from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.runs import End
+from polvet.safety.decide import Decider
+from polvet.verify.portfolio import verify
+from polvet.verify.verdicts import Safe, Unsafe
+
+MAX_STATES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What a policy must keep; None: not checked. Without any of them, no fault is allowed."""
+
+    max_faults: int | None = None
+    max_unsafe: float | None = None  # percent of the start states
+    min_goal: float | None = None  # percent of the runs
+    proved: bool = False
+    sampled: bool = False  # samples are enough where a decision is out of reach
+
+    def __post_init__(self) -> None:
+        for option, value in (("--max-unsafe", self.max_unsafe), ("--min-goal", self.min_goal)):
+            if value is not None and not 0 <= value <= 100:
+                raise InputError(f"{value} is no percentage.", Where(option), "Give a number from 0 to 100.")
+
+    def asked(self) -> Thresholds:
+        """Return the thresholds with the default filled in."""
+        nothing = self.max_faults is None and self.max_unsafe is None and self.min_goal is None and not self.proved
+        return replace(self, max_faults=0) if nothing else self
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How much to spend on judging."""
+
+    starts: int = 1_000
+    runs: int = 100
+    max_steps: int = 10_000
+    seed: int = 0
+    threads: int = 1
+    limits: Limits = field(default_factory=lambda: Limits(None, None, MAX_STATES))
+
+
+class Passing(Enum):
+    """How a check came out."""
+
+    PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its name, how it came out, and what was measured, in words."""
+
+    name: str
+    passing: Passing
+    says: str
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All checks of a policy; `faults` are those that were found."""
+
+    checks: tuple[Check, ...]
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def passing(self) -> Passing:
+        """Return the worst of the checks: a failure beats an unknown."""
+        found = {check.passing for check in self.checks}
+        worst = (Passing.FAILED, Passing.UNKNOWN)
+        return next((one for one in worst if one in found), Passing.PASSED)
+
+
+def judge(
+    task: Task, policy: str | Path, thresholds: Thresholds, means: Means | None = None,
+    *, disable_out_of_bounds: bool = False,
+) -> Judged:  # fmt: skip
+    """Return how the policy in the file fares."""
+    bound = load_fitted(task, policy).compile(disable_out_of_bounds=disable_out_of_bounds)
+    return judge_bound(bound, thresholds, means or Means())
+
+
+def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
+    """Return how a policy that is ready to run fares; the time limit is for all checks together."""
+    asked = thresholds.asked()
+    deadline = None if means.limits.seconds is None else time.monotonic() + means.limits.seconds
+    checks: list[Check] = []
+    faults: tuple[Fault, ...] = ()
+
+    def left() -> Means:
+        if deadline is None:
+            return means
+        return replace(means, limits=replace(means.limits, seconds=max(0.0, deadline - time.monotonic())))
+
+    if asked.max_faults is not None:
+        check, faults = _faults(bound, asked.max_faults, asked.sampled, left())
+        checks.append(check)
+    if asked.max_unsafe is not None or asked.min_goal is not None:
+        checks += _percentages(bound, asked, left())
+    if asked.proved:
+        checks.append(_proof(bound, left()))
+    return Judged(tuple(checks), faults)
+
+
+def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:
+    decider = Decider(bound.task, threads=means.threads, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    count = Starts.of(bound.task).count
+    if count is None or (means.limits.states is not None and count > means.limits.states):
+        why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {means.starts:,} were tried"
+        starts = evaluation_starts(bound.task, means.starts, means.seed)
+        fuzzed = find_unsafe_runs(
+            bound, bound.compiled.pack(starts.states), seed=means.seed, max_steps=means.max_steps,
+            threads=means.threads, limits=means.limits,
+        )  # fmt: skip
+        found = find_faults(bound, decider, fuzzed.runs, limits=means.limits)
+    else:
+        found = all_faults(bound, decider, limits=means.limits)
+        why = "near ties or undecided states remain" if found.limit is None else str(found.limit)
+    count = len(found.faults)
+    figures = {"faults": count, "max_faults": most, "exhaustive": found.exhaustive}
+    if count > most:
+        return Check(
+            "faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures
+        ), found.faults
+    if found.exhaustive:
+        says = f"{_faults_word(count)} in all {found.states:,} states the policy reaches, at most {most} allowed"
+        return Check("faults", Passing.PASSED, says, figures), found.faults
+    says = f"{_faults_word(count)} found so far, at most {most} allowed; not exhaustive: {why}"
+    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, figures), found.faults
+
+
+def _faults_word(count: int) -> str:
+    return "1 fault" if count == 1 else f"{count:,} faults"
+
+
+def _percentages(bound: Bound, asked: Thresholds, means: Means) -> list[Check]:
+    starts: StartSample = evaluation_starts(bound.task, means.starts, means.seed)
+    found = evaluate(
+        bound, starts, runs=means.runs, max_steps=means.max_steps, seed=means.seed, threads=means.threads,
+        limits=means.limits,
+    )  # fmt: skip
+    over = f"{len(starts.states):,} start states{'' if starts.complete else ' (a sample)'}"
+    if found.batch.limit is not None:
+        over += f", cut short: {found.batch.limit}"
+    complete = starts.complete and not found.open and not found.near_tie_starts
+    checks = []
+    if asked.max_unsafe is not None:
+        low, high = (found.unsafe, found.unsafe) if complete else found.unsafe_interval
+        passing = _against(100 * low, 100 * found.unsafe, 100 * high, asked.max_unsafe, asked.sampled)
+        says = f"%Unsafe {100 * found.unsafe:.2f} [{100 * low:.2f}, {100 * high:.2f}] over {over}, at most {asked.max_unsafe:g} allowed"
+        checks.append(
+            Check("unsafe", passing, says, {"unsafe_percent": 100 * found.unsafe, "max_unsafe": asked.max_unsafe})
+        )
+    if asked.min_goal is not None:
+        low, high = found.goal_interval
+        passing = _against(-100 * high, -100 * found.goal, -100 * low, -asked.min_goal, asked.sampled)
+        says = f"%Goal {100 * found.goal:.2f} [{100 * low:.2f}, {100 * high:.2f}] over {over}, at least {asked.min_goal:g} wanted"
+        checks.append(Check("goal", passing, says, {"goal_percent": 100 * found.goal, "min_goal": asked.min_goal}))
+    if found.batch.limit is None:
+        return checks
+    return [one if one.passing is Passing.FAILED else replace(one, passing=Passing.UNKNOWN) for one in checks]
+
+
+def _against(low: float, middle: float, high: float, most: float, sampled: bool) -> Passing:
+    """Compare an interval with the most that is allowed.
+
+    >>> [_against(1, 2, 3, most, False).value for most in (0.5, 2, 3)], _against(1, 2, 3, 2, True).value
+    (['failed', 'unknown', 'passed'], 'passed')
+    """
+    if high <= most:
+        return Passing.PASSED
+    if low > most:
+        return Passing.FAILED
+    if sampled:
+        return Passing.PASSED if middle <= most else Passing.FAILED
+    return Passing.UNKNOWN
+
+
+def _proof(bound: Bound, means: Means) -> Check:
+    found = verify(bound, limits=means.limits, seed=means.seed, threads=means.threads)
+    figures = {"verdict": found.verdict.value, "method": found.method}
+    match found:
+        case Safe():
+            return Check("proof", Passing.PASSED, f"proved safe ({found.method})", figures)
+        case Unsafe(run):
+            steps = len(run.actions)
+            return Check("proof", Passing.FAILED, f"a run of {steps} steps ends in {End.FAIL.text}", figures)
+        case _:
+            return Check("proof", Passing.UNKNOWN, found.reason, figures)

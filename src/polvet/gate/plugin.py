@@ -1,0 +1,124 @@
+"""The pytest plugin: `pytest --polvet task.toml --polvet-policy policy.json`, and the fixture `polvet_policy`.
+
+The two options (or `polvet` and `polvet_policy` in the ini file) add one test per threshold. A test of one's own:
+
+    def test_policy(polvet_policy):
+        polvet_policy.check(max_faults=0, min_goal=90)
+
+polvet itself is imported when the first such test runs, so that other test suites pay nothing for the plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from polvet.gate.judge import Check, Judged
+    from polvet.model.task import Task
+
+OPTIONS = (
+    ("--polvet", "polvet", str, "The task.toml (or model) that a policy is vetted on."),
+    ("--polvet-policy", "polvet_policy", str, "The policy that is vetted."),
+    ("--polvet-max-faults", "polvet_max_faults", int, "At most so many faults; 0 without any threshold."),
+    ("--polvet-max-unsafe", "polvet_max_unsafe", float, "At most so many percent of the starts unsafe."),
+    ("--polvet-min-goal", "polvet_min_goal", float, "At least so many percent of the runs reach the goal."),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options, each also as an ini value."""
+    group = parser.getgroup("polvet", "vetting action policies")
+    for option, name, kind, meaning in OPTIONS:
+        group.addoption(option, dest=name, type=kind, default=None, help=meaning)
+        parser.addini(name, meaning)
+
+
+def _option(config: pytest.Config, name: str) -> Any:
+    given = config.getoption(name)
+    if given is not None:
+        return given
+    kind = next(kind for _, known, kind, _ in OPTIONS if known == name)
+    told = config.getini(name)
+    return kind(told) if told else None
+
+
+@dataclass(frozen=True, slots=True)
+class VettedPolicy:
+    """A policy and its task, ready for questions; `check` asserts, `judge` returns what was found."""
+
+    task: Task
+    policy: Path
+    seed: int = 0
+    means: dict[str, Any] = field(default_factory=dict)
+
+    def judge(self, **thresholds: Any) -> Judged:
+        """Return all checks: `max_faults`, `max_unsafe`, `min_goal`, `proved`, `sampled`."""
+        from polvet.gate.judge import Means, Thresholds, judge
+
+        return judge(self.task, self.policy, Thresholds(**thresholds), Means(seed=self.seed, **self.means))
+
+    def check(self, **thresholds: Any) -> None:
+        """Fail the test where a check fails or stays unknown."""
+        from polvet.gate.judge import Passing
+
+        judged = self.judge(**thresholds)
+        if judged.passing is not Passing.PASSED:
+            pytest.fail(_told(judged), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def polvet_policy(request: pytest.FixtureRequest) -> VettedPolicy:
+    """The policy of `--polvet-policy` on the task of `--polvet`."""
+    return _vetted(request.config)
+
+
+def _vetted(config: pytest.Config) -> VettedPolicy:
+    task, policy = _option(config, "polvet"), _option(config, "polvet_policy")
+    if task is None or policy is None:
+        missing = "--polvet TASK" if task is None else "--polvet-policy POLICY"
+        pytest.fail(f"polvet_policy needs {missing}, on the command line or in the ini file", pytrace=False)
+    from polvet.load import load_task
+
+    return VettedPolicy(load_task(task), Path(policy))
+
+
+class GateItem(pytest.Item):
+    """One threshold as a test."""
+
+    def __init__(self, *, thresholds: dict[str, Any], **more: Any) -> None:
+        super().__init__(**more)
+        self.thresholds = thresholds
+
+    def runtest(self) -> None:
+        """Vet the policy."""
+        _vetted(self.config).check(**self.thresholds)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where it comes from: the policy's file."""
+        return Path(_option(self.config, "polvet_policy")), None, self.name
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add a test per threshold where a task and a policy are given."""
+    if _option(config, "polvet") is not None and _option(config, "polvet_policy") is not None:
+        items.extend(_gate_items(session, config))
+
+
+def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
+    given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal")}
+    asked = {name: value for name, value in given.items() if value is not None} or {"max_faults": 0}
+    for name, value in asked.items():
+        yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})
+
+
+def _told(judged: Judged) -> str:
+    def line(check: Check) -> str:
+        return f"{check.name}: {check.passing.value}: {check.says}"
+
+    shown = [f"  fault: chose {one.action}, safe: {', '.join(one.safe_actions)}" for one in judged.faults[:5]]
+    return "\n".join([*map(line, judged.checks), *shown])

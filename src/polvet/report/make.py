@@ -1,0 +1,35 @@
+"""From what a user names to one HTML file: a campaign's folder, a certificate of termination, or a shield."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polvet.errors import InputError, Where
+from polvet.files import read_json
+from polvet.report.page import Page, dump_page
+
+TERMINATION = ("lex-rank", "lasso", "goal-reaching")
+
+
+def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None) -> str:
+    """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell."""
+    return dump_page(_page(Path(path), task, policy))
+
+
+def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
+    if path.is_dir():
+        from polvet.report.debugging import campaign_page
+
+        return campaign_page(path, task)
+    document = read_json(path)
+    if isinstance(document, dict):
+        if document.get("format") == "shield/1":
+            from polvet.report.shields import shield_page
+
+            return shield_page(path, document)
+        if document.get("kind") in TERMINATION:
+            from polvet.report.termination import termination_page
+
+            return termination_page(path, document, task, policy)
+    hint = "Give a folder of polvet debug, a certificate of polvet terminates, or a shield of polvet permit."
+    raise InputError("there is no report of such a file.", Where(str(path)), hint)

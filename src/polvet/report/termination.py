@@ -1,0 +1,150 @@
+"""The page of a certificate of `polvet terminates`: the policy's graph with the ranking, or with the lasso, highlighted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.evidence.check import Accepted, Rejected, Subjects, check
+from polvet.evidence.counters import find_subject
+from polvet.policy.finite_memory import Choice, FiniteMemoryPolicy
+from polvet.policy.finite_memory.draw import edge_label
+from polvet.report.graph import Arc, draw_graph
+from polvet.report.markup import code, plural, section, table, text
+from polvet.report.page import Page, Part
+
+MAX_NODES, MAX_EDGES = 60, 200
+
+
+def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
+    """Return the page; the verdict on top is what the independent checker says about the certificate."""
+    subjects = Subjects(task, policy)
+    result = check(dict(certificate), subjects, Where(str(path)))
+    plan = find_subject(certificate, subjects, about_every_run=certificate["kind"] != "lasso")
+    if isinstance(plan, Rejected):
+        raise InputError(plan.reason, Where(str(path)), "Give the finite-memory policy with --task.")
+    good = certificate["kind"] != "lasso"
+    if isinstance(result, Accepted):
+        word = "Terminating" if good else "Does not terminate"
+        claim = (
+            f"<p>{text(result.claim[:1].upper() + result.claim[1:])}. The checker has accepted this certificate.</p>"
+        )
+        level, sort = "Proved", "good" if good else "bad"
+    else:
+        word, level, sort = "Rejected", "Not proved", "bad"
+        claim = f"<p>The checker rejects this certificate: {text(result.reason)}.</p>"
+    command = f"polvet certify {path}" + (f" --task {task}" if task else "") + (f" --policy {policy}" if policy else "")
+    head = (
+        f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{word}</p>{claim}'
+        f"<p>Check it yourself:</p>{code(command)}</div>"
+    )
+    parts = [_graph(plan, certificate)]
+    if certificate.get("components"):
+        parts.append(_ranking(certificate))
+    if certificate["kind"] == "lasso":
+        parts.append(_lasso(certificate))
+    return Page(f"Termination of {plan.name}", head, tuple(parts))
+
+
+def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
+    marks = _marked(certificate) if certificate["kind"] == "lasso" else _falling(plan, certificate)
+    number = {name: k for k, name in enumerate(plan.control_states)}
+    rows = [
+        (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))
+        for edge in plan.edges[:MAX_EDGES]
+    ]  # fmt: skip
+    body = ""
+    if len(plan.control_states) <= MAX_NODES and len(plan.edges) <= MAX_EDGES:
+        arcs = [Arc(number[e.source], number[e.target], edge_label(e), marks.get(e.id, "")) for e in plan.edges]
+        title = f"{plan.name}: {plural(len(number), 'control state')}, {plural(len(arcs), 'edge')}"
+        body += draw_graph(plan.control_states, [number[name] for name in plan.initial], arcs, title)
+        if "cycle" in marks.values():
+            body += "<p>Dashed: the way to the cycle. Thick: the cycle that can be repeated for ever.</p>"
+        elif marks:
+            body += "<p>Thick: edges that always lower the rank of their component, so they are taken only finitely often.</p>"
+    else:
+        body += "<p>The graph is too large to draw; its edges are listed.</p>"
+    left = len(plan.edges) - len(rows)
+    body += table(
+        ("edge", "from", "to", "guard and effects", "role"), rows, "Edges" + (f" ({left:,} left out)" if left else "")
+    )
+    return Part("graph", "Graph", section("graph", "The policy's graph", body))
+
+
+SAYS = {"prefix": "on the way", "cycle": "on the cycle", "falls": "lowers the rank"}
+
+
+def _falling(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> dict[Any, str]:
+    """The edges all of whose choices lower the rank of a component they lie in, at whatever depth."""
+    marks: dict[Any, str] = {}
+    agenda = list(certificate.get("components", []))
+    while agenda:
+        entry = agenda.pop()
+        agenda += entry.get("children", [])
+        potential = entry.get("potential", {})
+        for edge in plan.edges:
+            if edge.source in potential and edge.target in potential:
+                step = int(potential[edge.target]) - int(potential[edge.source])
+                weights = {name: int(value) for name, value in entry.get("lambda", {}).items()}
+                if all(_highest(plan, choice, weights) + step < 0 for choice in edge.choices):
+                    marks[edge.id] = "falls"
+    return marks
+
+
+def _highest(plan: FiniteMemoryPolicy, choice: Choice, weights: Mapping[str, int]) -> float:
+    """The most that a choice can add to the weighted sum."""
+    most = 0.0
+    for name, weight in weights.items():
+        effect = plan.effect(choice, name)
+        end = effect.high if weight > 0 else effect.low
+        most += 0 if weight == 0 else inf if end is None else weight * end
+    return most
+
+
+def _marked(certificate: Mapping[str, Any]) -> dict[Any, str]:
+    """Which edges are on the prefix or on the cycle of a lasso; a cycle's edge stays one."""
+
+    def identity(item: Any) -> Any:
+        return item.get("edge") if isinstance(item, dict) else item
+
+    marks = {identity(item): "prefix" for item in certificate.get("prefix", [])}
+    for segment in certificate.get("cycle", []):
+        marks |= {identity(item): "cycle" for item in segment["edges"]}
+    return marks
+
+
+def _ranking(certificate: Mapping[str, Any]) -> Part:
+    rows: list[tuple[str, ...]] = []
+    agenda = [(entry, str(k + 1)) for k, entry in enumerate(certificate["components"])]
+    while agenda and len(rows) < 300:
+        entry, place = agenda.pop(0)
+        weights = entry.get("lambda", {})
+        formula = " + ".join(f"{value} · {name}" if value != 1 else name for name, value in weights.items() if value)
+        potential = ", ".join(f"{name}: {value}" for name, value in entry.get("potential", {}).items())
+        rows.append((text(place), text(", ".join(map(str, entry["states"]))), text(formula or "0"), text(potential)))
+        agenda += [(child, f"{place}.{k + 1}") for k, child in enumerate(entry.get("children", []))]
+    body = (
+        "<p>Inside each component no step raises the rank (the weighted sum of the variables plus the potential of the "
+        "control state). Steps that lower it can be taken only finitely often; the others are ranked by the rows below, "
+        "1.1 under 1.</p>" + table(("component", "control states", "rank", "potential"), rows, "Lexicographic ranking")
+    )
+    return Part("ranking", "Ranking", section("ranking", "Why it ends", body))
+
+
+def _lasso(certificate: Mapping[str, Any]) -> Part:
+    values = ", ".join(f"{name} = {value}" for name, value in certificate.get("initial_valuation", {}).items())
+
+    def shown(items: Any) -> str:
+        names = [str(item.get("edge") if isinstance(item, dict) else item) for item in items]
+        return " → ".join(names[:60]) + (f" … ({len(names):,} edges)" if len(names) > 60 else "")
+
+    rows = [("start", text(values), "1"), ("way", text(shown(certificate.get("prefix", [])) or "none"), "1")]
+    rows += [("cycle", text(shown(one["edges"])), text(one.get("repeat", 1))) for one in certificate["cycle"][:100]]
+    body = (
+        "<p>A round of the cycle moves no variable against a bound or a guard on its way, so it can be repeated for ever.</p>"
+        + table(("part", "edges", "times in a row"), rows, "The run that never ends")
+    )
+    return Part("lasso", "Lasso", section("lasso", "Why it need not end", body))

@@ -1,0 +1,177 @@
+"""The gate passes only what was decided, speaks JUnit and SARIF, and is a pytest plugin."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from polvet import domains
+from polvet.cli.app import run
+from polvet.domains.catalogue import generate
+from polvet.gate.judge import Check, Judged, Means, Passing, Thresholds, judge
+from polvet.gate.junit import dump_junit
+from polvet.gate.sarif import dump_sarif
+from polvet.kernel.compiled import Limits
+from polvet.load import load_task
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import load_fitted
+
+pytest_plugins = ["pytester"]
+SHIPPED = Path(domains.__file__).parent / "policies"
+LINE, GOOD, FAULTY = (
+    SHIPPED / name for name in ("one-way-line-8-5.toml", "one-way-line-8-5-good.json", "one-way-line-8-5-faulty.json")
+)
+QUICK = Means(starts=3_000, runs=2)
+
+
+def passings(judged: Judged) -> dict[str, str]:
+    return {check.name: check.passing.value for check in judged.checks}
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load_task(LINE)
+
+
+def failing_share(task, policy) -> float:
+    """The share of start states from which the policy can fail, by following it in the slow interpreter."""
+    from polvet.kernel.starts import Starts
+
+    semantics, fitted = Semantics(task.network), load_fitted(task, policy)
+    is_fail, is_goal = semantics.compile(task.fail), semantics.compile(task.goal)
+    known: dict = {}
+
+    def fails(start):
+        path, seen = [start], {start}
+        for state in path:
+            if state in known:
+                if known[state]:
+                    return True
+                continue
+            if is_fail(state):
+                return True
+            if is_goal(state):
+                continue
+            for move in fitted.followed(state, semantics.moves(state)):
+                for outcome in move.outcomes:
+                    if outcome.state not in seen:
+                        seen.add(outcome.state)
+                        path.append(outcome.state)
+        known.update(dict.fromkeys(seen, False))
+        return False
+
+    starts = list(Starts.of(task).states())
+    for start in starts:
+        known[start] = fails(start)
+    return sum(known[start] for start in starts) / len(starts)
+
+
+def test_thresholds_are_compared_with_what_brute_force_counts(task):
+    share = 100 * failing_share(task, FAULTY)
+    for most, wanted in ((share + 0.01, "passed"), (share - 0.01, "failed")):
+        assert passings(judge(task, FAULTY, Thresholds(max_unsafe=most), QUICK)) == {"unsafe": wanted}
+
+
+def test_a_good_policy_passes_and_a_faulty_one_fails(task):
+    everything = Thresholds(max_faults=0, max_unsafe=0, min_goal=90, proved=True)
+    assert set(passings(judge(task, GOOD, everything, QUICK)).values()) == {"passed"}
+    judged = judge(task, FAULTY, everything, QUICK)
+    assert passings(judged) == {"faults": "failed", "unsafe": "failed", "goal": "passed", "proof": "failed"}
+    assert judged.passing is Passing.FAILED
+    assert judge(task, FAULTY, Thresholds(max_faults=len(judged.faults)), QUICK).passing is Passing.PASSED
+
+
+def test_no_threshold_means_no_fault(task):
+    assert passings(judge(task, FAULTY, Thresholds(), QUICK)) == {"faults": "failed"}
+
+
+def test_what_only_a_sample_shows_is_unknown_unless_samples_are_enough(task):
+    few = Means(starts=50, runs=2)
+    strict, lax = Thresholds(max_unsafe=0), Thresholds(max_unsafe=0, sampled=True)
+    assert judge(task, GOOD, strict, few).passing is Passing.UNKNOWN
+    assert judge(task, GOOD, lax, few).passing is Passing.PASSED
+    cut = replace(few, limits=Limits(None, None, 100))
+    judged = judge(task, GOOD, Thresholds(max_faults=0), cut)
+    assert judged.passing is Passing.UNKNOWN
+    assert "not exhaustive" in judged.checks[0].says
+    assert judge(task, GOOD, Thresholds(max_faults=0, sampled=True), cut).passing is Passing.PASSED
+
+
+def test_a_failure_beats_an_unknown():
+    checks = [Check(str(k), one, "") for k, one in enumerate((Passing.UNKNOWN, Passing.FAILED, Passing.PASSED))]
+    assert Judged(tuple(checks)).passing is Passing.FAILED
+    assert Judged(tuple(checks[::2])).passing is Passing.UNKNOWN
+    assert Judged(()).passing is Passing.PASSED
+
+
+def test_the_command_has_documented_exit_codes_and_writes_both_files(tmp_path, capsys):
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "found.sarif"
+    files = ["--junit", str(junit), "--sarif", str(sarif)]
+    assert run(["gate", str(LINE), str(FAULTY), "--max-faults", "0", "--json", *files]) == 10
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "failed"
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
+    document = json.loads(sarif.read_text())
+    results = document["runs"][0]["results"]
+    rules = {rule["id"] for rule in document["runs"][0]["tool"]["driver"]["rules"]}
+    assert {result["ruleId"] for result in results} <= rules
+    assert sum(result["ruleId"] == "fault" for result in results) == answer["figures"]["faults"]
+    assert run(["gate", str(LINE), str(GOOD), "--max-faults", "0", "--min-goal", "90", "--runs", "2"]) == 0
+    assert run(["gate", str(LINE), str(GOOD), "--max-unsafe", "0", "--starts", "20", "--runs", "1"]) == 20
+    assert run(["gate", str(LINE), str(GOOD), "--min-goal", "900"]) == 30
+    capsys.readouterr()
+
+
+def test_hostile_texts_stay_texts_in_both_formats(task):
+    evil = 'a]]></failure><x y="\x00\x1b&\ud800'
+    judged = Judged((Check("faults", Passing.FAILED, evil), Check("goal", Passing.UNKNOWN, evil)))
+    root = ElementTree.fromstring(dump_junit(judged, evil, 0.0).encode("utf-8"))
+    assert [case.tag for case in root.iter()] == ["testsuite", "testcase", "failure", "testcase", "error"]
+    assert json.loads(dump_sarif(judged, task, "p.json"))["runs"][0]["results"][0]["message"]["text"] == evil
+
+
+def test_infinitely_many_starts_are_sampled_and_called_so(tmp_path):
+    _, task_file = generate("follow-car").write(tmp_path / "car.jani")
+    labels = load_task(task_file).network.labels
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "rules/1", "rules": [{"when": "true", "action": labels[0]}]}))
+    judged = judge(load_task(task_file), policy, Thresholds(max_faults=10**9), Means(starts=20, runs=1, max_steps=50))
+    assert judged.passing is Passing.UNKNOWN
+    assert "infinitely many start states" in judged.checks[0].says
+
+
+@pytest.mark.slow
+def test_the_plugin_adds_tests_and_a_fixture(pytester):
+    pytester.makepyfile(
+        """
+        def test_policy(polvet_policy):
+            polvet_policy.check(max_faults=0, proved=True)
+        """
+    )
+    plugin = ("-p", "polvet.gate.plugin") if not _registered(pytester) else ()
+    good = pytester.runpytest_subprocess(*plugin, "--polvet", str(LINE), "--polvet-policy", str(GOOD))
+    good.assert_outcomes(passed=2)
+    bad = pytester.runpytest_subprocess(
+        *plugin, "--polvet", str(LINE), "--polvet-policy", str(FAULTY), "--polvet-min-goal", "1"
+    )
+    bad.assert_outcomes(passed=1, failed=1)
+    bad.stdout.fnmatch_lines(["*faults: failed: 41 faults found, at most 0 allowed*"])
+    pytester.runpytest_subprocess(*plugin).stdout.fnmatch_lines(["*polvet_policy needs --polvet TASK*"])
+
+
+@pytest.mark.slow
+def test_the_plugin_works_from_an_ini_file_without_any_test(pytester):
+    pytester.makeini(f"[pytest]\npolvet = {LINE}\npolvet_policy = {FAULTY}\npolvet_max_faults = 41\n")
+    plugin = ("-p", "polvet.gate.plugin") if not _registered(pytester) else ()
+    pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=1)
+
+
+def _registered(pytester) -> bool:
+    from importlib.metadata import entry_points
+
+    return any(one.value == "polvet.gate.plugin" for one in entry_points(group="pytest11"))

@@ -1,0 +1,248 @@
+"""Reports say what the folders hold, load nothing, and let no name become markup."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from polvet.cli.app import run
+from polvet.domains.catalogue import ORIGIN, find_origin, generate
+from polvet.errors import InputError
+from polvet.evidence.fault_files import read_faults
+from polvet.evidence.journal import line_of
+from polvet.load import load_task
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import load_fitted
+from polvet.policy.finite_memory import Builder, dump_fmp
+from polvet.policy.networks import network_of
+from polvet.report import make_report
+from polvet.report.campaign import read_campaign
+from polvet.report.pictures import Pictures
+from polvet.report.repairs import compare_policies, count_changes
+from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
+
+VOID = {"meta", "link", "input", "img"}
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and whether they are closed in order (SVG shapes close themselves)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def outline(page: str) -> Outline:
+    parser = Outline()
+    parser.feed(page)
+    parser.close()
+    assert not parser.open
+    return parser
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    return real_campaign(tmp_path_factory.mktemp("report") / "line")
+
+
+@pytest.fixture(scope="module")
+def page(campaign):
+    return make_report(campaign)
+
+
+def test_the_verdict_its_level_and_the_way_to_check_it_stand_on_top(page, campaign):
+    top = page[: page.index('<section id="course"')]
+    assert ">Proved<" in top
+    assert ">Safe<" in top
+    assert f"polvet certify {campaign}/certificates/safe-" in top
+    assert str(LINE) in top
+
+
+def test_the_page_is_small_well_formed_and_loads_nothing(page):
+    assert len(page.encode()) < 3_000_000
+    parsed = outline(page)
+    for _, attributes in parsed.tags:
+        for key in ("src", "href"):
+            value = attributes.get(key) or "#"
+            assert value.startswith(("#", "data:"))
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_every_fault_is_shown_with_what_the_final_policy_does_instead(page, campaign):
+    faults = read_campaign(campaign).faults
+    assert len(faults) == len(read_faults(load_task(LINE), campaign / "faults.json").faults)
+    assert page.count('<details class="fault"') == len(faults)
+    assert page.count("here: safe.") == len(faults)
+
+
+def test_choices_before_and_after_are_those_of_the_policies(campaign):
+    read = read_campaign(campaign)
+    task = load_task(LINE)
+    compared = compare_policies(read, task)
+    semantics = Semantics(task.network)
+    final = load_fitted(task, campaign / "policy.json")
+    for fault, before, after in zip(read.faults, compared.choices[0], compared.choices[-1], strict=True):
+        state = tuple(fault.state[variable.name] for variable in task.network.variables)
+        assert fault.iteration > 0 or before == fault.action
+        assert after == final.choose(state, {move.label for move in semantics.moves(state)})
+    changed = compared.changes[0]
+    assert changed is not None
+    assert 0 < changed.changed < changed.total
+
+
+def test_changed_numbers_are_counted():
+    old = network_of([([[1, 2], [3, 4]], [0, 0])], ("x", "y"), ("a", "b"))
+    new = network_of([([[1, 2], [3, 5]], [0, 1])], ("x", "y"), ("a", "b"))
+    change = count_changes(old, new)
+    assert change is not None
+    assert (change.changed, change.total, change.what) == (2, 6, "weights")
+
+
+def test_runs_are_drawn_and_their_faults_marked(page):
+    data = json.loads(outline_data(page))
+    run_ = data["runs"][0]
+    assert len(run_["states"]) == len(run_["actions"]) + 1 == len(run_["drawings"])
+    assert any(any(safe) for one in data["runs"] for safe in one["safe"] if safe)
+    lines = run_["drawings"][0]
+    drawn = "\n".join(
+        line for k in range(0, len(lines), 2) for line in data["lines"][lines[k] : lines[k] + lines[k + 1]]
+    )
+    assert drawn.startswith("<svg")
+    assert drawn.endswith("</svg>")
+
+
+def outline_data(page: str) -> str:
+    return page.split('id="data">')[1].split("</script>")[0]
+
+
+def test_hostile_names_never_become_markup(tmp_path):
+    page = make_report(hostile_campaign(tmp_path / "evil"))
+    parsed = outline(page)
+    assert sum(tag == "script" for tag, _ in parsed.tags) == 2
+    assert not any("onerror" in attributes for _, attributes in parsed.tags)
+    assert not any(attributes.get("src") == "x" for _, attributes in parsed.tags)
+    assert EVIL in "".join(parsed.texts)  # shown, as text
+    assert json.loads(outline_data(page))["variables"][0] == EVIL
+
+
+@pytest.mark.parametrize("name", sorted({"racetrack", "flappy-bird", "one-way-line", "blocksworld"}))
+def test_metadata_that_lies_about_the_world_costs_the_picture_only(tmp_path, name):
+    told = json.dumps({"name": name, **{one.name: one.default for one in _entry(name).parameters}}, default=str)
+    page = make_report(hostile_campaign(tmp_path / "evil", {ORIGIN: told}))
+    assert json.loads(outline_data(page))["lines"] == []
+
+
+def _entry(name):
+    from polvet.domains.catalogue import CATALOGUE
+
+    return CATALOGUE[name]
+
+
+@pytest.mark.parametrize("told", [
+    "", "nonsense", "[]", "3", '{"name": "nowhere"}', '{"name": "janitor"}', '{"name": ["janitor"]}',
+    '{"name": "janitor", "width": 99999999999, "height": 3}',
+    '{"name": "racetrack", "map": "/etc/passwd", "speed": 1, "slip": 0, "anywhere": 0}',
+    '{"name": "flappy-bird", "width": 100000, "height": 10000, "walls": 5, "seed": 1}',
+])  # fmt: skip
+def test_absurd_origins_are_not_drawn(told):
+    assert Pictures({ORIGIN: told}).origin is None
+
+
+def test_a_generated_model_says_which_world_it_is(tmp_path):
+    file, task = generate("janitor", width=3, height=4).write(tmp_path / "janitor.jani")
+    assert find_origin(dict(load_task(task).network.model.metadata)) == ("janitor", {"width": 3, "height": 4})
+    assert file.exists()
+    for shipped in SHIPPED.glob("*.toml"):
+        assert find_origin(dict(load_task(shipped).network.model.metadata)) is not None
+
+
+def test_a_journal_that_names_files_outside_its_folder_is_refused(tmp_path):
+    (tmp_path / "secret.json").write_text("{}")
+    folder = hostile_campaign(tmp_path / "evil")
+    files = {"faults": {"name": "../secret.json", "sha256": ""}}
+    with open(folder / "journal", "ab") as journal:
+        journal.write(line_of({"iteration": 0, "step": "verify", "figures": {}, "files": files}))
+    with pytest.raises(InputError, match="not in the folder"):
+        make_report(folder)
+
+
+def test_an_unfinished_campaign_is_unknown_and_says_how_to_go_on(campaign, tmp_path):
+    folder = tmp_path / "cut"
+    shutil.copytree(campaign, folder)
+    (folder / "outcome.json").unlink()
+    lines = (campaign / "journal").read_bytes().splitlines(keepends=True)
+    (folder / "journal").write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    page = make_report(folder)
+    assert "Unknown" in page
+    assert "run the same polvet debug command again" in page
+
+
+def test_the_command_writes_the_file_and_names_wrong_input(campaign, tmp_path, capsys):
+    assert run(["report", str(campaign), "-o", str(tmp_path / "r.html"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["figures"]["bytes"] == (tmp_path / "r.html").stat().st_size
+    assert run(["report", str(tmp_path), "-o", str(tmp_path / "s.html")]) == 30
+    assert "polvet debug" in capsys.readouterr().err
+    assert (
+        run(["report", str(campaign), "-o", str(tmp_path / "s.html"), "--task", str(SHIPPED / "blocksworld-4.toml")])
+        == 30
+    )
+    assert "is not the task of this campaign" in capsys.readouterr().err
+
+
+def plan_certificate(tmp_path, *, loops: bool):
+    builder = Builder("q0", name=EVIL).edge("q0", "q1", x=-1).edge("q1", "q0", x=1 if loops else 0)
+    plan, certificate = tmp_path / "plan.json", tmp_path / "certificate.json"
+    plan.write_text(json.dumps(dump_fmp(builder.build())))
+    run(["terminates", str(plan), "-o", str(certificate)])
+    return plan, certificate
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_termination_pages_show_the_ranking_or_the_lasso(tmp_path, loops, capsys):
+    plan, certificate = plan_certificate(tmp_path, loops=loops)
+    page = make_report(certificate, task=plan)
+    outline(page)
+    assert ("Does not terminate" in page) == loops
+    assert ('class="edge cycle"' in page) == loops
+    assert ("Lexicographic ranking" in page) != loops
+    assert page.count('class="edge falls"') == (0 if loops else 1)
+    document = json.loads(certificate.read_text())
+    if loops:
+        document["initial_valuation"] = {"x": 0}
+    else:
+        document["components"][0]["lambda"] = {"x": 0}
+    certificate.write_text(json.dumps(document))
+    assert "Rejected" in make_report(certificate, task=plan)
+
+
+def test_a_shield_is_a_heat_map_with_its_risks(tmp_path, capsys):
+    model, shield = tmp_path / "folline.jani", tmp_path / "shield.json"
+    generate("folline", length=8, width=5).write(model)
+    run(["permit", str(model.with_suffix(".toml")), "--bound", "0.1", "-o", str(shield)])
+    page = make_report(shield)
+    outline(page)
+    states = json.loads(shield.read_text())["states"]
+    places = {(one["state"]["position"], one["state"]["deviation"]) for one in states}
+    assert page.count('class="cell"') == len(places)

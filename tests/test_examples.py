@@ -1,0 +1,84 @@
+"""Every example runs with a tiny budget and says what its story promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polvet import domains
+from polvet.cli.app import COMMANDS
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SHIPPED = Path(domains.__file__).parent / "policies"
+pytestmark = pytest.mark.slow
+
+
+def tell(name: str, *arguments: str) -> str:
+    """Run an example and return what it prints; a failure shows its last words."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_an_xgboost_policy_is_debugged_until_it_is_proved_safe(tmp_path):
+    pytest.importorskip("xgboost")
+    told = tell("debug_xgboost.py", "--starts", "400", "-o", str(tmp_path))
+    assert "outcome: safe" in told
+    assert "Accepted" in told
+    assert (tmp_path / "report.html").stat().st_size < 3_000_000
+
+
+def test_a_world_of_ones_own_tells_the_careful_policy_from_the_careless(tmp_path):
+    pytest.importorskip("gymnasium")
+    told = tell("own_world.py", "-o", str(tmp_path))
+    assert "careless: unsafe" in told
+    assert "careful: safe" in told
+
+
+def test_a_shielded_learner_never_fails():
+    told = tell("shielded_q_learning.py", "--episodes", "300")
+    without, shielded = re.findall(r"(\d+) of 300 episodes failed", told)
+    assert int(without) > 0
+    assert int(shielded) == 0
+
+
+def test_a_shielded_ppo_never_fails():
+    pytest.importorskip("sb3_contrib")
+    told = tell("shielded_ppo.py", "--steps", "600")
+    assert told.strip().endswith("with the shield 0")
+
+
+def test_a_plan_that_need_not_end_is_told_from_one_that_does(tmp_path):
+    told = tell("terminating_plan.py", "-o", str(tmp_path))
+    assert "carelessly: nonterminating" in told
+    assert "carefully: terminating" in told
+    assert told.count("Accepted") == 2
+
+
+@pytest.mark.parametrize(("policy", "passed"), [("good", 2), ("faulty", 0)])
+def test_the_gate_in_a_test_suite(policy, passed):
+    files = [
+        "--polvet",
+        str(SHIPPED / "one-way-line-8-5.toml"),
+        "--polvet-policy",
+        str(SHIPPED / f"one-way-line-8-5-{policy}.json"),
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_policy.py"), *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == (0 if passed else 1)
+    assert ("3 passed" in done.stdout) == bool(passed)  # the two of the file, and the plugin's own
+
+
+def test_the_workflow_calls_commands_that_exist():
+    text = (EXAMPLES / "ci-gate.yml").read_text()
+    assert set(re.findall(r"polvet (\w+) [\"d]", text)) <= set(COMMANDS)
+    assert {"gate", "debug", "report"} <= set(re.findall(r"polvet (\w+)", text))
