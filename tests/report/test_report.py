@@ -18,11 +18,12 @@ from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import Builder, dump_fmp
+from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
 from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
-from polvet.report.repairs import compare_policies, count_changes
+from polvet.report.repairs import Change, compare_policies, count_changes
 from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
 
 VOID = {"meta", "link", "input", "img"}
@@ -117,6 +118,29 @@ def test_changed_numbers_are_counted():
     change = count_changes(old, new)
     assert change is not None
     assert (change.changed, change.total, change.what) == (2, 6, "weights")
+
+
+def test_added_rules_and_changed_rows_are_counted(tmp_path):
+    def load(document):
+        (tmp_path / "policy.json").write_text(json.dumps(document))
+        return load_policy(tmp_path / "policy.json", None, None)
+
+    rules = [{"when": "x >= 3", "action": "a"}, {"when": "true", "action": "b"}]
+    old, new = load({"format": "rules/1", "rules": rules}), load({"format": "rules/1", "rules": [*rules[:1], *rules]})
+    assert count_changes(old, new) == Change(0, 2, 1, "rules")
+    rows = [{"state": {"x": k}, "action": "a"} for k in range(3)]
+    head = {"format": "table/1", "inputs": ["x"], "outputs": ["a", "b"]}
+    old = load({**head, "rows": rows})
+    new = load({**head, "rows": [{**rows[0], "action": "b"}, *rows[1:], {"state": {"x": 9}, "action": "b"}]})
+    assert count_changes(old, new) == Change(1, 3, 1, "rows")
+
+
+def test_a_task_without_a_goal_has_no_figures_about_it(campaign, tmp_path):
+    shutil.copytree(campaign, tmp_path / "goalless")
+    about = json.loads((campaign / "about.json").read_text())
+    (tmp_path / "goalless/about.json").write_text(json.dumps({**about, "goal": "false"}))
+    assert "Goal reached" in make_report(campaign)
+    assert "Goal reached" not in make_report(tmp_path / "goalless")
 
 
 def test_runs_are_drawn_and_their_faults_marked(page):

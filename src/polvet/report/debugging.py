@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.model.task import Task
-from polvet.report.campaign import Campaign, read_campaign
+from polvet.report.campaign import Campaign, has_goal, read_campaign
 from polvet.report.chart import percent_chart
 from polvet.report.fault_list import fault_part
 from polvet.report.markup import plural, section, table, text
@@ -50,7 +50,7 @@ def _course(campaign: Campaign) -> Part:
         return Part("course", "Course", section("course", "Course", "<p>Nothing was evaluated yet.</p>"))
     unsafe, goal = [row["unsafe_percent"] for row in rows], [row["goal_percent"] for row in rows]
     says = f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}, %Goal from {goal[0]:.2f} to {goal[-1]:.2f}"
-    chart = percent_chart(says, {"%Unsafe": unsafe, "%Goal": goal})
+    chart = percent_chart(says, {"%Unsafe": unsafe, "%Goal": goal}) if has_goal(campaign) else ""
     small = percent_chart(f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}", {"%Unsafe": unsafe})
     head = ("repairs", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults so far", "verification", "seconds")
     cells = [
@@ -105,6 +105,7 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
             change = compared.changes[k]
             moved = sum(a != b for a, b in zip(compared.choices[k], compared.choices[k + 1], strict=True))
             shown = "" if change is None else f"{change.changed:,} of {change.total:,} {text(change.what)}"
+            shown += f", {change.added:,} added" if change is not None and change.added else ""
             cell += [shown, f"{moved:,} of {len(campaign.faults):,}"]
         cells.append(cell)
     body = table(head, cells, "Each repair, before and after", numbers=True)

@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from polvet.files import read_json
-from polvet.report.campaign import Campaign
+from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
 
 PROOFS = {
@@ -87,7 +87,7 @@ def _tiles(campaign: Campaign) -> str:
     repairs = sum("faults_fixed" in row for row in campaign.rows)
     tiles = [
         ("Unsafe starts", f"{first['unsafe_percent']:.2f}%", f"{last['unsafe_percent']:.2f}%"),
-        ("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%"),
+        *([("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%")] if has_goal(campaign) else []),
         ("Faults found", "", f"{len(campaign.faults):,}"),
         ("Repairs", "", f"{repairs:,}"),
         ("Time", "", f"{sum(row['seconds'] for row in campaign.rows):.1f} s"),
