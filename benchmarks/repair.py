@@ -77,8 +77,9 @@ def make_policy(task: Task, seed: int) -> Fitted:
 def collect(fitted: Fitted, bound: Bound, most: int, seconds: float) -> list[Fault]:
     """Return faults of the policy among states of random walks."""
     decider = Decider(fitted.task, compiled=bound.compiled)
+    states = walked(bound, 12 * most, 7)
     begun, found = time.monotonic(), []
-    for words, _ in walked(bound, 12 * most, 7):
+    for words, _ in states:
         if time.monotonic() > begun + seconds or len(found) >= most:
             break
         state = bound.compiled.unpack(words.reshape(1, -1))[0]

@@ -66,7 +66,12 @@ def test_a_plan_that_need_not_end_is_told_from_one_that_does(tmp_path):
 
 @pytest.mark.parametrize(("policy", "passed"), [("good", 2), ("faulty", 0)])
 def test_the_gate_in_a_test_suite(policy, passed):
-    files = ["--polvet", str(SHIPPED / "one-way-line-8-5.toml"), "--polvet-policy", str(SHIPPED / f"one-way-line-8-5-{policy}.json")]
+    files = [
+        "--polvet",
+        str(SHIPPED / "one-way-line-8-5.toml"),
+        "--polvet-policy",
+        str(SHIPPED / f"one-way-line-8-5-{policy}.json"),
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_policy.py"), *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == (0 if passed else 1)

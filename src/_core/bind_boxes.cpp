@@ -154,6 +154,17 @@ void bind_boxes(nb::module_& m) {
         .def("is_blocked", [](const PySystem& self, const std::vector<int64_t>& x) {
             return std::any_of(self.blocked.begin(), self.blocked.end(), [&](const Box& box) { return box.holds(x.data()); });
         }, "state"_a)
+        .def("all_blocked", [](const PySystem& self, std::vector<int64_t> lower, std::vector<int64_t> upper, uint64_t nodes) {
+            if (lower.size() != self.variables || upper.size() != self.variables) throw nb::value_error("a box needs one bound per variable");
+            Question question;
+            question.box = {std::move(lower), std::move(upper)};
+            for (const Row& row : self.rows) question.rows.push_back(&row);
+            for (const Box& box : self.blocked) question.without_boxes.push_back(&box);
+            Budget budget;
+            budget.nodes = nodes;
+            nb::gil_scoped_release unlocked;
+            return self.find(question, 0, budget).answer == Answer::NO;
+        }, "lower"_a, "upper"_a, "nodes"_a, "Whether every state of the box that satisfies the rows is blocked; False at the limit.")
         .def("chooses", [](const PySystem& self, const std::vector<int64_t>& x, int32_t output) {
             if (x.size() != self.variables || !self.scorer) throw nb::value_error("no state, or no policy");
             return self.chooses(x.data(), output);

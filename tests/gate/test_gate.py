@@ -156,7 +156,9 @@ def test_the_plugin_adds_tests_and_a_fixture(pytester):
     plugin = ("-p", "polvet.gate.plugin") if not _registered(pytester) else ()
     good = pytester.runpytest_subprocess(*plugin, "--polvet", str(LINE), "--polvet-policy", str(GOOD))
     good.assert_outcomes(passed=2)
-    bad = pytester.runpytest_subprocess(*plugin, "--polvet", str(LINE), "--polvet-policy", str(FAULTY), "--polvet-min-goal", "1")
+    bad = pytester.runpytest_subprocess(
+        *plugin, "--polvet", str(LINE), "--polvet-policy", str(FAULTY), "--polvet-min-goal", "1"
+    )
     bad.assert_outcomes(passed=1, failed=1)
     bad.stdout.fnmatch_lines(["*faults: failed: 41 faults found, at most 0 allowed*"])
     pytester.runpytest_subprocess(*plugin).stdout.fnmatch_lines(["*polvet_policy needs --polvet TASK*"])

@@ -29,7 +29,9 @@ def pages(tmp_path_factory):
     made = {"campaign": real_campaign(folder / "line"), "hostile": hostile_campaign(folder / "evil")}
     for name, amount in (("ending", 0), ("looping", 1)):
         plan, made[name] = folder / f"{name}.json", folder / f"{name}-certificate.json"
-        built = Builder("q0", name=name).edge("q0", "q1", x=-1).edge("q1", "q0", x=amount).edge("q1", "q2", y=-2).build()
+        built = (
+            Builder("q0", name=name).edge("q0", "q1", x=-1).edge("q1", "q0", x=amount).edge("q1", "q2", y=-2).build()
+        )
         plan.write_text(json.dumps(dump_fmp(built)))
         run(["terminates", str(plan), "-o", str(made[name])])
     model, made["shield"] = folder / "folline.jani", folder / "shield.json"
@@ -134,6 +136,10 @@ def test_axe_core_finds_nothing_serious_and_nothing_sticks_out(chromium, pages, 
     assert chromium.execute_script("return document.documentElement.scrollWidth") <= width
     chromium.execute_script(axe_core(request.config.cache.mkdir("axe-core")))
     result = chromium.execute_async_script("axe.run().then(arguments[0])")
-    serious = [(one["id"], one["nodes"][0]["html"][:200]) for one in result["violations"] if one["impact"] in ("serious", "critical")]
+    serious = [
+        (one["id"], one["nodes"][0]["html"][:200])
+        for one in result["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
     assert serious == []
     assert complaints(chromium) == []

@@ -149,7 +149,9 @@ def test_runs_are_drawn_and_their_faults_marked(page):
     assert len(run_["states"]) == len(run_["actions"]) + 1 == len(run_["drawings"])
     assert any(any(safe) for one in data["runs"] for safe in one["safe"] if safe)
     lines = run_["drawings"][0]
-    drawn = "\n".join(line for k in range(0, len(lines), 2) for line in data["lines"][lines[k] : lines[k] + lines[k + 1]])
+    drawn = "\n".join(
+        line for k in range(0, len(lines), 2) for line in data["lines"][lines[k] : lines[k] + lines[k + 1]]
+    )
     assert drawn.startswith("<svg")
     assert drawn.endswith("</svg>")
 
@@ -226,7 +228,10 @@ def test_the_command_writes_the_file_and_names_wrong_input(campaign, tmp_path, c
     assert answer["figures"]["bytes"] == (tmp_path / "r.html").stat().st_size
     assert run(["report", str(tmp_path), "-o", str(tmp_path / "s.html")]) == 30
     assert "polvet debug" in capsys.readouterr().err
-    assert run(["report", str(campaign), "-o", str(tmp_path / "s.html"), "--task", str(SHIPPED / "blocksworld-4.toml")]) == 30
+    assert (
+        run(["report", str(campaign), "-o", str(tmp_path / "s.html"), "--task", str(SHIPPED / "blocksworld-4.toml")])
+        == 30
+    )
     assert "is not the task of this campaign" in capsys.readouterr().err
 
 

@@ -62,7 +62,7 @@ def agrees(found, expected, fitted, bound, avoid=Avoid()):
 
 
 @given(worlds())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
     assume(world is not None)
     bound = world.fitted.compile()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+from itertools import count, takewhile
 
 import pytest
 
 from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
+from polvet.verify.linearized import TimeIsUp, stopped_after
 
 
 def test_a_worker_that_ignores_sigterm_is_killed_and_starts_anew():
@@ -38,3 +41,13 @@ def test_z3_takes_a_query_back_and_keeps_its_base():
     with Worker("polvet.solvers.z3_worker", {"base": f"{declared}(assert (> x 3))"}) as z3:
         assert z3.ask({"query": f"{declared}(assert (< x 3))"}, 60)["answer"] == "unsat"
         assert z3.ask({"query": f"{declared}(assert (< x 5))", "values": ["x"]}, 60)["values"] == {"x": "4"}
+
+
+def test_reading_is_stopped_in_time_and_the_alarm_is_put_back():
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(TimeIsUp), stopped_after(0.05):
+        sum(takewhile(lambda number: number >= 0, count()))
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
+    with stopped_after(None):
+        pass

@@ -22,7 +22,7 @@ from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
-from polvet.debug.prospects import prefer_goal
+from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.evidence.run_files import run_to_json
@@ -111,7 +111,7 @@ class Steps:
         return {
             "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
             "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * end for end in found.goal_interval],
-            "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe,
+            "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe, "certain": found.certain,
         }, {}  # fmt: skip
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
@@ -213,11 +213,12 @@ class Steps:
         settings, threads = self.settings, self.means.threads
         chance: dict[str, Any] = {"max_steps": settings.max_steps, "seed": settings.seed, "threads": threads}
         sample = self.packed[:GOAL_STARTS]
-        goals = find_goals(bound, self.decider, sample, runs=settings.runs, limits=self._limits(), **chance)
-        allowed = self._first_goals(first, sample, chance) - settings.max_goal_loss / 100
+        runs = 1 if self._is_certain(iteration) else settings.runs
+        goals = find_goals(bound, self.decider, sample, runs=runs, limits=self._limits(), **chance)
+        allowed = self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 100
         wanted = list(self.faults.values())
         if settings.mode == "safe":
-            wanted = prefer_goal(bound, wanted, limits=self._limits(), **chance)
+            wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)
         keep = list(goals.states[: settings.keep])
         candidates: list[tuple[float, Repaired]] = []
         for _ in range(REPAIR_ROUNDS):
@@ -226,7 +227,7 @@ class Steps:
                 limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
             after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
-            share = goal_share(after, sample, runs=settings.runs, limits=self._limits(), **chance)
+            share = goal_share(after, sample, runs=runs, limits=self._limits(), **chance)
             candidates.append((share, made))
             lost = lost_states(bound, after, goals.states)
             if share >= min(allowed, goals.share) or not set(lost) - set(keep):
@@ -243,10 +244,14 @@ class Steps:
         }  # fmt: skip
         return figures, {"policy": name}
 
-    def _first_goals(self, policy: Path, sample: Words, chance: dict[str, Any]) -> float:
+    def _is_certain(self, iteration: int) -> bool:
+        """Whether evaluation found one run only from each start: then simulating it once is enough."""
+        evaluated = self.store.find(iteration, "evaluate")
+        return evaluated is not None and bool(evaluated["figures"]["certain"])
+
+    def _first_goals(self, policy: Path, sample: Words, runs: int, chance: dict[str, Any]) -> float:
         """How often the campaign's first policy reaches the goal."""
         if self._first_share is None:
-            runs = self.settings.runs
             self._first_share = goal_share(self.load(policy), sample, runs=runs, limits=self._limits(), **chance)
         return self._first_share
 

@@ -89,7 +89,9 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.DONE.value
-    except SystemExit:  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
+    except (
+        SystemExit
+    ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
         return ExitCode.DONE.value
     except UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)

@@ -79,7 +79,7 @@ def evaluate(
             limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
         )  # fmt: skip
     figures = _figures(found) | {"policy": fitted.describe()}
-    lines = [*_lines(found, runs), *policy_lines(fitted, policy)]
+    lines = [*_lines(found), *policy_lines(fitted, policy)]
     if output is not None:
         from polvet.evidence.run_files import write_runs
 
@@ -106,14 +106,13 @@ def _figures(found: Evaluation) -> dict[str, Any]:
         "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
         "starts_complete": found.starts.complete, "start_method": found.starts.method,
         "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
-        "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
+        "certain": found.certain, "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
         "search": found.inspection.figures,
     }  # fmt: skip
 
 
-def _lines(found: Evaluation, runs: int) -> list[str]:
+def _lines(found: Evaluation) -> list[str]:
     low, high = found.unsafe_interval
-    goal_low, goal_high = found.goal_interval
     count = len(found.starts.states)
     of = "" if found.starts.total is None else f" of {found.starts.total:,}"
     how = "decided by exhaustive search"
@@ -125,11 +124,19 @@ def _lines(found: Evaluation, runs: int) -> list[str]:
     search = found.inspection.figures
     return [
         f"%Unsafe     {100 * found.unsafe:.2f} ({exact}; {how})",
-        f"%Goal       {100 * found.goal:.2f} (95% interval {100 * goal_low:.2f} to {100 * goal_high:.2f}; {runs:,} runs per start)",
+        f"%Goal       {100 * found.goal:.2f} ({_goal_sureness(found)})",
         f"starts      {count:,}{of}, {found.starts.method}",
         f"runs        {', '.join(f'{amount:,} {name}' for name, amount in found.ends.items())}",
         f"search      {search['states']:,} states, {search['transitions']:,} transitions, {search['near_ties']:,} near ties",
     ]
+
+
+def _goal_sureness(found: Evaluation) -> str:
+    low, high = found.goal_interval
+    runs = f"{found.batch.runs_per_start:,} runs per start"
+    if found.certain:
+        runs = "every outcome is certain: one run per start"
+    return f"exactly; {runs}" if low == high else f"95% interval {100 * low:.2f} to {100 * high:.2f}; {runs}"
 
 
 def _verdict(found: Evaluation) -> tuple[str, ExitCode, str | None]:

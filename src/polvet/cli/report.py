@@ -23,9 +23,7 @@ def report(
         Path, typer.Argument(metavar="DIR", help="A folder of polvet debug, a termination certificate, or a shield.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
-    task: Annotated[
-        Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")
-    ] = None,
+    task: Annotated[Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     json: Json = False,
 ) -> int:

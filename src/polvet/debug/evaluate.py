@@ -55,6 +55,7 @@ class Evaluation:
     inspection: Inspection
     limit: LimitReached | None = None
     ends: dict[str, int] = field(default_factory=dict)
+    certain: bool = False  # each start has exactly one run
 
     @property
     def unsafe_starts(self) -> list[State]:
@@ -103,6 +104,9 @@ def evaluate(
     packed = bound.compiled.pack(starts.states)
     inspection = Inspection(bound)
     judgements = tuple(inspection.judge(packed, limits=limits))
+    certain = inspection.limit is None and inspection.figures["transitions"] <= inspection.figures["expanded"]
+    if certain:
+        runs = 1  # every state that was met has one outcome: all runs from a start are the same
     batch = simulate(bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
     by_start = batch.ends.reshape(len(starts.states), runs)
     failing = (by_start == End.FAIL).any(axis=1)
@@ -118,10 +122,12 @@ def evaluate(
     goal = float(np.mean(means))
     # All starts: every run is an independent draw. Sampled starts: each start's mean is one.
     goal_interval = mean_interval(goal, by_start.size if starts.complete else len(means))
+    if certain and starts.complete:
+        goal_interval = (goal, goal)
     ends = {end.text: batch.count(end) for end in End if batch.count(end)}
     return Evaluation(
         starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
-        inspection.limit or batch.limit, ends,
+        inspection.limit or batch.limit, ends, certain,
     )  # fmt: skip
 
 

@@ -192,7 +192,9 @@ def generate(name: str, /, **given: str | int | float | Fraction | bool) -> Inst
             raise InputError(f"no parameter '{key}'.", where, hint)
     values = {key: parameter.read(given.get(key, parameter.default), where) for key, parameter in known.items()}
     made = entry.generator(**values)
-    return replace(made, model=replace(made.model, metadata=(*made.model.metadata, (ORIGIN, dump_origin(name, values)))))
+    return replace(
+        made, model=replace(made.model, metadata=(*made.model.metadata, (ORIGIN, dump_origin(name, values))))
+    )
 
 
 def dump_origin(name: str, values: Mapping[str, Any]) -> str:

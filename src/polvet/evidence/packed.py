@@ -31,7 +31,7 @@ def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> dict
         kind = "f8" if variable.kind is Kind.REAL else _smallest(values)
         types.append(kind)
         data.append((values.view(np.float64) if kind == "f8" else values).astype(f"<{kind}").tobytes())
-    packed = base64.b64encode(zlib.compress(b"".join(data), 6)).decode("ascii")
+    packed = base64.b64encode(zlib.compress(b"".join(data), 1)).decode("ascii")
     return {"variables": [variable.name for variable in variables], "types": types, "data": packed}
 
 

@@ -20,16 +20,28 @@ from typing import Any
 
 import numpy as np
 
+from polvet import _core
 from polvet.errors import LimitReached, Where
 from polvet.evidence.journal import Journal
 from polvet.evidence.run_files import run_from_json, run_to_json
 from polvet.evidence.state_files import StateFormat
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.search import NOVELTY, START, TEMPERATURES, UNBIASED, Guided, count_ends, find_unsafe_runs, try_once
+from polvet.fuzz.search import (
+    NOVELTY,
+    START,
+    TEMPERATURES,
+    UNBIASED,
+    Fuzzed,
+    Guided,
+    count_ends,
+    find_unsafe_runs,
+    try_once,
+)  # fmt: skip
 from polvet.fuzz.starts import Population
-from polvet.kernel.compiled import Limits
+from polvet.kernel.compiled import Limits, Words
 from polvet.kernel.starts import drawable_starts
+from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
 
@@ -60,7 +72,7 @@ class Round:
     steps: int
     ends: Mapping[str, int]
     runs: tuple[Run, ...]
-    best: tuple[tuple[Any, float], ...]  # states with the distance their runs came to
+    best: tuple[tuple[State, float], ...]  # states with the distance their runs came to
     limit: LimitReached | None = None
 
 
@@ -77,7 +89,7 @@ class Campaign:
     runs: list[Run] = field(default_factory=list)
     limit: LimitReached | None = None
     stopped_by: str | None = None
-    seen: set[int] = field(default_factory=set)
+    seen: set[tuple[tuple[State, ...], tuple[str | None, ...]]] = field(default_factory=set)
 
     def add(self, found: Round) -> None:
         """Add a round; a run that was found before is not kept again."""
@@ -88,7 +100,7 @@ class Campaign:
         self.steps += found.steps
         self.ends.update(found.ends)
         for run in found.runs:
-            key = hash((run.states, run.actions))
+            key = run.states, run.actions
             if key not in self.seen:
                 self.seen.add(key)
                 self.runs.append(run)
@@ -101,7 +113,7 @@ class Fuzzer:
         self.bound, self.options, self.threads = bound, options, threads
         self.guided = Guided.of(bound)
         self.starts = drawable_starts(bound.task)
-        self.best: list[tuple[Any, float]] = []
+        self.best: list[tuple[State, float]] = []
 
     def learn(self, found: Round) -> None:
         """Remember the starts that came nearest to `fail`, for the rounds to come."""
@@ -117,7 +129,7 @@ class Fuzzer:
         uniform = population.draw(options.starts - half)
         first_run = number * options.starts * (2 * options.tries + 2)
         seed = options.seed
-        guide = replace(self.guided, visits=type(self.guided.visits)())
+        guide = replace(self.guided, visits=_core.Visits())
         plain = try_once(
             guide, uniform, np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run), inf, seed=seed,
             max_steps=options.max_steps, threads=self.threads, limits=bounds,
@@ -161,8 +173,9 @@ class Fuzzer:
         )
 
     def _tries(
-        self, guide: Guided, starts: Any, first_run: int, novelty: float, tries: int, bounds: Limits, begun: float
-    ) -> Any:
+        self, guide: Guided, starts: Words, first_run: int, novelty: float, tries: int, bounds: Limits, begun: float
+    ) -> Fuzzed:
+        """Return what so many tries from each start give, in the time that is left."""
         options = self.options
         left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
         return find_unsafe_runs(
@@ -171,7 +184,7 @@ class Fuzzer:
             threads=self.threads, limits=replace(bounds, seconds=left), guided=guide,
         )  # fmt: skip
 
-    def _best(self, population: Population) -> tuple[tuple[Any, float], ...]:
+    def _best(self, population: Population) -> tuple[tuple[State, float], ...]:
         rows = population.rows[:BEST]
         states = self.bound.compiled.unpack(self.bound.compiled.machine.pack(np.ascontiguousarray(rows)))
         return tuple(zip(states, population.fitness[:BEST].tolist(), strict=True))

@@ -141,7 +141,9 @@ def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check
     count = len(found.faults)
     figures = {"faults": count, "max_faults": most, "exhaustive": found.exhaustive}
     if count > most:
-        return Check("faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures), found.faults
+        return Check(
+            "faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures
+        ), found.faults
     if found.exhaustive:
         says = f"{_faults_word(count)} in all {found.states:,} states the policy reaches, at most {most} allowed"
         return Check("faults", Passing.PASSED, says, figures), found.faults
@@ -168,7 +170,9 @@ def _percentages(bound: Bound, asked: Thresholds, means: Means) -> list[Check]:
         low, high = (found.unsafe, found.unsafe) if complete else found.unsafe_interval
         passing = _against(100 * low, 100 * found.unsafe, 100 * high, asked.max_unsafe, asked.sampled)
         says = f"%Unsafe {100 * found.unsafe:.2f} [{100 * low:.2f}, {100 * high:.2f}] over {over}, at most {asked.max_unsafe:g} allowed"
-        checks.append(Check("unsafe", passing, says, {"unsafe_percent": 100 * found.unsafe, "max_unsafe": asked.max_unsafe}))
+        checks.append(
+            Check("unsafe", passing, says, {"unsafe_percent": 100 * found.unsafe, "max_unsafe": asked.max_unsafe})
+        )
     if asked.min_goal is not None:
         low, high = found.goal_interval
         passing = _against(-100 * high, -100 * found.goal, -100 * low, -asked.min_goal, asked.sampled)

@@ -103,9 +103,7 @@ class GateItem(pytest.Item):
         return Path(_option(self.config, "polvet_policy")), None, self.name
 
 
-def pytest_collection_modifyitems(
-    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
-) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add a test per threshold where a task and a policy are given."""
     if _option(config, "polvet") is not None and _option(config, "polvet_policy") is not None:
         items.extend(_gate_items(session, config))

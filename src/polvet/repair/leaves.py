@@ -31,14 +31,13 @@ from polvet.repair.new_trees import (
 from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
-ROUNDS = 4
+ROUNDS = 4  # separating trees
+LARGE = 2000  # more faults: one
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
-
-MOST_BINARIES = 120  # up to so many, the default asks for a bound, too
+MOST_BINARIES = 40  # up to so many, the default asks for a bound, too
 NODES = 200
-BOUND_SECONDS = 10.0
 MILP_SECONDS = 120.0
 
 
@@ -188,12 +187,13 @@ class _Task:
         """Return the repair, or a smaller one that the big-M program finds, with its bound."""
         if not self.exact and binaries(asked) > MOST_BINARIES:
             return self._result(policy, None, view.ensemble)
-        seconds = MILP_SECONDS if self.exact else BOUND_SECONDS
+        # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
+        until = min(self.deadline, time.monotonic() + MILP_SECONDS) if self.exact else self.deadline
         answer = solve_big_m(
-            view, asked, found, deadline=min(self.deadline, time.monotonic() + seconds),
+            view, asked, found, deadline=until,
             nodes=None if self.exact else NODES, solver=self.milp,
         )  # fmt: skip
-        # A program stopped by the clock answers differently on another day: the default takes only its bound.
+        # A program that the time limit stopped answers differently on another day: the default takes only its bound.
         if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
             other = without_idle_trees(view.apply(answer.change), len(self.ensemble.trees))
             if self.faults.met_by(other).sum() >= self.faults.met_by(policy).sum():
@@ -201,7 +201,8 @@ class _Task:
         return self._result(policy, answer.bound, view.ensemble)
 
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
-        for attempt in range(ROUNDS + 1):
+        separations = ROUNDS if len(self.faults) <= LARGE else 1
+        for attempt in range(separations + 4):
             view = leaf_values(work, both.rows)
             answer = TargetLp(view, both, self.deadline).solve()
             if isinstance(answer, Found):
@@ -212,7 +213,7 @@ class _Task:
             torn, partners = answer.torn, answer.partners
             if not len(torn):
                 return None
-            if attempt == ROUNDS - 1:
+            if attempt >= separations:
                 work = self._with_points(work, torn)
             else:
                 members = self.faults.pick(np.union1d(torn, partners))

@@ -21,7 +21,8 @@ from polvet.repair.gated_units import add_gates
 from polvet.repair.last_layer import last_layer, weight_change
 from polvet.repair.target_lp import PRICE, TargetLp, Unmet
 
-PRICES = (50.0, 2.0)
+PRICES = (2.0,)
+MOST_KEPT = 300  # rows of a last layer are dense: so many kept states are demands of the program
 RAISES = 12
 
 
@@ -52,6 +53,8 @@ def repair_network(
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
     torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
     asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
+    most = np.sort(np.argsort(-sample.weight, kind="stable")[:MOST_KEPT])
+    sample = sample.pick(most)
     best: RepairedNetwork | None = None
     late = False
     for price in () if only_units else (math.inf, *PRICES):

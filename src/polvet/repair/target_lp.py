@@ -29,11 +29,10 @@ HIGH = 0.02  # a price of a row above this share of PRICE marks a partner in a c
 ROUNDS = 1000
 PASSES = 20
 BATCH = 100  # at most so many rows are added at once, the most violated ones: later targets are chosen better
-LEAST_WORK, MORE_WORK = (
-    10_000,
-    2,
-)  # simplex iterations for choosing targets anew: so many, or so many times those before
+LEAST_WORK = 10_000  # simplex iterations for choosing targets anew
+MORE_WORK = 2  # or so many times those before
 MANY = 30
+USUAL, LARGE = 500, 2000  # rows
 OTHERS = 3  # so many targets of a demand are tried
 NOBODY = np.zeros(0, dtype=np.intp)
 
@@ -169,7 +168,8 @@ class TargetLp:
 
     def _choose_anew(self, passes: int) -> Unmet | None:
         """Let demands whose target is not the best one change it, while the objective falls and the work is in proportion."""
-        work = self.lp.iterations + max(LEAST_WORK, MORE_WORK * self.lp.iterations)
+        more = MORE_WORK * self.lp.iterations if len(self.owner) < LARGE else self.lp.iterations // 2
+        work = self.lp.iterations + max(self._little(), more)
         for _ in range(passes):
             scores = self.view.scores(self.change)
             best = np.where(self.demands.targets, scores, -np.inf).argmax(axis=1)
@@ -193,9 +193,13 @@ class TargetLp:
                 return None
         return None
 
+    def _little(self) -> int:
+        """Return how many more iterations are little work: the more rows, the dearer each of them is."""
+        return LEAST_WORK * USUAL // max(USUAL, len(self.owner))
+
     def _try_others(self) -> Unmet | None:
         """Give single demands, the dearest first, another target, and keep it where everything becomes cheaper."""
-        work = self.lp.iterations + LEAST_WORK
+        work = self.lp.iterations + self._little()
         tried: set[tuple[int, int]] = set()
         several = self.demands.targets.sum(axis=1) > 1
         while True:

@@ -54,10 +54,14 @@ def read_campaign(folder: str | Path) -> Campaign:
     """Return what is in the folder, or raise an InputError that says what is missing."""
     place = Path(folder)
     if not (place / "journal").is_file():
-        raise InputError("is no folder of a campaign.", Where(str(folder)), "Make one: polvet debug TASK POLICY -o DIR.")
+        raise InputError(
+            "is no folder of a campaign.", Where(str(folder)), "Make one: polvet debug TASK POLICY -o DIR."
+        )
     head, *records = read_journal(place / "journal") or [{}]
     if not isinstance(head, dict) or head.get("format") != "campaign/1":
-        raise InputError("is no journal of a campaign.", Where(str(place / "journal")), "Give a folder of polvet debug.")
+        raise InputError(
+            "is no journal of a campaign.", Where(str(place / "journal")), "Give a folder of polvet debug."
+        )
     rows: dict[int, dict[str, Any]] = {}
     files: dict[str, str] = {}
     faults: list[FoundFault] = []

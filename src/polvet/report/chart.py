@@ -21,7 +21,7 @@ def percent_chart(title: str, series: Mapping[str, Sequence[float | None]]) -> s
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
 
-    parts = [f'<title>{text(title)}</title>', '<g class="grid">']
+    parts = [f"<title>{text(title)}</title>", '<g class="grid">']
     for tick in range(5):
         value = top * tick / 4
         parts.append(f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')

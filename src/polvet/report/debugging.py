@@ -63,7 +63,9 @@ def _course(campaign: Campaign) -> Part:
     ]  # fmt: skip
     both = f'<div class="charts">{chart}{small}</div>'
     return Part(
-        "course", "Course", section("course", "Course", both + table(head, cells, "Figures per iteration", numbers=True))
+        "course",
+        "Course",
+        section("course", "Course", both + table(head, cells, "Figures per iteration", numbers=True)),
     )
 
 
@@ -91,7 +93,16 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
     rows = [row for row in campaign.rows if "faults_fixed" in row]
     if not rows:
         return None
-    head = ["repair", "method", "faults fixed", "faults left", "L1 change", "trees added", "%Goal before", "%Goal after"]
+    head = [
+        "repair",
+        "method",
+        "faults fixed",
+        "faults left",
+        "L1 change",
+        "trees added",
+        "%Goal before",
+        "%Goal after",
+    ]
     if compared is not None:
         head += ["numbers changed", "choices changed among the faults"]
     cells = []
@@ -110,7 +121,9 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
         cells.append(cell)
     body = table(head, cells, "Each repair, before and after", numbers=True)
     if compared is None:
-        body += "<p>Give the task (<code>--task</code>) to see what each policy chooses in the states that were faults.</p>"
+        body += (
+            "<p>Give the task (<code>--task</code>) to see what each policy chooses in the states that were faults.</p>"
+        )
     else:
         body += _moves(campaign, compared)
     return Part("repairs", "Repairs", section("repairs", "Before and after the repairs", body))
@@ -126,10 +139,14 @@ def _moves(campaign: Campaign, compared: BeforeAfter) -> str:
         counts[key] = counts.get(key, 0) + 1
     safe = sum(new in fault.safe_actions for fault, new in zip(campaign.faults, after, strict=True))
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    rows = [(f"<code>{text(old)}</code>", f"<code>{text(new)}</code>", f"{count:,}") for (old, new), count in ranked[:50]]
+    rows = [
+        (f"<code>{text(old)}</code>", f"<code>{text(new)}</code>", f"{count:,}") for (old, new), count in ranked[:50]
+    ]
     return (
         f"<p>The final policy takes a safe action in {safe:,} of {plural(len(before), 'state')} that were faults.</p>"
-        + table(("the fault chose", "the final policy chooses", "states"), rows, "Choices in the states that were faults")
+        + table(
+            ("the fault chose", "the final policy chooses", "states"), rows, "Choices in the states that were faults"
+        )
     )
 
 
@@ -139,4 +156,6 @@ def _about(campaign: Campaign) -> Part:
     rows += [(f"{key} (option)", value) for key, value in (about.get("options") or {}).items()]
     rows += [(key.replace("_", " "), value) for key, value in campaign.settings.items()]
     shown = [(text(key), f"<code>{text(value)}</code>") for key, value in rows if value is not None]
-    return Part("about", "Settings", section("about", "What was asked", table(("what", "value"), shown, "Files and settings")))
+    return Part(
+        "about", "Settings", section("about", "What was asked", table(("what", "value"), shown, "Files and settings"))
+    )

@@ -49,9 +49,7 @@ def fault_part(
     return Part("faults", "Faults", section("faults", "Faults", body))
 
 
-def _card(
-    number: int, fault: FoundFault, compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]
-) -> str:
+def _card(number: int, fault: FoundFault, compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]) -> str:
     drawings.append(pictures.add(fault.state))
     image = ""
     if drawings[-1] is not None:
@@ -64,7 +62,9 @@ def _card(
         after = f"<p>The final policy chooses <code>{text(chosen or 'nothing')}</code> here: {word}.</p>"
     outcomes = fault.unsafe_outcomes[:MAX_OUTCOMES]
     more = len(fault.unsafe_outcomes) - len(outcomes)
-    heads = "".join(f'<th scope="col">unsafe outcome{f" {k + 1}" if len(outcomes) > 1 else ""}</th>' for k in range(len(outcomes)))
+    heads = "".join(
+        f'<th scope="col">unsafe outcome{f" {k + 1}" if len(outcomes) > 1 else ""}</th>' for k in range(len(outcomes))
+    )
     rows = "".join(
         f'<tr><th scope="row">{text(name)}</th><td>{text(value)}</td>{"".join(_outcome(one, name, value) for one in outcomes)}</tr>'
         for name, value in fault.state.items()

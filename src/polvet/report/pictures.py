@@ -51,7 +51,9 @@ def _is_small(name: str, parameters: Mapping[str, Any]) -> bool:
     """Return whether a picture has few parts; maps from files, which may be gone or others', are not drawn."""
     if name == "racetrack" and parameters["map"] not in shipped_maps():
         return False
-    sizes = [value for key, value in parameters.items() if isinstance(value, int) and key in ("width", "height", "length")]
+    sizes = [
+        value for key, value in parameters.items() if isinstance(value, int) and key in ("width", "height", "length")
+    ]
     cells = 1
     for size in sizes:
         cells *= size

@@ -84,7 +84,9 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
     """Return how many numbers of the policy differ; None for two policies that cannot be laid side by side."""
     if isinstance(old, TreeEnsemble) and isinstance(new, TreeEnsemble):
         pairs = zip(old.trees, new.trees, strict=False)
-        changed = sum(int((a.values[a.leaves] != b.values[a.leaves]).sum()) for a, b in pairs if a.values.shape == b.values.shape)
+        changed = sum(
+            int((a.values[a.leaves] != b.values[a.leaves]).sum()) for a, b in pairs if a.values.shape == b.values.shape
+        )
         total = sum(a.values[a.leaves].size for a in old.trees)
         return Change(changed, total, max(0, len(new.trees) - len(old.trees)), "leaf values")
     if isinstance(old, Network) and isinstance(new, Network):
@@ -104,4 +106,3 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
 
 def _weights(network: Network) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.concatenate([part.ravel() for layer in network.layers for part in (layer.weights, layer.bias)])
-

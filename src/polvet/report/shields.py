@@ -74,10 +74,14 @@ def _heat(shield: Shield, x: int, y: int) -> str:
             risk, count = worst[column, row], fewest.get((column, row))
             says = f"{shield.variables[x]}={column}, {shield.variables[y]}={row}: risk up to {risk:.6g}"
             says += "" if count is None else f", at least {plural(count, 'action')} allowed"
-            cells.append(f'<rect class="cell" {box} fill-opacity="{0.06 + 0.9 * risk / top:.3f}"><title>{text(says)}</title></rect>')
+            cells.append(
+                f'<rect class="cell" {box} fill-opacity="{0.06 + 0.9 * risk / top:.3f}"><title>{text(says)}</title></rect>'
+            )
     step = max(1, (right - left) // 12)
     for column in range(left, right + 1, step):
-        cells.append(f'<text x="{40 + (column - left + 0.5) * size:g}" y="{height - 20:g}" text-anchor="middle">{column}</text>')
+        cells.append(
+            f'<text x="{40 + (column - left + 0.5) * size:g}" y="{height - 20:g}" text-anchor="middle">{column}</text>'
+        )
     step = max(1, (high - low) // 12)
     for row in range(low, high + 1, step):
         cells.append(f'<text x="34" y="{6 + (high - row + 0.65) * size:g}" text-anchor="end">{row}</text>')

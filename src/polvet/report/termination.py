@@ -29,7 +29,9 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
     good = certificate["kind"] != "lasso"
     if isinstance(result, Accepted):
         word = "Terminating" if good else "Does not terminate"
-        claim = f"<p>{text(result.claim[:1].upper() + result.claim[1:])}. The checker has accepted this certificate.</p>"
+        claim = (
+            f"<p>{text(result.claim[:1].upper() + result.claim[1:])}. The checker has accepted this certificate.</p>"
+        )
         level, sort = "Proved", "good" if good else "bad"
     else:
         word, level, sort = "Rejected", "Not proved", "bad"
@@ -66,7 +68,9 @@ def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
     else:
         body += "<p>The graph is too large to draw; its edges are listed.</p>"
     left = len(plan.edges) - len(rows)
-    body += table(("edge", "from", "to", "guard and effects", "role"), rows, "Edges" + (f" ({left:,} left out)" if left else ""))
+    body += table(
+        ("edge", "from", "to", "guard and effects", "role"), rows, "Edges" + (f" ({left:,} left out)" if left else "")
+    )
     return Part("graph", "Graph", section("graph", "The policy's graph", body))
 
 
@@ -125,8 +129,7 @@ def _ranking(certificate: Mapping[str, Any]) -> Part:
     body = (
         "<p>Inside each component no step raises the rank (the weighted sum of the variables plus the potential of the "
         "control state). Steps that lower it can be taken only finitely often; the others are ranked by the rows below, "
-        "1.1 under 1.</p>"
-        + table(("component", "control states", "rank", "potential"), rows, "Lexicographic ranking")
+        "1.1 under 1.</p>" + table(("component", "control states", "rank", "potential"), rows, "Lexicographic ranking")
     )
     return Part("ranking", "Ranking", section("ranking", "Why it ends", body))
 
@@ -140,7 +143,8 @@ def _lasso(certificate: Mapping[str, Any]) -> Part:
 
     rows = [("start", text(values), "1"), ("way", text(shown(certificate.get("prefix", [])) or "none"), "1")]
     rows += [("cycle", text(shown(one["edges"])), text(one.get("repeat", 1))) for one in certificate["cycle"][:100]]
-    body = "<p>A round of the cycle moves no variable against a bound or a guard on its way, so it can be repeated for ever.</p>" + table(
-        ("part", "edges", "times in a row"), rows, "The run that never ends"
+    body = (
+        "<p>A round of the cycle moves no variable against a bound or a guard on its way, so it can be repeated for ever.</p>"
+        + table(("part", "edges", "times in a row"), rows, "The run that never ends")
     )
     return Part("lasso", "Lasso", section("lasso", "Why it need not end", body))

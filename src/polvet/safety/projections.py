@@ -43,6 +43,7 @@ from polvet.safety.decide import Decider
 
 MOST_COMBINATIONS = 1_000_000
 MOST_IN_ALL = 40_000_000
+PATIENCE = 2
 LARGE = 10_000_000
 UNSAFE = 1
 
@@ -75,13 +76,43 @@ def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
 
 
 def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Lost]:
-    """Yield what is lost in the relaxed game over each pattern of `choose_patterns`."""
-    room = MOST_IN_ALL
+    """Yield what is lost in the relaxed games: over what decides `fail` alone, then over each pattern of `choose_patterns`.
+
+    Two patterns in a row that say no more than the first game end the search: the others are of the same kind.
+    """
+    network = task.network
+    if any(len(joint.participants) != 1 for joint in network.joints):
+        return  # SOUND: an operator of several automata is not one of its edges
+    core = tuple(sorted(network.index_of(name) for name in _core(task)))
+    if not core or not _fits(network, {v.name: k for k, v in enumerate(network.variables)}, _core(task)):
+        return
+    first = solve_pattern(task, core, limits=limits)
+    yield first
+    room, idle = MOST_IN_ALL, 0
     for pattern in choose_patterns(task):
-        room -= prod(_count(task.network.variables[k]) for k in pattern)
+        if pattern == core:
+            continue
+        room -= prod(_count(network.variables[k]) for k in pattern)
         if room < 0:
             return
-        yield solve_pattern(task, pattern, limits=limits)
+        found = solve_pattern(task, pattern, limits=limits)
+        repeated = len(found.lost) // len(first.lost)
+        idle = idle + 1 if int(found.lost.sum()) <= int(first.lost.sum()) * repeated else 0
+        if idle == 0:
+            yield found
+        if idle >= PATIENCE:
+            return
+
+
+def _core(task: Task) -> set[str]:
+    """Return the variables of `fail`, and those in guards of edges that write them."""
+    place = {variable.name for variable in task.network.variables}
+    core = names(task.fail)
+    for edge in task.network.edges:
+        written = {u.target.name for branch in edge.branches for u in branch.updates if isinstance(u.target, Name)}
+        if written & names(task.fail):
+            core = core | {name for name in names(edge.guard) if name in place}
+    return core
 
 
 def choose_patterns(task: Task) -> list[tuple[int, ...]]:
@@ -92,11 +123,7 @@ def choose_patterns(task: Task) -> list[tuple[int, ...]]:
         return []
     if not all(_countable(network.variables[place[name]]) for name in names(task.fail)):
         return []
-    core = names(task.fail)
-    for edge in network.edges:
-        written = {u.target.name for branch in edge.branches for u in branch.updates if isinstance(u.target, Name)}
-        if written & names(task.fail):
-            core = core | {name for name in names(edge.guard) if name in place}
+    core = _core(task)
     found: dict[tuple[int, ...], None] = {}
     for wanted in sorted(names(task.goal) - core):
         pattern = set(core) | {wanted}

@@ -176,7 +176,8 @@ class Reader:
 
     def _all(self, parts: Sequence[Expression], cell: Cell, negated: bool, env: Environment) -> Region:
         region: Region = (cell,)
-        for part in parts:
+        # Plain comparisons first: they narrow the box before anything falls into cells.
+        for part in sorted(parts, key=lambda one: _comparison_in(one) is None):
             region = _capped((c for one in region for c in self._region(part, one, negated, env)), part)
             if not region:
                 return ()
@@ -184,27 +185,14 @@ class Reader:
 
     def _without(self, parts: Sequence[Expression], cell: Cell, negated: bool, env: Environment) -> Region | None:
         """Return the cell with holes where none of the parts holds, if that is plain: ¬(x = 1 ∧ y = 2); None if not."""
-        if not any(self._excludes(part, negated) for part in parts):
+        plain = [_comparison_in(part) for part in parts]
+        if None in plain or not any(_excludes(part, negated) for part in parts):
             return None
         holes = self._all(parts, Cell(cell.box, cell.rows), not negated, env)
         if len(holes) > MOST_HOLES or any(hole.holes for hole in holes):
             return None
         kept = cell_of(cell.box, cell.rows, (*cell.holes, *holes))
         return () if kept is None else (kept,)
-
-    def _excludes(self, part: Expression, negated: bool) -> bool:
-        """Return whether the part is of the kind x ≠ y, so that saying where it fails is shorter than where it holds."""
-        match part:
-            case Unary("¬", operand):
-                return self._excludes(operand, not negated)
-            case Binary("≠", _, _):
-                return not negated
-            case Binary("=", _, _):
-                return negated
-            case Binary(("∧" | "∨") as operator, left, right):
-                return (operator == "∨") != negated or self._excludes(left, negated) or self._excludes(right, negated)
-            case _:
-                return False
 
     def _any(self, parts: Sequence[Expression], cell: Cell, negated: bool, env: Environment) -> Region:
         return _capped((c for part in parts for c in self._region(part, cell, negated, env)), parts[0])
@@ -493,6 +481,26 @@ def shown(expression: Expression) -> str:
 
 
 _OPPOSITE = {"=": "≠", "≠": "=", "<": "≥", "≥": "<", ">": "≤", "≤": ">"}
+
+
+def _comparison_in(part: Expression) -> Expression | None:
+    """Return the variable or comparison that a part is, negated or not; None for anything else."""
+    inner = part.operand if isinstance(part, Unary) and part.operator == "¬" else part
+    is_plain = isinstance(inner, Name) or (isinstance(inner, Binary) and inner.operator in _OPPOSITE)
+    return inner if is_plain else None
+
+
+def _excludes(part: Expression, negated: bool) -> bool:
+    """Return whether the part is of the kind x ≠ y, so that saying where it fails is shorter than where it holds."""
+    match part:
+        case Unary("¬", operand):
+            return _excludes(operand, not negated)
+        case Binary("≠", _, _):
+            return not negated
+        case Binary("=", _, _):
+            return negated
+        case _:
+            return False
 
 
 def _flat(operator: str, expression: Expression) -> list[Expression]:

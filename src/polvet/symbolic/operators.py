@@ -14,15 +14,28 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, conjunction, literal, names
+from polvet.errors import LimitReached
+from polvet.kernel.starts import Starts
+from polvet.model.expressions import (
+    Binary,
+    Expression,
+    IntLiteral,
+    Name,
+    RealLiteral,
+    conjunction,
+    literal,
+    names,
+    size,
+)
 from polvet.model.network import Branch, Kind, Network, Update, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, row_of
+from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, point_box, row_of
 from polvet.symbolic.linear import Affine, NotLinear, Reader, integer_bounds, shown
 
 MOST_OPERATORS = 200_000
 SILENT = -1
+LONG_CONDITION, MOST_LISTED = 800, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,21 @@ def linear_task(task: Task, *, disable_out_of_bounds: bool = False) -> LinearTas
             if variable.initial is not None
         ]
         start = conjunction(*fixed, task.network.initial_condition)
-    return LinearTask(task, system, reader.region(start), reader.region(task.fail), reader.region(task.goal))
+    begin = _listed_starts(task) if size(start) > LONG_CONDITION else None
+    if begin is None:
+        begin = reader.region(start)
+    return LinearTask(task, system, begin, reader.region(task.fail), reader.region(task.goal))
+
+
+def _listed_starts(task: Task) -> Region | None:
+    """Return the start states one by one, None where they are many: a long condition may mean few states in many cells."""
+    try:
+        starts = Starts.of(task)
+    except LimitReached:
+        return None
+    if starts.count is None or starts.count > MOST_LISTED:
+        return None
+    return tuple(Cell(point_box(state)) for state in starts.states())
 
 
 def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> LinearNetwork:

@@ -29,9 +29,10 @@ from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
-from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
+from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
+from polvet.verify.linearized import linearized
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -280,6 +281,7 @@ def verify_abstractly(
     options: Options | None = None,
     limits: Limits | None = None,
     seed: int = 0,
+    linear: LinearTask | None = None,
 ) -> SafetyResult:
     """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     bounds = limits or Limits()
@@ -291,7 +293,9 @@ def verify_abstractly(
     figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
-        task = linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+        task = linear or linearized(bound, bounds.seconds)
+        if isinstance(task, str):
+            return Unknown(task, METHOD, figures)
         asked: Tester
         if options.configuration == BOXES:
             asked = BoxTester(bound, task, clock, seed=seed)

@@ -21,8 +21,9 @@ from polvet.policy.runs import End, Run
 from polvet.solvers.smtlib import affine_term, cell_formula, declare, disjunction, region_formula
 from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
 from polvet.symbolic.linear import NotLinear
-from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task, state_of
+from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.fuzzing import find_unsafe_run
+from polvet.verify.linearized import linearized
 from polvet.verify.policy_smt import NotEncodable, chooses, encode_policy
 from polvet.verify.verdicts import SafetyResult, Unknown, Unsafe
 
@@ -41,7 +42,9 @@ def verify_bounded(
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
-        task = linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+        task = linearized(bound, None if bounds.seconds is None else bounds.seconds - (time.monotonic() - begun))
+        if isinstance(task, str):
+            raise NotLinear(task)
         unrolled = Unrolling(bound, task)
         with Worker("polvet.solvers.z3_worker", megabytes=bounds.megabytes) as z3:
             for steps in range(longest + 1):

@@ -134,10 +134,33 @@ class _Blocking:
             found = self._close(reply, None)
             if found is not None:
                 return self._conclude(found, method)
+        needed = self._needed(fail)
         certificate = invariant_certificate(
-            self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, self.engine.blocked()
+            self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, needed
         )
         return Safe(certificate, method, self.figures)
+
+    def _needed(self, fail: Region) -> list[Box]:
+        """Return those blocked boxes that the proof needs: what leads to `fail` or to another one of them; large ones first."""
+        boxes = sorted(self.engine.blocked(), key=lambda box: -box.count)
+        self.engine.core.unblock_all()
+        needed: list[Box] = []
+
+        def need(state: Point) -> None:
+            # SOUND: all boxes together are closed, so one of them holds the state; the loops below end when the needed ones are.
+            box = next(box for box in boxes if box.holds(state))
+            self.engine.block(box)
+            needed.append(box)
+
+        while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
+            need(reply.state)
+        for target in fail:
+            while (reply := self._ask(self.engine.find_step_into(target, clock=self.clock))).state is not None:
+                need(reply.state)
+        for box in needed:  # grows meanwhile
+            while (reply := self._ask(self.engine.find_step_into(box, clock=self.clock))).state is not None:
+                need(reply.state)
+        return needed
 
     # -- obligations
 
@@ -148,7 +171,7 @@ class _Blocking:
         while self.stack:
             self._check_time()
             top = self.stack[-1]
-            if self.engine.core.is_blocked(top.box.lower) and self._is_all_blocked(top.box):
+            if self.engine.core.all_blocked(top.box.lower, top.box.upper, FEW_NODES):
                 self.stack.pop()
                 continue
             start = self._start_in(top.box)
@@ -176,12 +199,6 @@ class _Blocking:
             )
             box = Box(tuple(lower), tuple(upper))
         return Obligation(box, reply.step, following, reply.answer == Answer.NEAR_TIE)
-
-    def _is_all_blocked(self, box: Box) -> bool:
-        blocked = [one for one in self.engine.blocked() if not one.meet(box).is_empty]
-        return (
-            self.engine.find([Cell(box)], without_boxes=blocked, clock=self.clock, nodes=FEW_NODES).answer == Answer.NO
-        )
 
     def _start_in(self, box: Box, *, nodes: int | None = None) -> Point | None:
         cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]

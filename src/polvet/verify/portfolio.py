@@ -19,12 +19,14 @@ from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
+from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
+from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -37,6 +39,7 @@ class Settings:
     seed: int = 0
     threads: int = 1
     avoid: Avoid = NOTHING_ELSE
+    linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
 
 
 Method = Callable[[Bound, Settings], SafetyResult]
@@ -69,25 +72,50 @@ def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
 
 
-def _abstraction(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed)
+def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], SafetyResult]) -> Method:
+    """Return the method that reads the task as linear data first, unless that was done, and counts the time it takes."""
+
+    def verified(bound: Bound, settings: Settings) -> SafetyResult:
+        begun = time.monotonic()
+        linear = settings.linear
+        if linear is None:
+            linear = linearized(bound, settings.limits.seconds)
+        if isinstance(linear, str):
+            return Unknown(linear, method)
+        left = _left(settings.limits, begun)
+        try:
+            # Methods look at the clock themselves; this stops what they do in between.
+            with stopped_after(None if left.seconds is None else left.seconds + GRACE):
+                return run(bound, replace(settings, limits=left), linear)
+        except TimeIsUp:
+            return Unknown(f"time limit of {settings.limits.seconds or 0:g} s reached", method)
+
+    return verified
 
 
-def _induction(bound: Bound, settings: Settings) -> SafetyResult:
+def _abstraction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
+    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed, linear=linear)
+
+
+def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "induction")
-    return verify_by_induction(bound.fitted, limits=settings.limits, seed=settings.seed)
+    return verify_by_induction(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
 
 
-def _ic3(bound: Bound, settings: Settings) -> SafetyResult:
+def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "ic3")
-    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed)
+    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
 
 
 METHODS_BY_NAME: Mapping[str, Method] = {
-    "explicit": _explicit, "induction": _induction, "abstraction": _abstraction, "ic3": _ic3, "bmc": _bmc,
-}  # fmt: skip
+    "explicit": _explicit,
+    "induction": _with_linear("induction", _induction),
+    "abstraction": _with_linear("abstraction", _abstraction),
+    "ic3": _with_linear("ic3", _ic3),
+    "bmc": _bmc,
+}
 METHODS = ("auto", *METHODS_BY_NAME)
 
 
@@ -109,6 +137,10 @@ TURNS = (
     Turn("explicit", 1.0),
 )
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
+GRACE = 0.5
+"""Seconds beyond its limit after which a method is stopped from outside."""
+READING_SECONDS = 20.0
+"""How long `auto` tries to read the model as linear data."""
 ONLY_FAIL = ("induction", "abstraction", "ic3", "bmc")
 """Methods that know no other failure than the condition `fail`."""
 
@@ -126,6 +158,9 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     for turn in TURNS:
         if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
             continue
+        if turn.method in ONLY_FAIL and settings.linear is None:
+            budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
+            settings = replace(settings, linear=linearized(bound, budget))
         found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
         if not isinstance(found, Unknown) or found.tie is not None:
             return found

@@ -1,0 +1,42 @@
+"""Published Blocksworld networks are proved safe, as their authors found, at sizes where search takes minutes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from polvet.jani import load_properties
+from polvet.kernel.compiled import Limits
+from polvet.load import TaskOptions, load_task
+from polvet.model.task import PolicyReading, condition
+from polvet.policy.binding import load_fitted
+from polvet.verify.ic3 import verify_by_ic3
+from polvet.verify.induction import verify_by_induction
+from polvet.verify.verdicts import Safe
+from tests.conftest import BENCHMARKS
+from tests.policy.test_published_policies import FOUR, FOUR_NETWORK, NETWORKS, PLAJA, SIX
+
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="the benchmark files are not here")
+
+
+@pytest.mark.parametrize("mode", ["filtered", "raw"])
+def test_the_four_block_policy_is_safe_with_costs_up_to_fifty(mode):
+    # 10.9 million states under the policy.
+    task = load_task(FOUR, TaskOptions({"failing_probability": Fraction(1, 2), "item_cost_bound": 50}))
+    fitted = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK)
+    assert isinstance(verify_by_ic3(fitted, limits=Limits(seconds=60)), Safe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["filtered", "raw"])
+def test_the_six_block_policy_is_safe_from_all_its_starts(mode):
+    task = load_task(PLAJA / "icaps22/blocksworld/models/cost05/blocksworld_6_5.jani")
+    folder = SIX / "compact_starts_cost_predicates_afterwards/learned_cost05_non_terminal"
+    (start,) = load_properties(folder / "start.jani")
+    (fail,) = load_properties(folder / "reach.jani")
+    first, worst = (condition(task.network, one.expression.condition, one.where) for one in (start, fail))
+    task = replace(task, reading=PolicyReading(mode), start=first, fail=worst)
+    fitted = load_fitted(task, NETWORKS / "blocksworld_6_5_32_32.jani2nnet")
+    assert isinstance(verify_by_induction(fitted, limits=Limits(seconds=120)), Safe)
