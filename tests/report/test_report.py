@@ -270,3 +270,33 @@ def test_a_shield_is_a_heat_map_with_its_risks(tmp_path, capsys):
     states = json.loads(shield.read_text())["states"]
     places = {(one["state"]["position"], one["state"]["deviation"]) for one in states}
     assert page.count('class="cell"') == len(places)
+
+
+def test_an_unsafe_run_is_replayed_and_judged_by_the_checker(tmp_path, capsys):
+    faulty, file = SHIPPED / "one-way-line-8-5-faulty.json", tmp_path / "run.json"
+    assert run(["verify", str(LINE), str(faulty), "-o", str(file)]) == 10
+    page = make_report(file, task=LINE, policy=faulty)
+    outline(page)
+    assert "Proved" in page
+    data = json.loads(outline_data(page))
+    assert data["runs"][0]["end"] == "fail"
+    assert data["runs"][0]["drawings"][0] is not None
+    assert "Not checked" in make_report(file)
+    document = json.loads(file.read_text())
+    document["states"][-1] = document["states"][0]
+    file.write_text(json.dumps(document))
+    assert "Rejected" in make_report(file, task=LINE, policy=faulty)
+
+
+def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
+    blocked = [{EVIL: [0, 2], "y": [1, 1]}, {EVIL: [5, 5], "y": [0, 3]}]
+    rows = [{"terms": {EVIL: 1, "y": -2}, "marks": [], "lower": 3, "upper": 3}, {"terms": {"y": 1}, "marks": [], "lower": 0, "upper": 9}]
+    file = tmp_path / "invariant.json"
+    file.write_text(json.dumps({"kind": "invariant", "rows": rows, "blocked": blocked}))
+    page = make_report(file)
+    parsed = outline(page)
+    assert page.count('class="cell"') == 2
+    told = "".join(parsed.texts)
+    assert f"{EVIL} + -2 · y = 3" in told
+    assert f"0 <= {EVIL} <= 2, y = 1" in told
+    assert "0 <= y <= 9" in told

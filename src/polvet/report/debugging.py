@@ -9,12 +9,13 @@ from polvet.model.task import Task
 from polvet.report.campaign import Campaign, has_goal, read_campaign
 from polvet.report.chart import percent_chart
 from polvet.report.fault_list import fault_part
+from polvet.report.invariant import invariant_part
 from polvet.report.markup import plural, section, table, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import BeforeAfter, compare_policies, find_task
 from polvet.report.replay import replay_part
-from polvet.report.verdict import verdict_card
+from polvet.report.verdict import find_certificate, verdict_card
 
 
 def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
@@ -31,6 +32,8 @@ def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
     parts.append(fault_part(campaign.faults, compared, pictures, drawings))
     if (repairs := _repairs(campaign, compared)) is not None:
         parts.append(repairs)
+    if (invariant := invariant_part(find_certificate(campaign) or {})) is not None:
+        parts.append(invariant)
     parts.append(_about(campaign))
     name = task.network.model.name if task is not None else campaign.about.get("model") or folder.name
     data = {**runs, "drawings": drawings, "lines": pictures.lines}
