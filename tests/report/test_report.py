@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 from html.parser import HTMLParser
@@ -286,6 +287,46 @@ def test_an_unsafe_run_is_replayed_and_judged_by_the_checker(tmp_path, capsys):
     document["states"][-1] = document["states"][0]
     file.write_text(json.dumps(document))
     assert "Rejected" in make_report(file, task=LINE, policy=faulty)
+
+
+def mutate(item, rng):
+    """Return the document with one piece removed, doubled or put out of shape."""
+    copy = json.loads(json.dumps(item))
+    place, key = None, None
+    here = copy
+    while isinstance(here, dict | list) and here:
+        place, key = here, rng.choice(list(here) if isinstance(here, dict) else range(len(here)))
+        here = here[key]
+        if rng.random() < 0.3:
+            break
+    if place is not None:
+        odd = rng.choice([None, -1, 1e300, "", EVIL, [], {}, [[]], {"a": 1}, True, 10**40])
+        if rng.random() < 0.4:
+            del place[key]
+        else:
+            place[key] = odd
+    return copy
+
+
+def test_certificates_out_of_shape_are_wrong_input_and_never_a_crash(tmp_path, capsys):
+    _, lasso = plan_certificate(tmp_path, loops=True)
+    documents = [json.loads(lasso.read_text())]
+    documents.append(json.loads(plan_certificate(tmp_path, loops=False)[1].read_text()))
+    states = [{"state": {"x": k, "y": k % 2}, "allowed": ["a", None], "value": "1/3"} for k in range(3)]
+    documents.append({"format": "shield/1", "kind": "permissive", "bound": "1/2", "values": "exact", "states": states})
+    documents.append({"kind": "run", "states": [{"x": 1}, {"x": 2}], "actions": ["a"], "end": "fail"})
+    documents.append({"kind": "invariant", "rows": [], "blocked": [{"x": [0, 1], "y": [2, 3]}]})
+    rng, file, pages = random.Random(5), tmp_path / "odd.json", 0
+    refused = 0
+    for document in documents:
+        for _ in range(60):
+            file.write_text(json.dumps(mutate(document, rng)))
+            try:
+                outline(make_report(file))
+                pages += 1
+            except InputError:
+                refused += 1
+    assert min(pages, refused) > 30
 
 
 def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):

@@ -14,7 +14,12 @@ VERIFICATION = ("run", "invariant", "reachable-set")
 
 def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None) -> str:
     """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell."""
-    return dump_page(_page(Path(path), task, policy))
+    try:
+        return dump_page(_page(Path(path), task, policy))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
+        hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
+        raise InputError(f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint) from error
 
 
 def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
