@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 from html.parser import HTMLParser
@@ -18,11 +19,12 @@ from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import Builder, dump_fmp
+from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
 from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
-from polvet.report.repairs import compare_policies, count_changes
+from polvet.report.repairs import Change, compare_policies, count_changes
 from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
 
 VOID = {"meta", "link", "input", "img"}
@@ -117,6 +119,29 @@ def test_changed_numbers_are_counted():
     change = count_changes(old, new)
     assert change is not None
     assert (change.changed, change.total, change.what) == (2, 6, "weights")
+
+
+def test_added_rules_and_changed_rows_are_counted(tmp_path):
+    def load(document):
+        (tmp_path / "policy.json").write_text(json.dumps(document))
+        return load_policy(tmp_path / "policy.json", None, None)
+
+    rules = [{"when": "x >= 3", "action": "a"}, {"when": "true", "action": "b"}]
+    old, new = load({"format": "rules/1", "rules": rules}), load({"format": "rules/1", "rules": [*rules[:1], *rules]})
+    assert count_changes(old, new) == Change(0, 2, 1, "rules")
+    rows = [{"state": {"x": k}, "action": "a"} for k in range(3)]
+    head = {"format": "table/1", "inputs": ["x"], "outputs": ["a", "b"]}
+    old = load({**head, "rows": rows})
+    new = load({**head, "rows": [{**rows[0], "action": "b"}, *rows[1:], {"state": {"x": 9}, "action": "b"}]})
+    assert count_changes(old, new) == Change(1, 3, 1, "rows")
+
+
+def test_a_task_without_a_goal_has_no_figures_about_it(campaign, tmp_path):
+    shutil.copytree(campaign, tmp_path / "goalless")
+    about = json.loads((campaign / "about.json").read_text())
+    (tmp_path / "goalless/about.json").write_text(json.dumps({**about, "goal": "false"}))
+    assert "Goal reached" in make_report(campaign)
+    assert "Goal reached" not in make_report(tmp_path / "goalless")
 
 
 def test_runs_are_drawn_and_their_faults_marked(page):
@@ -246,3 +271,73 @@ def test_a_shield_is_a_heat_map_with_its_risks(tmp_path, capsys):
     states = json.loads(shield.read_text())["states"]
     places = {(one["state"]["position"], one["state"]["deviation"]) for one in states}
     assert page.count('class="cell"') == len(places)
+
+
+def test_an_unsafe_run_is_replayed_and_judged_by_the_checker(tmp_path, capsys):
+    faulty, file = SHIPPED / "one-way-line-8-5-faulty.json", tmp_path / "run.json"
+    assert run(["verify", str(LINE), str(faulty), "-o", str(file)]) == 10
+    page = make_report(file, task=LINE, policy=faulty)
+    outline(page)
+    assert "Proved" in page
+    data = json.loads(outline_data(page))
+    assert data["runs"][0]["end"] == "fail"
+    assert data["runs"][0]["drawings"][0] is not None
+    assert "Not checked" in make_report(file)
+    document = json.loads(file.read_text())
+    document["states"][-1] = document["states"][0]
+    file.write_text(json.dumps(document))
+    assert "Rejected" in make_report(file, task=LINE, policy=faulty)
+
+
+def mutate(item, rng):
+    """Return the document with one piece removed, doubled or put out of shape."""
+    copy = json.loads(json.dumps(item))
+    place, key = None, None
+    here = copy
+    while isinstance(here, dict | list) and here:
+        place, key = here, rng.choice(list(here) if isinstance(here, dict) else range(len(here)))
+        here = here[key]
+        if rng.random() < 0.3:
+            break
+    if place is not None:
+        odd = rng.choice([None, -1, 1e300, "", EVIL, [], {}, [[]], {"a": 1}, True, 10**40])
+        if rng.random() < 0.4:
+            del place[key]
+        else:
+            place[key] = odd
+    return copy
+
+
+def test_certificates_out_of_shape_are_wrong_input_and_never_a_crash(tmp_path, capsys):
+    _, lasso = plan_certificate(tmp_path, loops=True)
+    documents = [json.loads(lasso.read_text())]
+    documents.append(json.loads(plan_certificate(tmp_path, loops=False)[1].read_text()))
+    states = [{"state": {"x": k, "y": k % 2}, "allowed": ["a", None], "value": "1/3"} for k in range(3)]
+    documents.append({"format": "shield/1", "kind": "permissive", "bound": "1/2", "values": "exact", "states": states})
+    documents.append({"kind": "run", "states": [{"x": 1}, {"x": 2}], "actions": ["a"], "end": "fail"})
+    documents.append({"kind": "invariant", "rows": [], "blocked": [{"x": [0, 1], "y": [2, 3]}]})
+    rng, file, pages = random.Random(5), tmp_path / "odd.json", 0
+    refused = 0
+    for document in documents:
+        for _ in range(60):
+            file.write_text(json.dumps(mutate(document, rng)))
+            try:
+                outline(make_report(file))
+                pages += 1
+            except InputError:
+                refused += 1
+    assert min(pages, refused) > 30
+
+
+def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
+    blocked = [{EVIL: [0, 2], "y": [1, 1]}, {EVIL: [5, 5], "y": [0, 3]}]
+    rows = [{"terms": {EVIL: 1, "y": -2}, "marks": [], "lower": 3, "upper": 3}, {"terms": {"y": 1}, "marks": [], "lower": 0, "upper": 9}]
+    file = tmp_path / "invariant.json"
+    file.write_text(json.dumps({"kind": "invariant", "rows": rows, "blocked": blocked}))
+    page = make_report(file)
+    parsed = outline(page)
+    assert page.count('class="cell"') == 2
+    told = "".join(parsed.texts)
+    assert f"{EVIL} + -2 · y = 3" in told
+    assert f"0 <= {EVIL} <= 2, y = 1" in told
+    assert "0 <= y <= 9" in told

@@ -1,4 +1,4 @@
-"""`polvet report DIR -o report.html`: one self-contained HTML file about a campaign, a termination certificate or a shield."""
+"""`polvet report DIR -o report.html`: one self-contained HTML file about a campaign, a certificate or a shield."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def register(app: typer.Typer) -> None:
 
 def report(
     source: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of polvet debug, a termination certificate, or a shield.")
+        Path, typer.Argument(metavar="DIR", help="A folder of polvet debug, a certificate of verify or terminates, or a shield.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
     task: Annotated[Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")] = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", help="The policy a certificate speaks about.")] = None,
     json: Json = False,
 ) -> int:
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""

@@ -91,6 +91,11 @@ def read_campaign(folder: str | Path) -> Campaign:
     )  # fmt: skip
 
 
+def has_goal(campaign: Campaign) -> bool:
+    """Return whether the task wants anything reached; unless the folder says that it does not, it does."""
+    return campaign.about.get("goal") != "false"
+
+
 def _inside(folder: Path, name: str) -> Path:
     """Return the file; one outside the folder, which a hostile journal might name, is refused."""
     path = (folder / name).resolve()

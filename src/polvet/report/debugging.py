@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from polvet.model.task import Task
-from polvet.report.campaign import Campaign, read_campaign
+from polvet.report.campaign import Campaign, has_goal, read_campaign
 from polvet.report.chart import percent_chart
 from polvet.report.fault_list import fault_part
+from polvet.report.invariant import invariant_part
 from polvet.report.markup import plural, section, table, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import BeforeAfter, compare_policies, find_task
 from polvet.report.replay import replay_part
-from polvet.report.verdict import verdict_card
+from polvet.report.verdict import find_certificate, verdict_card
 
 
 def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
@@ -31,6 +32,8 @@ def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
     parts.append(fault_part(campaign.faults, compared, pictures, drawings))
     if (repairs := _repairs(campaign, compared)) is not None:
         parts.append(repairs)
+    if (invariant := invariant_part(find_certificate(campaign) or {})) is not None:
+        parts.append(invariant)
     parts.append(_about(campaign))
     name = task.network.model.name if task is not None else campaign.about.get("model") or folder.name
     data = {**runs, "drawings": drawings, "lines": pictures.lines}
@@ -50,7 +53,7 @@ def _course(campaign: Campaign) -> Part:
         return Part("course", "Course", section("course", "Course", "<p>Nothing was evaluated yet.</p>"))
     unsafe, goal = [row["unsafe_percent"] for row in rows], [row["goal_percent"] for row in rows]
     says = f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}, %Goal from {goal[0]:.2f} to {goal[-1]:.2f}"
-    chart = percent_chart(says, {"%Unsafe": unsafe, "%Goal": goal})
+    chart = percent_chart(says, {"%Unsafe": unsafe, "%Goal": goal}) if has_goal(campaign) else ""
     small = percent_chart(f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}", {"%Unsafe": unsafe})
     head = ("repairs", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults so far", "verification", "seconds")
     cells = [
@@ -116,6 +119,7 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
             change = compared.changes[k]
             moved = sum(a != b for a, b in zip(compared.choices[k], compared.choices[k + 1], strict=True))
             shown = "" if change is None else f"{change.changed:,} of {change.total:,} {text(change.what)}"
+            shown += f", {change.added:,} added" if change is not None and change.added else ""
             cell += [shown, f"{moved:,} of {len(campaign.faults):,}"]
         cells.append(cell)
     body = table(head, cells, "Each repair, before and after", numbers=True)

@@ -34,7 +34,8 @@ def fault_part(
     iterations = sorted({fault.iteration for fault in faults})
     options = "".join(f'<option value="{k}">after {plural(k, "repair")}</option>' for k in iterations)
     body += (
-        '<div class="controls"><label>Filter <input type="search" id="fault-filter" placeholder="truck_0=3 or an action" '
+        '<div class="controls"><label>Filter <input type="search" id="fault-filter" '
+        f'placeholder="{text(_hint(faults[0]))}" '
         'autocomplete="off"></label><label>Found <select id="fault-iteration"><option value="">any time</option>'
         f'{options}</select></label><p id="fault-count" role="status">{plural(min(len(faults), MAX_FAULTS), "fault")}</p></div>'
     )
@@ -78,6 +79,11 @@ def _card(number: int, fault: FoundFault, compared: BeforeAfter | None, pictures
         f'{text(show_state(fault.state))}<span class="hidden"> {text(fault.action)}</span></summary>'
         f'<div class="body">{image}{table}{left}{after}</div></details>'
     )
+
+
+def _hint(fault: FoundFault) -> str:
+    name, value = next(iter(fault.state.items()), ("x", 3))
+    return f"{name}={show(value)} or an action"
 
 
 def _outcome(outcome: Mapping[str, Any], name: str, before: Any) -> str:

@@ -1,4 +1,4 @@
-"""From what a user names to one HTML file: a campaign's folder, a certificate of termination, or a shield."""
+"""From what a user names to one HTML file: a campaign's folder, a certificate, or a shield."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from polvet.files import read_json
 from polvet.report.page import Page, dump_page
 
 TERMINATION = ("lex-rank", "lasso", "goal-reaching")
+VERIFICATION = ("run", "invariant", "reachable-set")
 
 
 def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None) -> str:
     """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell."""
-    return dump_page(_page(Path(path), task, policy))
+    try:
+        return dump_page(_page(Path(path), task, policy))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
+        hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
+        raise InputError(f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint) from error
 
 
 def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
@@ -31,5 +37,9 @@ def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
             from polvet.report.termination import termination_page
 
             return termination_page(path, document, task, policy)
-    hint = "Give a folder of polvet debug, a certificate of polvet terminates, or a shield of polvet permit."
+        if document.get("kind") in VERIFICATION:
+            from polvet.report.verification import verification_page
+
+            return verification_page(path, document, task, policy)
+    hint = "Give a folder of polvet debug, a certificate of verify or terminates, or a shield of permit."
     raise InputError("there is no report of such a file.", Where(str(path)), hint)

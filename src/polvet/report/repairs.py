@@ -98,8 +98,9 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
         kept = sum(1 for state, scores in old.rows.items() if new.rows.get(state) == scores)
         return Change(len(old.rows) - kept, len(old.rows), len(new.rows.keys() - old.rows.keys()), "rows")
     if isinstance(old, Rules) and isinstance(new, Rules):
-        kept = sum(1 for rule in old.rules if rule in new.rules)
-        return Change(len(old.rules) - kept, len(old.rules), max(0, len(new.rules) - kept), "rules")
+        told = [(rule.when, rule.action) for rule in new.rules]
+        kept = sum((rule.when, rule.action) in told for rule in old.rules)
+        return Change(len(old.rules) - kept, len(old.rules), max(0, len(told) - kept), "rules")
     return None
 
 

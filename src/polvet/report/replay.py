@@ -44,7 +44,7 @@ def replay_part(
     left = ""
     if len(runs) > len(shown):
         left = f"<p>{plural(len(runs) - len(shown), 'run')} of {len(runs):,} are left out here; all are in the folder runs.</p>"
-    body = f"""<p>Every run below was executed by the policy and ends in a failing state. Arrow keys step, too.</p>{left}
+    body = f"""<p>Step through with the slider, the buttons or the arrow keys.</p>{left}
 <div class="replay" id="replay"><div class="controls"><label>Run <select id="run">{options}</select></label></div>
 <div class="controls"><button type="button" id="first">First</button><button type="button" id="back">Back</button>
 <button type="button" id="play" aria-pressed="false">Play</button><button type="button" id="next">Next</button>

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from polvet.files import read_json
-from polvet.report.campaign import Campaign
+from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
 
 PROOFS = {
@@ -56,14 +57,23 @@ def certify_command(campaign: Campaign) -> str:
     return shlex.join(parts)
 
 
+def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:
+    """Return the certificate the campaign ended with, where it has one that is in the folder."""
+    name = (campaign.outcome or {}).get("certificate")
+    path = (campaign.folder / str(name)).resolve()
+    if name is None or not path.is_relative_to(campaign.folder.resolve()) or not path.is_file():
+        return None
+    found = read_json(path)
+    return found if isinstance(found, dict) else None
+
+
 def _proof(campaign: Campaign) -> str:
     name = str((campaign.outcome or {}).get("certificate"))
-    path = (campaign.folder / name).resolve()
-    if not path.is_relative_to(campaign.folder.resolve()) or not path.is_file():
+    certificate = find_certificate(campaign)
+    if certificate is None:
         return "The certificate is missing from the folder."
-    certificate: Any = read_json(path)
     kind = certificate.get("kind")
-    about = PROOFS.get(kind, f"of the kind {kind}")
+    about = PROOFS.get(str(kind), f"of the kind {kind}")
     count = certificate.get("count")
     size = f" ({plural(count, 'state')})" if isinstance(count, int) else ""
     return f"The evidence is {text(about)}{text(size)}: <code>{text(name)}</code>."
@@ -87,7 +97,7 @@ def _tiles(campaign: Campaign) -> str:
     repairs = sum("faults_fixed" in row for row in campaign.rows)
     tiles = [
         ("Unsafe starts", f"{first['unsafe_percent']:.2f}%", f"{last['unsafe_percent']:.2f}%"),
-        ("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%"),
+        *([("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%")] if has_goal(campaign) else []),
         ("Faults found", "", f"{len(campaign.faults):,}"),
         ("Repairs", "", f"{repairs:,}"),
         ("Time", "", f"{sum(row['seconds'] for row in campaign.rows):.1f} s"),

@@ -1,0 +1,72 @@
+"""The page of a certificate of `polvet verify`: an unsafe run to be replayed, or the invariant that proves safety."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.evidence.check import Accepted, Subjects, check
+from polvet.load import load_model
+from polvet.report.campaign import ShownRun
+from polvet.report.invariant import invariant_part
+from polvet.report.markup import code, plural, text
+from polvet.report.page import Page, Part
+from polvet.report.pictures import Pictures
+from polvet.report.replay import replay_part
+
+KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe"}
+
+
+def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
+    """Return the page; with the task and the policy at hand the independent checker is asked, else nothing is claimed."""
+    word, safe = KINDS[certificate["kind"]], certificate["kind"] != "run"
+    command = ["polvet", "certify", str(path), "--task", str(task or "TASK"), "--policy", str(policy or "POLICY")]
+    if task is None or policy is None:
+        sort, level = "open", "Not checked"
+        says = f"The certificate claims: {word.lower()}. Give --task and --policy, and the checker judges it."
+    else:
+        result = check(dict(certificate), Subjects(task, policy), Where(str(path)))
+        if isinstance(result, Accepted):
+            sort, level, says = ("good" if safe else "bad"), "Proved", f"The checker accepts: {result.claim}."
+        else:
+            sort, level, word, says = "bad", "Not proved", "Rejected", f"The checker rejects it: {result.reason}."
+    count = certificate.get("count")
+    size = f" It lists {plural(count, 'state')}." if isinstance(count, int) else ""
+    head = (
+        f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{text(word)}</p>'
+        f"<p>{text(says)}{text(size)}</p><p>Check it yourself:</p>{code(shlex.join(command))}</div>"
+    )
+    parts: list[Part] = []
+    data: dict[str, Any] = {}
+    if certificate["kind"] == "run":
+        pictures = Pictures(_metadata(task))
+        part, data = replay_part([_run(path, certificate)], [], pictures)
+        data["lines"] = pictures.lines
+        parts += [part] if part is not None else []
+    if (invariant := invariant_part(certificate)) is not None:
+        parts.append(invariant)
+    return Page(f"Verification: {path.name}", head, tuple(parts), data)
+
+
+def _run(path: Path, certificate: Mapping[str, Any]) -> ShownRun:
+    try:
+        run = ShownRun(0, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"]))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.") from None
+    if not run.states or len(run.actions) != len(run.states) - 1:
+        raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.")
+    return run
+
+
+def _metadata(task: Path | None) -> dict[str, str]:
+    """What the model says about itself, for drawing its states."""
+    if task is None:
+        return {}
+    if task.suffix == ".toml":
+        from polvet.load import load_task
+
+        return dict(load_task(task).network.model.metadata)
+    return dict(load_model(task).metadata)
