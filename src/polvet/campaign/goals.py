@@ -1,25 +1,23 @@
 """Keeping what was good: how often the policy reaches the goal, and the decisions on the runs that do.
 
-A repair may move decisions that it need not touch. A sample of the states on goal-reaching runs, where the policy's
-action is no fault, is handed to the repair to be kept (`goal_states`); if the repaired policy still reaches the goal less
+A repair may move decisions that it need not touch. A sample of the states on goal-reaching runs that are no known faults
+is handed to the repair to be kept (`goal_states`); if the repaired policy still reaches the goal less
 often than allowed, the states where it left those runs are added and the repair is tried again (`lost_states`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from polvet.debug.faults import find_faults, policy_steps
-from polvet.fuzz.packed import PackedRuns
+from polvet.debug.faults import policy_steps
 from polvet.kernel.compiled import Limits, Words
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import Batch, End, simulate, trace
-from polvet.safety.decide import Decider
 
 TRACED = 400
 """So many goal-reaching runs are looked at state by state."""
@@ -30,7 +28,7 @@ class Goals:
     """Goal-reaching runs of one policy from given starts: the share of runs, and the states worth keeping."""
 
     share: float
-    states: tuple[State, ...]  # on goal-reaching runs, in a random order; the policy's action is no fault there
+    states: tuple[State, ...]  # on goal-reaching runs, in a random order; no known fault among them
 
 
 def goal_share(
@@ -43,16 +41,16 @@ def goal_share(
 
 def find_goals(
     bound: Bound,
-    decider: Decider,
     starts: Words,
     *,
+    without: Collection[State],
     runs: int,
     max_steps: int,
     seed: int,
     threads: int,
     limits: Limits | None = None,
 ) -> Goals:
-    """Return how often the policy reaches the goal, and the states on such runs where its action is no fault."""
+    """Return how often the policy reaches the goal, and the states on such runs, without those that are known faults."""
     batch = _simulated(bound, starts, runs, max_steps, seed, threads, limits)
     reached = np.flatnonzero(batch.ends == End.GOAL).tolist()
     share = len(reached) / max(1, len(batch.ends))
@@ -62,9 +60,7 @@ def find_goals(
     told = [
         trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, chosen, strict=True)
     ]  # fmt: skip
-    found = find_faults(bound, decider, PackedRuns.of(bound, told), limits=limits)
-    faulty = {fault.state for fault in found.faults}
-    states = dict.fromkeys(state for run in told for state in run.states[:-1] if state not in faulty)
+    states = dict.fromkeys(state for run in told for state in run.states[:-1] if state not in without)
     shuffled = list(states)
     rng.shuffle(shuffled)
     return Goals(share, tuple(shuffled))

@@ -30,12 +30,12 @@ from polvet.evidence.states import options_to_json
 from polvet.files import sha256
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.kernel.compiled import Limits, Words
+from polvet.kernel.compiled import Limits, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, fit, load_fitted
+from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
 from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.repair.demands import Mode
@@ -51,7 +51,7 @@ REPAIR_ROUNDS = 4
 SHOWN_RUNS = 1_000
 VERIFIED = 20
 """Verification may visit so many times the states that a search may."""
-QUICK_STATES = 200_000
+QUICK_STATES = 50_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
 Done = tuple[dict[str, Any], dict[str, str]]
 
@@ -145,16 +145,18 @@ class Steps:
         return figures, files
 
     def _search_all(self, bound: Bound, *, nothing_new: bool) -> FaultAnalysis | None:
-        """All faults that can be reached from the debugging starts: where that is quick, and where fuzzing found none."""
-        most = self.settings.max_states
-        for states in (min(QUICK_STATES, most), most):
-            every = all_faults(bound, self.decider, starts=self.packed, limits=self._limits(states))
-            self._refuse_cut(every.limit)
-            if every.limit is None:
-                return every
-            if not nothing_new:
-                return None
-        return every
+        """All faults where the policy reaches few states; else, where fuzzing found none, those on runs that searching finds."""
+        few = self._limits(min(QUICK_STATES, self.settings.max_states))
+        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
+        if describe_limit(space, few) is None:
+            found = all_faults(bound, self.decider, starts=self.packed, limits=self._limits())
+        elif nothing_new:
+            runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
+            found = find_faults(bound, self.decider, runs, limits=self._limits())
+        else:
+            return None
+        self._refuse_cut(found.limit)
+        return found
 
     def _shown(self, found: FaultAnalysis, runs: PackedRuns) -> list[Run]:
         """One run for each fault that comes first on some run, the shortest, and one without any fault."""
@@ -181,7 +183,9 @@ class Steps:
             name = self.store.write(f"certificates/safe-{iteration}.json", json.dumps(claim, ensure_ascii=False))
             return figures, {"certificate": name}
         if isinstance(found, Unsafe):
-            faults = find_faults(bound, self.decider, self._unsafe_runs(bound, found.run), limits=self._limits())
+            faults = find_faults(
+                bound, self.decider, [found.run, *self._more_unsafe_runs(bound)], limits=self._limits()
+            )
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
             files = self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
@@ -195,18 +199,21 @@ class Steps:
             raise LimitReached(found.reason)  # more time may decide it: resuming tries again
         return figures | {"reason": found.reason}, {}
 
-    def _unsafe_runs(self, bound: Bound, run: Run) -> list[Run]:
-        """The unsafe run that verification found, and more of them where all start states can be searched."""
-        starts = Starts.of(self.task)
-        most = self.settings.max_states
-        if starts.count is None or starts.count > VERIFIED * most:
-            return [run]
-        packed = bound.compiled.pack_starts(starts)
+    def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
+        """Runs to `fail` from packed starts, one for each start that searching up to so many states shows unsafe."""
         inspection = Inspection(bound)
-        judged = inspection.judge(packed, limits=self._limits(VERIFIED * most))
+        judged = inspection.judge(starts, limits=self._limits(states))
         self._refuse_cut(inspection.limit)
         unsafe = [k for k, judgement in enumerate(judged) if judgement is Judgement.UNSAFE]
-        return [run, *map(inspection.witness, bound.compiled.unpack(packed[unsafe[:SHOWN_RUNS]]))]
+        return [inspection.witness(state) for state in bound.compiled.unpack(starts[unsafe[:SHOWN_RUNS]])]
+
+    def _more_unsafe_runs(self, bound: Bound) -> list[Run]:
+        """Unsafe runs from all start states, where these can be searched."""
+        starts = Starts.of(self.task)
+        most = VERIFIED * self.settings.max_states
+        if starts.count is None or starts.count > most:
+            return []
+        return self._unsafe_runs(bound, bound.compiled.pack_starts(starts), most)
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
         """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
@@ -214,7 +221,8 @@ class Steps:
         chance: dict[str, Any] = {"max_steps": settings.max_steps, "seed": settings.seed, "threads": threads}
         sample = self.packed[:GOAL_STARTS]
         runs = 1 if self._is_certain(iteration) else settings.runs
-        goals = find_goals(bound, self.decider, sample, runs=runs, limits=self._limits(), **chance)
+        faulty = {state for state, _ in self.faults}
+        goals = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **chance)
         allowed = self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 100
         wanted = list(self.faults.values())
         if settings.mode == "safe":

@@ -19,7 +19,9 @@ def make_report(path: str | Path, *, task: Path | None = None, policy: Path | No
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
         hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
-        raise InputError(f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint) from error
+        raise InputError(
+            f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint
+        ) from error
 
 
 def _page(path: Path, task: Path | None, policy: Path | None) -> Page:

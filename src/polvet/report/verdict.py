@@ -97,7 +97,11 @@ def _tiles(campaign: Campaign) -> str:
     repairs = sum("faults_fixed" in row for row in campaign.rows)
     tiles = [
         ("Unsafe starts", f"{first['unsafe_percent']:.2f}%", f"{last['unsafe_percent']:.2f}%"),
-        *([("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%")] if has_goal(campaign) else []),
+        *(
+            [("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%")]
+            if has_goal(campaign)
+            else []
+        ),
         ("Faults found", "", f"{len(campaign.faults):,}"),
         ("Repairs", "", f"{repairs:,}"),
         ("Time", "", f"{sum(row['seconds'] for row in campaign.rows):.1f} s"),

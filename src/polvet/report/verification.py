@@ -53,7 +53,9 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
 
 def _run(path: Path, certificate: Mapping[str, Any]) -> ShownRun:
     try:
-        run = ShownRun(0, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"]))
+        run = ShownRun(
+            0, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"])
+        )
     except (KeyError, TypeError, ValueError):
         raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.") from None
     if not run.states or len(run.actions) != len(run.states) - 1:
