@@ -341,3 +341,13 @@ def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
     assert f"{EVIL} + -2 · y = 3" in told
     assert f"0 <= {EVIL} <= 2, y = 1" in told
     assert "0 <= y <= 9" in told
+
+
+def test_runs_and_faults_have_pages_of_their_own(campaign):
+    runs = make_report(campaign / "runs/0.jsonl", task=LINE)
+    outline(runs)
+    assert json.loads(outline_data(runs))["lines"]
+    faults = make_report(campaign / "faults.json", task=LINE)
+    outline(faults)
+    assert faults.count('<details class="fault"') == len(read_campaign(campaign).faults)
+    assert "There may be others" in faults

@@ -1,4 +1,4 @@
-"""From what a user names to one HTML file: a campaign's folder, a certificate, or a shield."""
+"""From what a user names to one HTML file: a campaign's folder, runs, faults, a certificate, or a shield."""
 
 from __future__ import annotations
 
@@ -27,8 +27,16 @@ def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
         from polvet.report.debugging import campaign_page
 
         return campaign_page(path, task)
+    if path.suffix == ".jsonl":
+        from polvet.report.findings import runs_page
+
+        return runs_page(path, task)
     document = read_json(path)
     if isinstance(document, dict):
+        if document.get("format") == "faults/1":
+            from polvet.report.findings import faults_page
+
+            return faults_page(path, document, task)
         if document.get("format") == "shield/1":
             from polvet.report.shields import shield_page
 
@@ -41,5 +49,5 @@ def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
             from polvet.report.verification import verification_page
 
             return verification_page(path, document, task, policy)
-    hint = "Give a folder of polvet debug, a certificate of verify or terminates, or a shield of permit."
+    hint = "Give a folder of polvet debug, runs (.jsonl) or faults, a certificate of verify or terminates, or a shield."
     raise InputError("there is no report of such a file.", Where(str(path)), hint)
