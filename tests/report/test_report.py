@@ -351,3 +351,12 @@ def test_runs_and_faults_have_pages_of_their_own(campaign):
     outline(faults)
     assert faults.count('<details class="fault"') == len(read_campaign(campaign).faults)
     assert "There may be others" in faults
+
+
+def test_the_checker_may_judge_the_certificate_first(campaign, tmp_path):
+    assert "accepted it while this page was written" in make_report(campaign, checked=True)
+    shutil.copytree(campaign, tmp_path / "forged")
+    (tmp_path / "forged/policy.json").write_bytes((campaign / "policies/0.json").read_bytes())
+    forged = make_report(tmp_path / "forged", checked=True)
+    assert "Rejected" in forged
+    assert ">Safe<" not in forged

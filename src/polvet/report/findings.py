@@ -21,8 +21,9 @@ def faults_page(path: Path, document: dict[str, Any], task: Path | None) -> Page
     drawings: list[Any] = []
     part = fault_part(faults, None, pictures, drawings)
     every = document.get("exhaustive") is True
-    how = "Every state the policy reaches was judged: it has no others." if every else "There may be others: not all states were judged."
-    sort, level = ("good", "Proved") if every and not faults else ("bad", "Found") if faults else ("open", "Unknown")
+    how = "Every state the policy reaches was judged." if every else "There may be others: not all states were judged."
+    sort = "bad" if faults else "good" if every else "open"
+    level = "Exhaustive search" if every else "Sampled"
     head = _card(sort, level, plural(len(faults), "fault"), how)
     return Page(f"Faults: {path.name}", head, (part,), {"drawings": drawings, "lines": pictures.lines})
 

@@ -12,21 +12,24 @@ TERMINATION = ("lex-rank", "lasso", "goal-reaching")
 VERIFICATION = ("run", "invariant", "reachable-set")
 
 
-def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None) -> str:
-    """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell."""
+def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None, checked: bool = False) -> str:
+    """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell.
+
+    With `checked` the independent checker judges a campaign's certificate; that may take long.
+    """
     try:
-        return dump_page(_page(Path(path), task, policy))
+        return dump_page(_page(Path(path), task, policy, checked))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
         hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
         raise InputError(f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint) from error
 
 
-def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
+def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> Page:
     if path.is_dir():
         from polvet.report.debugging import campaign_page
 
-        return campaign_page(path, task)
+        return campaign_page(path, task, checked=checked)
     if path.suffix == ".jsonl":
         from polvet.report.findings import runs_page
 
