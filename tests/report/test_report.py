@@ -341,3 +341,22 @@ def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
     assert f"{EVIL} + -2 · y = 3" in told
     assert f"0 <= {EVIL} <= 2, y = 1" in told
     assert "0 <= y <= 9" in told
+
+
+def test_runs_and_faults_have_pages_of_their_own(campaign):
+    runs = make_report(campaign / "runs/0.jsonl", task=LINE)
+    outline(runs)
+    assert json.loads(outline_data(runs))["lines"]
+    faults = make_report(campaign / "faults.json", task=LINE)
+    outline(faults)
+    assert faults.count('<details class="fault"') == len(read_campaign(campaign).faults)
+    assert "There may be others" in faults
+
+
+def test_the_checker_may_judge_the_certificate_first(campaign, tmp_path):
+    assert "accepted it while this page was written" in make_report(campaign, checked=True)
+    shutil.copytree(campaign, tmp_path / "forged")
+    (tmp_path / "forged/policy.json").write_bytes((campaign / "policies/0.json").read_bytes())
+    forged = make_report(tmp_path / "forged", checked=True)
+    assert "Rejected" in forged
+    assert ">Safe<" not in forged

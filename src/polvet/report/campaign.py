@@ -82,9 +82,9 @@ def read_campaign(folder: str | Path) -> Campaign:
             files[f"{role} {record['step']} {iteration}"] = file["name"]
             path = _inside(place, file["name"])
             if role == "faults":
-                faults += _faults(path, iteration)
+                faults += read_faults(path, iteration)
             elif role == "runs":
-                runs += _runs(path, iteration)
+                runs += read_runs(path, iteration)
     return Campaign(
         place, head["settings"], _optional(place / "about.json"), _optional(place / "outcome.json") or None,
         tuple(row for _, row in sorted(rows.items())), tuple(faults), tuple(runs), files,
@@ -109,7 +109,8 @@ def _optional(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _faults(path: Path, iteration: int) -> list[FoundFault]:
+def read_faults(path: Path, iteration: int) -> list[FoundFault]:
+    """Return the faults in a `faults/1` file."""
     document = read_json(path, max_bytes=MAX_BYTES)
     try:
         return [
@@ -123,7 +124,8 @@ def _faults(path: Path, iteration: int) -> list[FoundFault]:
         raise InputError("is no list of faults.", Where(str(path)), "Restore it, or debug in a new folder.") from None
 
 
-def _runs(path: Path, iteration: int) -> list[ShownRun]:
+def read_runs(path: Path, iteration: int) -> list[ShownRun]:
+    """Return the runs in a file of JSON lines."""
     found = []
     for number, line in enumerate(read_text(path, max_bytes=MAX_BYTES).splitlines(), start=1):
         where = Where(str(path), line=number)

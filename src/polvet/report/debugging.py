@@ -15,10 +15,10 @@ from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import BeforeAfter, compare_policies, find_task
 from polvet.report.replay import replay_part
-from polvet.report.verdict import find_certificate, verdict_card
+from polvet.report.verdict import check_certificate, find_certificate, verdict_card
 
 
-def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
+def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool = False) -> Page:
     """Return the page of the campaign in the folder."""
     campaign = read_campaign(folder)
     task = find_task(campaign, task_file)
@@ -36,8 +36,9 @@ def campaign_page(folder: Path, task_file: Path | None = None) -> Page:
         parts.append(invariant)
     parts.append(_about(campaign))
     name = task.network.model.name if task is not None else campaign.about.get("model") or folder.name
+    judged = check_certificate(campaign, task_file) if checked else None
     data = {**runs, "drawings": drawings, "lines": pictures.lines}
-    return Page(f"Debugging {name}", verdict_card(campaign), tuple(parts), data)
+    return Page(f"Debugging {name}", verdict_card(campaign, judged), tuple(parts), data)
 
 
 def _metadata(campaign: Campaign, task: Task | None) -> dict[str, str]:

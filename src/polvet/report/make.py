@@ -1,4 +1,4 @@
-"""From what a user names to one HTML file: a campaign's folder, a certificate, or a shield."""
+"""From what a user names to one HTML file: a campaign's folder, runs, faults, a certificate, or a shield."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ TERMINATION = ("lex-rank", "lasso", "goal-reaching")
 VERIFICATION = ("run", "invariant", "reachable-set")
 
 
-def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None) -> str:
-    """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell."""
+def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None, checked: bool = False) -> str:
+    """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell.
+
+    With `checked` the independent checker judges a campaign's certificate; that may take long.
+    """
     try:
-        return dump_page(_page(Path(path), task, policy))
+        return dump_page(_page(Path(path), task, policy, checked))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
         hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
@@ -24,13 +27,21 @@ def make_report(path: str | Path, *, task: Path | None = None, policy: Path | No
         ) from error
 
 
-def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
+def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> Page:
     if path.is_dir():
         from polvet.report.debugging import campaign_page
 
-        return campaign_page(path, task)
+        return campaign_page(path, task, checked=checked)
+    if path.suffix == ".jsonl":
+        from polvet.report.findings import runs_page
+
+        return runs_page(path, task)
     document = read_json(path)
     if isinstance(document, dict):
+        if document.get("format") == "faults/1":
+            from polvet.report.findings import faults_page
+
+            return faults_page(path, document, task)
         if document.get("format") == "shield/1":
             from polvet.report.shields import shield_page
 
@@ -43,5 +54,5 @@ def _page(path: Path, task: Path | None, policy: Path | None) -> Page:
             from polvet.report.verification import verification_page
 
             return verification_page(path, document, task, policy)
-    hint = "Give a folder of polvet debug, a certificate of verify or terminates, or a shield of permit."
+    hint = "Give a folder of polvet debug, runs (.jsonl) or faults, a certificate of verify or terminates, or a shield."
     raise InputError("there is no report of such a file.", Where(str(path)), hint)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from polvet.errors import InputError, Where
+from polvet.evidence.check import CheckResult, Rejected, Subjects, check
 from polvet.files import read_json
 from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
@@ -16,8 +19,25 @@ PROOFS = {
 }
 
 
-def verdict_card(campaign: Campaign) -> str:
+def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | None:
+    """Return what the independent checker says about the campaign's certificate; None where there is none."""
+    outcome = campaign.outcome or {}
+    remembered = campaign.about.get("task")
+    file = task or (Path(remembered) if isinstance(remembered, str) else None)
+    certificate = find_certificate(campaign)
+    if certificate is None:
+        return None
+    if file is None:
+        raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
+    policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") == "safe" else None
+    return check(dict(certificate), Subjects(file, policy), Where(str(campaign.folder)))
+
+
+def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
     """Return the card with the verdict, the level of the guarantee and the way to check it."""
+    if isinstance(judged, Rejected):
+        says = f"<p>The checker rejects the campaign's certificate: {text(judged.reason)}.</p>{code(certify_command(campaign))}"
+        return f'<div class="verdict bad"><p class="level">Not proved</p><p class="word">Rejected</p>{says}</div>' + _tiles(campaign)
     outcome = campaign.outcome or {}
     word = outcome.get("outcome", "unfinished")
     reason = outcome.get("reason")
@@ -25,6 +45,8 @@ def verdict_card(campaign: Campaign) -> str:
     if word == "safe":
         sort, title, level = "good", "Safe", "Proved"
         body = f"<p>No run of the final policy reaches a failing state, from any start state. {_proof(campaign)}</p>"
+        if judged is not None:
+            body += "<p>The independent checker accepted it while this page was written.</p>"
         body += "<p>Check it without trusting whoever made it:</p>" + code(certify_command(campaign))
     elif word == "stopped":
         sort, title, level = "bad", "Unsafe task", "Proved" if outcome.get("certificate") else "Found"

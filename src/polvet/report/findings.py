@@ -1,0 +1,48 @@
+"""The page of what `polvet faults` or `polvet fuzz` wrote: a list of faults, or unsafe runs to be replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from polvet.load import load_task
+from polvet.report.campaign import read_faults, read_runs
+from polvet.report.fault_list import fault_part
+from polvet.report.markup import plural, text
+from polvet.report.page import Page
+from polvet.report.pictures import Pictures
+from polvet.report.replay import replay_part
+
+
+def faults_page(path: Path, document: dict[str, Any], task: Path | None) -> Page:
+    """Return the page of a `faults/1` file; with the task of a built-in world its states are drawn."""
+    faults = tuple(read_faults(path, 0))
+    pictures = _pictures(task)
+    drawings: list[Any] = []
+    part = fault_part(faults, None, pictures, drawings)
+    every = document.get("exhaustive") is True
+    how = "Every state the policy reaches was judged." if every else "There may be others: not all states were judged."
+    sort = "bad" if faults else "good" if every else "open"
+    level = "Exhaustive search" if every else "Sampled"
+    head = _card(sort, level, plural(len(faults), "fault"), how)
+    return Page(f"Faults: {path.name}", head, (part,), {"drawings": drawings, "lines": pictures.lines})
+
+
+def runs_page(path: Path, task: Path | None) -> Page:
+    """Return the page of a file of runs."""
+    runs = read_runs(path, 0)
+    pictures = _pictures(task)
+    part, data = replay_part(runs, [], pictures)
+    failing = sum(run.end == "fail" for run in runs)
+    head = _card("bad" if failing else "open", "Found", plural(failing, "unsafe run"), f"{plural(len(runs), 'run')} in the file.")
+    return Page(f"Runs: {path.name}", head, () if part is None else (part,), {**data, "lines": pictures.lines})
+
+
+def _pictures(task: Path | None) -> Pictures:
+    return Pictures({} if task is None else dict(load_task(task).network.model.metadata))
+
+
+def _card(sort: str, level: str, word: str, says: str) -> str:
+    return (
+        f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(word)}</p><p>{text(says)}</p></div>'
+    )
