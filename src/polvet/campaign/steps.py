@@ -223,7 +223,9 @@ class Steps:
         runs = 1 if self._is_certain(iteration) else settings.runs
         faulty = {state for state, _ in self.faults}
         goals = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **chance)
-        allowed = self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 100
+        allowed = (
+            self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 200
+        )  # half of it, as runs are a sample
         wanted = list(self.faults.values())
         if settings.mode == "safe":
             wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)

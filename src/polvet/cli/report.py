@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
 
 def report(
     source: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of polvet debug; or runs (.jsonl), faults, a certificate, a shield.")
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A folder of polvet debug; or runs (.jsonl), faults, a certificate, a shield."
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
     task: Annotated[Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")] = None,

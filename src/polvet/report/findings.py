@@ -34,7 +34,9 @@ def runs_page(path: Path, task: Path | None) -> Page:
     pictures = _pictures(task)
     part, data = replay_part(runs, [], pictures)
     failing = sum(run.end == "fail" for run in runs)
-    head = _card("bad" if failing else "open", "Found", plural(failing, "unsafe run"), f"{plural(len(runs), 'run')} in the file.")
+    head = _card(
+        "bad" if failing else "open", "Found", plural(failing, "unsafe run"), f"{plural(len(runs), 'run')} in the file."
+    )
     return Page(f"Runs: {path.name}", head, () if part is None else (part,), {**data, "lines": pictures.lines})
 
 
@@ -43,6 +45,4 @@ def _pictures(task: Path | None) -> Pictures:
 
 
 def _card(sort: str, level: str, word: str, says: str) -> str:
-    return (
-        f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(word)}</p><p>{text(says)}</p></div>'
-    )
+    return f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(word)}</p><p>{text(says)}</p></div>'

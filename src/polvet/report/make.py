@@ -12,7 +12,9 @@ TERMINATION = ("lex-rank", "lasso", "goal-reaching")
 VERIFICATION = ("run", "invariant", "reachable-set")
 
 
-def make_report(path: str | Path, *, task: Path | None = None, policy: Path | None = None, checked: bool = False) -> str:
+def make_report(
+    path: str | Path, *, task: Path | None = None, policy: Path | None = None, checked: bool = False
+) -> str:
     """Return the report as HTML text; `task` (or the finite-memory policy) adds what the files alone do not tell.
 
     With `checked` the independent checker judges a campaign's certificate; that may take long.

@@ -37,7 +37,10 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
     """Return the card with the verdict, the level of the guarantee and the way to check it."""
     if isinstance(judged, Rejected):
         says = f"<p>The checker rejects the campaign's certificate: {text(judged.reason)}.</p>{code(certify_command(campaign))}"
-        return f'<div class="verdict bad"><p class="level">Not proved</p><p class="word">Rejected</p>{says}</div>' + _tiles(campaign)
+        return (
+            f'<div class="verdict bad"><p class="level">Not proved</p><p class="word">Rejected</p>{says}</div>'
+            + _tiles(campaign)
+        )
     outcome = campaign.outcome or {}
     word = outcome.get("outcome", "unfinished")
     reason = outcome.get("reason")
