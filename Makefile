@@ -18,7 +18,7 @@ $(VENV)/.built: $(VENV)/.ready CMakeLists.txt $(CORE)
 	touch $@
 
 test: $(VENV)/.built
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.built
 	$(BIN)/python -m pytest -m "not slow" -x -n 2

@@ -229,7 +229,11 @@ def test_ctrl_c_ends_a_long_command_at_once_with_a_message(tmp_path):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:  # fmt: skip
-        time.sleep(2)
+        statm = Path(f"/proc/{process.pid}/statm")
+        for _ in range(600):  # until the kernel is at work: it fills memory
+            time.sleep(0.1)
+            if int(statm.read_text().split()[1]) * 4096 > 300 * 2**20:
+                break
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 20
