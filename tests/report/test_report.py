@@ -331,7 +331,10 @@ def test_certificates_out_of_shape_are_wrong_input_and_never_a_crash(tmp_path, c
 
 def test_an_invariant_is_shown_with_its_blocked_boxes(tmp_path):
     blocked = [{EVIL: [0, 2], "y": [1, 1]}, {EVIL: [5, 5], "y": [0, 3]}]
-    rows = [{"terms": {EVIL: 1, "y": -2}, "marks": [], "lower": 3, "upper": 3}, {"terms": {"y": 1}, "marks": [], "lower": 0, "upper": 9}]
+    rows = [
+        {"terms": {EVIL: 1, "y": -2}, "marks": [], "lower": 3, "upper": 3},
+        {"terms": {"y": 1}, "marks": [], "lower": 0, "upper": 9},
+    ]
     file = tmp_path / "invariant.json"
     file.write_text(json.dumps({"kind": "invariant", "rows": rows, "blocked": blocked}))
     page = make_report(file)

@@ -1,11 +1,13 @@
 """The task as linear data, within a time limit: reading a condition with many cases can take minutes.
 
-SIGALRM stops the reading, which is plain Python and leaves nothing behind; outside the main thread there is no such signal, and the
+SIGALRM stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector
+the exception would be lost, so the alarm comes again until it finds its place. Outside the main thread there is no such signal, and the
 limit is then only looked at afterwards.
 """
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -16,6 +18,9 @@ from types import FrameType
 from polvet.policy.binding import Bound
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
+
+AGAIN = 0.01
+"""Seconds until the alarm comes again."""
 
 
 class TimeIsUp(Exception):
@@ -38,12 +43,14 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal over
-        over = True
-        raise TimeIsUp
+        if not _collects_garbage(frame):
+            over = True
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise TimeIsUp
 
     begun = time.monotonic()
     before = signal.signal(signal.SIGALRM, stop)
-    waiting, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    waiting, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
     try:
         yield
     except KeyboardInterrupt:  # what a kernel that polls signals makes of the alarm
@@ -55,6 +62,16 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if waiting:
             signal.setitimer(signal.ITIMER_REAL, max(waiting - (time.monotonic() - begun), 1e-3))
+
+
+def _collects_garbage(frame: FrameType | None) -> bool:
+    """Whether the code runs in a callback of the garbage collector."""
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        if frame.f_code in callbacks:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def linearized(bound: Bound, seconds: float | None) -> LinearTask | str:
