@@ -10,8 +10,10 @@ Figures  the share of uniformly drawn starts with an unsafe run found, and of pl
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -246,10 +248,11 @@ def run_campaign(
         if campaign.stopped_by is not None:
             return campaign
         for found in iter_rounds(fuzzer, campaign.rounds, limits=limits):
-            campaign.add(found)
-            campaign.limit = found.limit
-            if store is not None and found.limit is None:
-                store.append(_round_to_json(fuzzer.bound, found))
+            with _uninterrupted():  # what is counted is on the disk, and the other way round
+                if store is not None and found.limit is None:
+                    store.append(_round_to_json(fuzzer.bound, found))
+                campaign.add(found)
+                campaign.limit = found.limit
             campaign.stopped_by = budget.ended(campaign)
             if campaign.stopped_by is not None:
                 break
@@ -262,6 +265,16 @@ def run_campaign(
         if store is not None:
             store.close()
     return campaign
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until the block is done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _open(path: Path, head: dict[str, Any]) -> Journal:
