@@ -119,6 +119,7 @@ void bind_simulate(nb::module_& m) {
         .def_ro("policy_broken", &Inspector::policy_broken)
         .def_ro("expanded", &Inspector::expanded)
         .def_ro("transitions", &Inspector::transitions)
+        .def_ro("branching", &Inspector::branching)
         .def_ro("near_ties", &Inspector::near_ties)
         .def_prop_ro("ends", [](const Inspector& self) { return std::vector<uint64_t>(self.ends, self.ends + 4); })
         .def_prop_ro("faulty", [](const Inspector& self) {

@@ -88,6 +88,7 @@ bool Inspector::expand(const std::vector<uint32_t>& batch) {
         nodes_[open[k]].begin = begin;
         nodes_[open[k]].end = uint32_t(steps_.size());
         transitions += steps_.size() - begin;
+        branching += steps_.size() - begin > 1;
     }
     // What was learnt: fail states of this batch, and steps into states that are marked already.
     for (uint32_t id : batch) if (nodes_[id].mark == POLICY_UNSAFE && nodes_[id].final) flood(id);

@@ -36,7 +36,7 @@ public:
     Fault fault = Fault::NONE;
     bool policy_broken = false;
     std::vector<uint64_t> faulty;
-    uint64_t expanded = 0, transitions = 0, near_ties = 0, ends[4] = {0, 0, 0, 0};   // fail, goal, stuck, deadlock
+    uint64_t expanded = 0, transitions = 0, branching = 0, near_ties = 0, ends[4] = {0, 0, 0, 0};   // fail, goal, stuck, deadlock
 
 private:
     struct Step { uint32_t target; int32_t label; uint32_t next_of_target; uint32_t source; bool reference; };

@@ -45,6 +45,27 @@ def test_the_loop_ends_safe_and_the_checker_accepts_it(debugged):
     assert isinstance(check_file(found.certificate, Subjects(LINE, found.policy)), Accepted)
 
 
+def test_every_repair_has_a_certificate_about_the_next_policy(debugged):
+    _, folder = debugged
+    certificates = sorted((folder / "certificates").glob("repair-*.json"))
+    assert certificates
+    for k, certificate in enumerate(certificates):
+        mine = Subjects(LINE, folder / f"policies/{k + 1}.json")
+        assert isinstance(check_file(certificate, mine), Accepted)
+        assert not isinstance(check_file(certificate, Subjects(LINE, folder / f"policies/{k}.json")), Accepted)
+
+
+@pytest.mark.parametrize("repair_mode", ["safe", "avoid"])
+def test_a_raw_reading_is_part_of_the_claim(tmp_path, capsys, repair_mode):
+    chosen = [*arguments(tmp_path / "line"), "--mode", "raw", "--repair-mode", repair_mode, "--json"]
+    code = run(chosen)
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["verdict"]) == (0, "safe")
+    claim = json.loads(Path(answer["certificate"]).read_text())
+    assert claim["options"]["mode"] == "raw"
+    assert isinstance(check_file(answer["certificate"], Subjects(LINE, Path(answer["policy"]))), Accepted)
+
+
 def test_the_given_policy_is_not_what_the_certificate_is_about(debugged):
     found, _ = debugged
     assert not isinstance(check_file(found.certificate, Subjects(LINE, FAULTY)), Accepted)

@@ -40,6 +40,20 @@ def test_the_shares_over_all_starts_are_exact():
     assert found.open == 0
 
 
+@pytest.mark.parametrize("certain", [True, False])
+def test_one_run_is_enough_only_where_no_state_has_two_outcomes(certain):
+    m = ModelBuilder("fork")
+    x = m.int("x", 0, 3, initial=0)
+    half = Fraction(1, 2)
+    m.edge("go", guard=x == 0, to={"x": 1} if certain else [(half, {"x": 1}), (half, {"x": 2})])
+    task = m.task(fail=x == 3, goal=x == 1)
+    # Two ended states for one fork: on the whole there are fewer steps than states.
+    found = evaluate(fit(task, walker()).compile(), evaluation_starts(task, 10, 0), runs=400)
+    assert found.certain is certain
+    assert found.batch.runs_per_start == (1 if certain else 400)
+    assert found.goal == 1.0 if certain else 0.3 < found.goal < 0.7
+
+
 def test_sampled_starts_give_an_interval_that_holds_the_truth():
     sample = evaluation_starts(line(), 40, 3)
     assert not sample.complete

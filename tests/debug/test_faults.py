@@ -14,7 +14,9 @@ from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.load import load_task
-from polvet.policy.binding import load_fitted
+from polvet.model.build import ModelBuilder
+from polvet.policy.binding import fit, load_fitted
+from polvet.policy.callables import CallablePolicy
 from polvet.policy.runs import End, Run
 from polvet.safety.decide import Decider
 from tests.debug.oracle import cases
@@ -67,6 +69,36 @@ def test_every_fault_on_given_runs_is_found_and_blamed():
         for fault, blame in zip(found.faults, found.blame, strict=True):
             assert blame.runs == sum(fault.state in run.states for run in runs)
         assert set(found.unsafe_starts) == {run.states[0] for run in runs} & case.unsafe
+
+
+def straight(length: int):
+    """A road on which `go` cannot be stopped after 5, and one policy that always goes."""
+    m = ModelBuilder("road")
+    x = m.int("x", 0, length, initial=0)
+    m.edge("go", guard=x < length, to={"x": x + 1})
+    m.edge("stay", guard=x <= 5, to={})
+    task = m.task(start=x < length, fail=x == length)
+    return fit(task, CallablePolicy(("x",), ("go", "stay"), lambda state: "go")).compile()
+
+
+@pytest.mark.parametrize("length", [6, 7, 40])
+def test_runs_without_chance_are_bisected_to_their_last_safe_state(length):
+    bound = straight(length)
+    runs = [Run(tuple((x,) for x in range(k, length + 1)), ("go",) * (length - k), End.FAIL) for k in range(length)]
+    found = find_faults(bound, Decider(bound.task), runs)
+    assert [(fault.state, fault.safe_actions, fault.unsafe_outcomes) for fault in found.faults] == [
+        ((5,), ("stay",), ((6,),))
+    ]
+    assert (found.states, found.safe_states, found.open) == (length + 1, 6, 0)
+    assert set(found.unsafe_starts) == {(x,) for x in range(6, length)}
+    assert found.first_faults.tolist() == [0 if k <= 5 else NO_FAULT for k in range(length)]
+
+
+def test_runs_that_do_not_fail_are_judged_as_well():
+    bound = straight(40)
+    found = find_faults(bound, Decider(bound.task), [Run(((0,), (1,), (2,)), ("go", "go"), End.LIMIT)])
+    assert found.faults == ()
+    assert found.safe_states == 3
 
 
 def test_what_a_decider_learnt_is_kept_for_the_next_call():

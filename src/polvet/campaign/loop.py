@@ -69,6 +69,7 @@ def debug(
     memory_limit: int | None = None,
     disable_out_of_bounds: bool = False,
     options: TaskOptions | None = None,
+    mode: str | None = None,
     source: str | Path | None = None,
     listener: Listener = lambda record: None,
 ) -> Debugged:
@@ -82,7 +83,7 @@ def debug(
         out_of_bounds="disable" if disable_out_of_bounds else "error",
     )  # fmt: skip
     deadline = inf if time_limit is None else time.monotonic() + time_limit
-    means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions())
+    means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions(), mode)
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
         given = options_to_json(means.options, disable_out_of_bounds=disable_out_of_bounds)

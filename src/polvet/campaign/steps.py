@@ -38,12 +38,15 @@ from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
 from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
+from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
-from polvet.repair.repair import Repaired, repair
+from polvet.repair.library import repair_checked
+from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decider, Verdict
+from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import Safe, Unsafe
+from polvet.verify.verdicts import Unknown, Unsafe
 
 GOAL_STARTS = 2_000
 """So many debugging starts are simulated to guard %Goal."""
@@ -65,6 +68,11 @@ class Means:
     megabytes: int | None = None
     disable_out_of_bounds: bool = False
     options: TaskOptions = field(default_factory=TaskOptions)
+    mode: str | None = None  # how a policy's choice is read, where that is not as the task says
+
+    def given(self) -> dict[str, Any]:
+        """Return what a certificate must say of how the task was given."""
+        return options_to_json(self.options, disable_out_of_bounds=self.disable_out_of_bounds, mode=self.mode)
 
 
 class Steps:
@@ -134,7 +142,9 @@ class Steps:
             "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
             "unsafe_starts": len(found.unsafe_starts), "policy_sha256": bound.fitted.sha256,
         }  # fmt: skip
-        files = self._write_faults(f"faults/{iteration}.json", new, policy, found.exhaustive)
+        files = self._write_faults(
+            f"faults/{iteration}.json", new, policy, found.exhaustive and self.debugging.complete
+        )
         if shown:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
@@ -176,28 +186,23 @@ class Steps:
             threads=self.means.threads,
         )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
-        options = options_to_json(self.means.options, disable_out_of_bounds=self.means.disable_out_of_bounds)
-        given = {"options": options} if options else {}
-        if isinstance(found, Safe):
-            claim = {**found.certificate, **given}
-            name = self.store.write(f"certificates/safe-{iteration}.json", json.dumps(claim, ensure_ascii=False))
-            return figures, {"certificate": name}
+        if isinstance(found, Unknown):
+            if self.means.deadline != inf:
+                raise LimitReached(found.reason)  # more time may decide it: resuming tries again
+            return figures | {"reason": found.reason}, {}
+        proof = json.dumps(certificate_of(bound, found, self.means.given()), ensure_ascii=False)
+        files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
         if isinstance(found, Unsafe):
-            faults = find_faults(
-                bound, self.decider, [found.run, *self._more_unsafe_runs(bound)], limits=self._limits()
-            )
+            # Which method found its run depends on the clock; what searching finds does not.
+            runs = self._more_unsafe_runs(bound) or [found.run]
+            faults = find_faults(bound, self.decider, runs, limits=self._limits())
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
-            files = self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
-            run = run_to_json(self.task, found.run)
-            head = {"kind": "run", "format": "certificate/1", "task_sha256": self.task.sha256}
-            claim = {**head, "policy_sha256": bound.fitted.sha256, **given, **run}
-            files["certificate"] = self.store.write(f"certificates/unsafe-{iteration}.json", json.dumps(claim))
-            more = {"faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new)}
-            return figures | more, files
-        if "time limit" in found.reason and self.means.deadline != inf:
-            raise LimitReached(found.reason)  # more time may decide it: resuming tries again
-        return figures | {"reason": found.reason}, {}
+            files |= self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
+            figures |= {
+                "faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
+            }  # fmt: skip
+        return figures, files
 
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
         """Runs to `fail` from packed starts, one for each start that searching up to so many states shows unsafe."""
@@ -223,16 +228,15 @@ class Steps:
         runs = 1 if self._is_certain(iteration) else settings.runs
         faulty = {state for state, _ in self.faults}
         goals = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **chance)
-        allowed = (
-            self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 200
-        )  # half of it, as runs are a sample
+        # Half of the allowed loss, as the runs are a sample.
+        allowed = self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 200
         wanted = list(self.faults.values())
         if settings.mode == "safe":
             wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)
         keep = list(goals.states[: settings.keep])
         candidates: list[tuple[float, Repaired]] = []
         for _ in range(REPAIR_ROUNDS):
-            made = repair(
+            made, _ = repair_checked(
                 bound.fitted, wanted, method=settings.method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
                 limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
@@ -246,13 +250,15 @@ class Steps:
         share, made = min(candidates, key=lambda one: (len(one[1].left), -one[0]))
         name = f"policies/{iteration + 1}{first.suffix}"
         save_policy(made.policy, self.store.folder / name)
+        proof = repair_certificate(bound.fitted, made, self.store.folder / name, self.means.given())
+        shown = self.store.write(f"certificates/repair-{iteration}.json", json.dumps(proof, ensure_ascii=False))
         figures = {
             "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
             "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
             "goal_percent_before": 100 * goals.share, "goal_percent_after": 100 * share,
             "repair_seconds": made.seconds, "gap": made.gap,
         }  # fmt: skip
-        return figures, {"policy": name}
+        return figures, {"policy": name, "certificate": shown}
 
     def _is_certain(self, iteration: int) -> bool:
         """Whether evaluation found one run only from each start: then simulating it once is enough."""

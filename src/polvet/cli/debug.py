@@ -92,7 +92,7 @@ def debug(
     with _live_table() as listener:
         found = debug_policy(
             loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
-            memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options,
+            memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options, mode=mode,
             source=task, listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)

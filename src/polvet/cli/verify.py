@@ -69,9 +69,12 @@ def verify(
     json: Json = False,
 ) -> int:
     """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`."""
+    from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
+    from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify as verify_policy
+    from polvet.verify.verdicts import Unknown
 
     begun = time.monotonic()
     options = task_options(constants, start, fail, goal)
@@ -82,8 +85,6 @@ def verify(
             bound, method=method, seed=seed, threads=threads_of(workers, MANY_THREADS), avoid=avoided(avoid),
             limits=limits_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
-    from polvet.evidence.states import options_to_json
-
     given = options_to_json(options, disable_out_of_bounds=bound.compiled.disable_out_of_bounds, mode=mode)
     certificate = certificate_of(bound, found, given)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
@@ -96,7 +97,7 @@ def verify(
         told = "" if risk.limit is None else f" ({risk.limit})"
         lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{told}")
     more: dict[str, Any] = {}
-    if found.verdict.value == "unknown" and found.proved_starts:  # type: ignore[union-attr]
+    if isinstance(found, Unknown) and found.proved_starts:
         more["proved_starts"] = _proved(found)
     shown: Any = certificate
     if output is not None and certificate is not None:
@@ -120,24 +121,6 @@ def avoided(text: str) -> Avoid:
     if unknown := wanted - {"stuck", "deadlock"}:
         raise InputError(f"'{min(unknown)}' is unknown.", Where("--avoid"), "Use stuck, deadlock, or stuck,deadlock.")
     return Avoid("stuck" in wanted, "deadlock" in wanted)
-
-
-def certificate_of(bound: Bound, found: SafetyResult, options: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the evidence as a file holds it: the certificate of safety, or the run; None where there is none."""
-    from polvet.evidence.run_files import run_to_json
-    from polvet.verify.verdicts import Safe, Unsafe
-
-    given = {"options": options} if options else {}
-    match found:
-        case Safe(certificate):
-            return {**certificate, **given}
-        case Unsafe(run):
-            return {
-                "kind": "run", "format": "certificate/1", "task_sha256": bound.task.sha256,
-                "policy_sha256": bound.fitted.sha256, **given, **run_to_json(bound.task, run),
-            }  # fmt: skip
-        case _:
-            return None
 
 
 def _proved(found: Any) -> list[str]:

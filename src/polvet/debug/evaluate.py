@@ -104,7 +104,7 @@ def evaluate(
     packed = bound.compiled.pack(starts.states)
     inspection = Inspection(bound)
     judgements = tuple(inspection.judge(packed, limits=limits))
-    certain = inspection.limit is None and inspection.figures["transitions"] <= inspection.figures["expanded"]
+    certain = inspection.limit is None and inspection.figures["branching"] == 0
     if certain:
         runs = 1  # every state that was met has one outcome: all runs from a start are the same
     batch = simulate(bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)

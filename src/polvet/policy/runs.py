@@ -156,8 +156,8 @@ class Inspection:
         fail, goal, stuck, deadlock = self._core.ends
         return {
             "states": self._core.states, "expanded": self._core.expanded, "transitions": self._core.transitions,
-            "near_ties": self._core.near_ties, "fail_states": fail, "goal_states": goal, "stuck_states": stuck,
-            "deadlocks": deadlock, "bytes": self._core.bytes,
+            "branching": self._core.branching, "near_ties": self._core.near_ties, "fail_states": fail,
+            "goal_states": goal, "stuck_states": stuck, "deadlocks": deadlock, "bytes": self._core.bytes,
         }  # fmt: skip
 
 

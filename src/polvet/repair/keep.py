@@ -1,25 +1,44 @@
-"""What was good: states of runs of the policy that reach the goal, as often as they are visited."""
+"""What was good: runs of the policy that reach the goal, and the states on them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
+import numpy as np
+
+from polvet.kernel.compiled import Limits, Words
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
-from polvet.policy.runs import MAX_STEPS, End, simulate, trace
+from polvet.policy.runs import MAX_STEPS, End, Run, simulate, trace
 
 
-def goal_states(
-    bound: Bound, runs: int, *, starts: Sequence[State] | None = None, max_steps: int = MAX_STEPS, seed: int = 0
-) -> list[State]:
-    """Return the states (but the last) of those simulated runs that reach the goal; starts are drawn where none are given."""
-    if starts is None:
-        starts = Starts.of(bound.task).sample(runs, random.Random(seed))
-    batch = simulate(bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed)
-    found: list[State] = []
-    for k, start in enumerate(starts):
-        if batch.ends[k] == End.GOAL:
-            found += trace(bound, start, k, max_steps=max_steps, seed=seed).states[:-1]
-    return found
+def goal_runs(
+    bound: Bound,
+    starts: Words,
+    *,
+    runs: int = 1,
+    most: int | None = None,
+    max_steps: int = MAX_STEPS,
+    seed: int = 0,
+    threads: int = 1,
+    limits: Limits | None = None,
+) -> tuple[float, list[Run]]:
+    """Return the share of simulated runs that reach the goal, and these runs in full: all, or `most` of them by chance."""
+    batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    if batch.limit is not None:
+        raise batch.limit
+    reached = np.flatnonzero(batch.ends == End.GOAL).tolist()
+    share = len(reached) / max(1, len(batch.ends))
+    if most is not None and len(reached) > most:
+        reached = sorted(random.Random(seed).sample(reached, most))
+    first = bound.compiled.unpack(starts[[run // runs for run in reached]]) if reached else []
+    told = [trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, reached, strict=True)]
+    return share, told
+
+
+def goal_states(bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> list[State]:
+    """Return the states (but the last) of runs from random starts that reach the goal, as often as they are visited."""
+    starts = bound.compiled.pack(Starts.of(bound.task).sample(runs, random.Random(seed)))
+    _, told = goal_runs(bound, starts, max_steps=max_steps, seed=seed)
+    return [state for run in told for state in run.states[:-1]]

@@ -1,0 +1,25 @@
+"""The evidence of a verification as a file holds it: what `polvet certify` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polvet.evidence.run_files import run_to_json
+from polvet.policy.binding import Bound
+from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
+
+
+def certificate_of(bound: Bound, found: SafetyResult, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the certificate of safety, or the run; None where there is none. `options` are those that made the task."""
+    given = {"options": dict(options)} if options else {}
+    match found:
+        case Safe(certificate):
+            return {**certificate, **given}
+        case Unsafe(run):
+            return {
+                "kind": "run", "format": "certificate/1", "task_sha256": bound.task.sha256,
+                "policy_sha256": bound.fitted.sha256, **given, **run_to_json(bound.task, run),
+            }  # fmt: skip
+        case _:
+            return None
