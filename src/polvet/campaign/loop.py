@@ -26,7 +26,6 @@ from polvet.campaign.steps import Done, Means, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
-from polvet.evidence.states import options_to_json
 from polvet.files import read_bytes, sha256, write_whole
 from polvet.load import TaskOptions
 from polvet.model.task import Task
@@ -86,8 +85,7 @@ def debug(
     means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions(), mode)
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
-        given = options_to_json(means.options, disable_out_of_bounds=disable_out_of_bounds)
-        store.write("about.json", dump_about(task, source, policy, given))
+        store.write("about.json", dump_about(task, source, policy, means.given()))
         return _Loop(policy, store, Steps(fitted, store, chosen, means), chosen, listener).run()
 
 
