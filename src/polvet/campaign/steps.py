@@ -36,8 +36,11 @@ from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
+from polvet.policy.networks import Network
+from polvet.policy.protocol import Policy
 from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
+from polvet.policy.trees import TreeEnsemble
 from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
 from polvet.repair.library import repair_checked
@@ -51,9 +54,11 @@ from polvet.verify.verdicts import Unknown, Unsafe
 GOAL_STARTS = 2_000
 """So many debugging starts are simulated to guard %Goal."""
 REPAIR_ROUNDS = 4
+LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units"}
+"""Repairs that change the choice in the faulty states only, where others cost too much of %Goal."""
 SHOWN_RUNS = 1_000
-VERIFIED = 20
-"""Verification may visit so many times the states that a search may."""
+VERIFIED = 25
+"""Verification and deciding which states are safe may visit so many times the states that a search may."""
 QUICK_STATES = 50_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
 Done = tuple[dict[str, Any], dict[str, str]]
@@ -130,7 +135,7 @@ class Steps:
             max_steps=settings.max_steps, threads=self.means.threads, limits=self._limits(),
         )  # fmt: skip
         self._refuse_cut(fuzzed.limit)
-        found = find_faults(bound, self.decider, fuzzed.runs, limits=self._limits(settings.max_states))
+        found = find_faults(bound, self.decider, fuzzed.runs, limits=self._limits(VERIFIED * settings.max_states))
         self._refuse_cut(found.limit)
         figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
         shown = self._shown(found, fuzzed.runs)
@@ -235,18 +240,23 @@ class Steps:
             wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)
         keep = list(goals.states[: settings.keep])
         candidates: list[tuple[float, Repaired]] = []
-        for _ in range(REPAIR_ROUNDS):
+        local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
+        method: str | None = settings.method
+        while method is not None:
             made, _ = repair_checked(
-                bound.fitted, wanted, method=settings.method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
+                bound.fitted, wanted, method=method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
                 limits=self._limits(), compiled=bound.compiled,
             )  # fmt: skip
             after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
             share = goal_share(after, sample, runs=runs, limits=self._limits(), **chance)
             candidates.append((share, made))
-            lost = lost_states(bound, after, goals.states)
-            if share >= min(allowed, goals.share) or not set(lost) - set(keep):
+            if share >= min(allowed, goals.share) or method == local:
                 break
-            keep = list(dict.fromkeys([*keep, *lost[: settings.keep]]))
+            kept = set(keep)
+            lost = [state for state in lost_states(bound, after, goals.states) if state not in kept]
+            # What cannot be had by keeping more states is had by changing the faulty states only.
+            method = method if lost and len(candidates) < REPAIR_ROUNDS else local
+            keep += lost[: settings.keep]
         share, made = min(candidates, key=lambda one: (len(one[1].left), -one[0]))
         name = f"policies/{iteration + 1}{first.suffix}"
         save_policy(made.policy, self.store.folder / name)

@@ -351,16 +351,7 @@ class _Judge:
     def _decide(self, numbers: NDArray[np.int64], words: Words) -> None:
         if len(numbers):
             self.known[numbers] = self.decider.known_packed(words, limits=_what_is_left(self.limits, self.begun))
-            if (self.known[numbers] == UNDECIDED).any() and self.limit is None:
-                self.limit = self._describe()
-
-    def _describe(self) -> LimitReached:
-        bounds = self.limits
-        if bounds.seconds is not None and monotonic() - self.begun >= bounds.seconds:
-            return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
-        if bounds.states is not None and bounds.megabytes is None:
-            return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
-        return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
+            self.limit = self.limit or self.decider.stopped
 
     def _states(self, numbers: NDArray[np.int64]) -> Words:
         if not len(numbers):

@@ -44,6 +44,16 @@ def binaries(demands: Demands) -> int:
     return int(demands.targets[several].sum())
 
 
+def coefficients(view: LinearScores, demands: Demands, known: Found) -> int:
+    """Return about how many coefficients the program has at first."""
+    active = np.flatnonzero(~known.lost & (known.targets >= 0))
+    if not len(active):
+        return 0
+    scores = int(demands.targets[active].sum() + demands.rivals[active].sum())
+    first = int(np.flatnonzero(demands.targets[active[0]])[0])
+    return 2 * scores * len(view.terms(int(active[0]), first)[0])
+
+
 def solve_big_m(
     view: LinearScores,
     demands: Demands,

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.trees import TreeEnsemble
-from polvet.repair.big_m import Milp, binaries, solve_big_m
+from polvet.repair.big_m import Milp, binaries, coefficients, solve_big_m
 from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
 from polvet.repair.new_trees import (
@@ -37,6 +37,7 @@ PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of t
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
 MOST_BINARIES = 40  # up to so many, the default asks for a bound, too
+MOST_COEFFICIENTS = 5_000  # a single node of a larger program may take minutes
 NODES = 200
 MILP_SECONDS = 120.0
 
@@ -185,7 +186,8 @@ class _Task:
 
     def _improved(self, policy: TreeEnsemble, found: Found, view: LeafValues, asked: Demands) -> RepairedTrees:
         """Return the repair, or a smaller one that the big-M program finds, with its bound."""
-        if not self.exact and binaries(asked) > MOST_BINARIES:
+        large = binaries(asked) > MOST_BINARIES or coefficients(view, asked, found) > MOST_COEFFICIENTS
+        if large and not self.exact:
             return self._result(policy, None, view.ensemble)
         # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
         until = min(self.deadline, time.monotonic() + MILP_SECONDS) if self.exact else self.deadline

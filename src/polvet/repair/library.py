@@ -25,6 +25,7 @@ from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.repair import MARGIN, Left, Repaired, repair
 
 RAISES = 8
+SLACK = 32.0  # roundings that a lead must outlast
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,15 @@ def _with_first_output(margins: Scores, outputs: int) -> Scores:
     return table
 
 
+def _rounding(fitted: Fitted, faults: Sequence[Fault], program: Compiled) -> float:
+    """Return a lead that rounding hardly ever eats up: libraries add single-precision numbers in orders of their own."""
+    policy = fitted.policy
+    if not faults or library_of(policy) is None:
+        return 0.0
+    scores = policy.scores(Applicability(fitted, program).rows([fault.state for fault in faults]))
+    return float(SLACK * np.finfo(np.float32).eps * np.abs(scores).max(initial=0.0))
+
+
 _SCORERS = {"xgboost": _xgboost_scores, "lightgbm": _lightgbm_scores, "onnxruntime": _onnx_scores}
 
 
@@ -105,6 +115,7 @@ def repair_checked(
 ) -> tuple[Repaired, Agreement]:
     """Return a repair whose fixed faults the policy's library confirms; what it does not confirm is left."""
     program = compiled or Compiled(fitted.task.network)
+    margin = max(margin, _rounding(fitted, faults, program))
     for raises in range(RAISES):
         made = repair(fitted, faults, compiled=program, margin=margin, **options)
         name = library_of(made.policy)

@@ -19,11 +19,12 @@ from polvet.repair.new_trees import moving_outputs, penalty, point_shape, round_
 def add_penalty_trees(
     ensemble: TreeEnsemble, demands: Demands, bad: Sequence[int], mode: Mode, integers: Sequence[bool]
 ) -> TreeEnsemble:
-    """Return the ensemble with a penalty tree for every demand whose row has none yet; `bad` are the faulty actions."""
+    """Return the ensemble with a penalty tree for every row whose demand is not met; `bad` are the faulty actions."""
     amount = penalty(ensemble)
     movable = moving_outputs(ensemble)
     scores = ensemble.scores(demands.rows).astype(np.float64)
     best = np.where(demands.targets, scores, -np.inf).argmax(axis=1)
+    met = demands.met_by(ensemble)
     seen: set[bytes] = set()
     added: list[Tree] = []
     lightgbm = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
@@ -32,7 +33,7 @@ def add_penalty_trees(
     )  # trees come in whole rounds or with vectors
     for k in range(len(demands)):
         key = demands.rows[k].tobytes()
-        if key in seen or not demands.targets[k].any():
+        if met[k] or key in seen or not demands.targets[k].any():
             continue
         seen.add(key)
         rewarded = (

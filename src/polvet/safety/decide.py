@@ -92,6 +92,7 @@ class Decider:
         self.task = task
         self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
         self.radius = radius
+        self.stopped: LimitReached | None = None  # the last call of `known_packed`
         self.relaxed_games = 0  # how many of them say which states are lost
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
         self._core = _core.Decider(
@@ -123,13 +124,15 @@ class Decider:
         ]  # fmt: skip
 
     def known_packed(self, states: Words, *, limits: Limits | None = None) -> NDArray[np.uint8]:
-        """Return what is known about each packed state as a number: 0 a limit came first, 1 unsafe, 2 safe."""
+        """Return what is known about each packed state as a number: 0 a limit came first (`stopped`), 1 unsafe, 2 safe."""
         bounds = limits or Limits()
-        known = self._core.decide(
+        known, status, *_ = self._core.decide(
             states, inf if bounds.seconds is None else bounds.seconds, _room(bounds),
             2**32 if bounds.states is None else bounds.states, bounds.on_progress,
-        )[0]  # fmt: skip
+        )  # fmt: skip
         self._raise_what_stopped()
+        left = np.flatnonzero(known == 0)
+        self.stopped = self._limit(int(status[left[0]]), bounds) if len(left) else None
         return known
 
     def avoid(self, variables: Sequence[int], lost: NDArray[np.uint8]) -> None:

@@ -7,6 +7,7 @@ One thread and a fixed seed, so that equal programs give equal answers.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +19,7 @@ Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
 Row = tuple[npt.NDArray[Any], Reals]
 """A sparse row: columns and their coefficients."""
+GRACE = 1.0  # seconds beyond its time limit after which a solver is stopped from outside
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +150,7 @@ def solve_milp(
     solver.setOptionValue("mip_abs_gap", 1e-9)
     if start is not None:
         solver.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
-    _run_interruptibly(solver)
+    stopped = _run_interruptibly(solver, seconds)
     info, status = solver.getInfo(), solver.getModelStatus()
     values = np.array(solver.getSolution().col_value) if info.primal_solution_status == 2 else None
     return MilpAnswer(
@@ -157,17 +159,25 @@ def solve_milp(
         info.mip_dual_bound,
         solver.modelStatusToString(status),
         int(info.mip_node_count),
-        status == highspy.HighsModelStatus.kTimeLimit,
+        stopped or status == highspy.HighsModelStatus.kTimeLimit,
     )
 
 
-def _run_interruptibly(solver: Any) -> None:
-    """Run the solver in a thread of its own, so that Ctrl-C stops it; a plain run would hear of it at its end only."""
+def _run_interruptibly(solver: Any, seconds: float) -> bool:
+    """Run the solver in a thread of its own, so that Ctrl-C stops it; a plain run would hear of it at its end only.
+
+    Return whether it had to be stopped: HiGHS looks at its own time limit between nodes, and one node may take minutes.
+    """
+    until = time.monotonic() + seconds + GRACE
+    stopped = False
     solver.HandleUserInterrupt = True
     solver.startSolve()
     try:
         while not solver.wait(0.2)[0]:
-            pass
+            if not stopped and time.monotonic() > until:
+                stopped = True
+                solver.cancelSolve()
+        return stopped
     except KeyboardInterrupt:
         solver.cancelSolve()
         solver.wait()
