@@ -1,26 +1,37 @@
 """Table 2 of the paper on safety debugging: `polvet debug` on every row, with policies trained here (`teachers.py`).
 
-python -m benchmarks.debugging [--rows TEXT] [--seconds S] [--variants default,penalty,unkept,milp] [--folder DIR]
+python -m benchmarks.debugging [--rows TEXT] [--seconds S] [--variants default,penalty,unkept,milp] [--fractions] [--folder DIR]
 
 Variants   default: leaf values by linear programs, retention, safe actions; penalty: a tree per fault (section 5.1);
            unkept: no retention, the nearest to the paper; milp: the paper's big-M program
+Fractions  the input policy repaired with a part of the campaign's faults only, as in the paper's Fig. 2
 Each row's campaign has the same time limit; one that is not done then counts as it stands (outcome `limit`). Figures
-differ from the paper's, since the policies do. Results: benchmarks/results/debugging.{json,md}.
+differ from the paper's, since the policies do. Results: benchmarks/results/debugging.{json,md}, debugging-fractions.{json,svg}.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
+import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.published import TABLE
 from benchmarks.teachers import Row, policy_of, rows
+from polvet.debug.evaluate import evaluate, evaluation_starts
+from polvet.evidence.fault_files import read_faults
+from polvet.kernel.compiled import Limits
+from polvet.load import load_task
+from polvet.policy.binding import fit, load_fitted
+from polvet.repair.library import repair_checked
 
+PARTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 RESULTS = Path(__file__).parent / "results"
 VARIANTS: dict[str, tuple[str, ...]] = {
     "default": (),
@@ -38,7 +49,13 @@ def main() -> None:
     parser.add_argument("--variants", default="default,penalty")
     parser.add_argument("--folder", type=Path, default=Path("out/table-2"))
     parser.add_argument("--results", type=Path, default=RESULTS / "debugging.json")
+    parser.add_argument(
+        "--fractions", action="store_true", help="repair with parts of the faults of finished campaigns"
+    )
     chosen = parser.parse_args()
+    if chosen.fractions:
+        write_fractions([row for row in rows() if chosen.rows in row.name], chosen.folder)
+        return
     found: dict[str, Any] = json.loads(chosen.results.read_text()) if chosen.results.exists() else {}
     for row in rows():
         if chosen.rows not in row.name:
@@ -48,7 +65,7 @@ def main() -> None:
             if variant in found.get(row.name, {}):
                 continue
             measured = measure(row, task, policy, variant, chosen.seconds, chosen.folder)
-            found.setdefault(row.name, {"paper": row.paper})[variant] = measured
+            found.setdefault(row.name, {})[variant] = measured
             chosen.results.write_text(json.dumps(found, indent=1) + "\n")
             print(row.name, variant, json.dumps(measured), flush=True)
     chosen.results.with_suffix(".md").write_text(table(found))
@@ -79,6 +96,9 @@ def measure(row: Row, task: Path, policy: Path, variant: str, seconds: float, fo
         "undecided_after": judged[-1]["undecided"] if judged else None,
         "goal_before": judged[0]["goal_percent"] if judged else None,
         "goal_after": judged[-1]["goal_percent"] if judged else None,
+        "undecided_before": judged[0]["undecided"] if judged else None,
+        "faults_at_first": rounds[0].get("new_faults"), "unsafe_runs_at_first": rounds[0].get("unsafe_runs"),
+        "unsafe_starts": max(one.get("unsafe_starts", 0) for one in rounds),
         "faults": answer["figures"]["faults"], "repairs": len(repaired),
         "trees_added": sum(one["trees_added"] for one in repaired),
         "longest_repair_seconds": max((one["repair_seconds"] for one in repaired), default=0.0),
@@ -88,33 +108,139 @@ def measure(row: Row, task: Path, policy: Path, variant: str, seconds: float, fo
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return the figures as Markdown."""
+    """Return the figures as Markdown, the paper's beside ours."""
+    names = [row.name for row in rows() if row.name in found]
+    good = [name for name in names if meets(name, found[name].get("default", {}))]
     head = (
         "# The debugging loop on the rows of Table 2\n\n"
-        "Policies are trained here (`benchmarks/teachers.py`), so figures differ from the paper's. %Unsafe and %Goal on "
-        "starts that were not debugged on, where the task has 20,000.\n\n"
-        "| benchmark | variant | %Unsafe before | after | paper after | %Goal before | after | faults | repairs | trees added "
-        "| longest repair s | outcome | s |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|\n"
+        "Policies are trained here (`benchmarks/teachers.py`), so figures differ from the paper's; its figures stand in brackets. "
+        "%Unsafe and %Goal on starts that were not debugged on, where the task has 20,000. `open`: evaluation starts that "
+        "neither a run shows unsafe nor a search within its limits safe. `met`: %Unsafe after is at most 1 or the paper's, or "
+        "from some start no policy is safe; and %Goal fell by at most one point.\n\n"
+        f"Met on {len(good)} of {len(names)} rows.\n\n"
+        "| benchmark | %Unsafe before | after | open | %Goal before | after | faults at first | in all | repairs | trees added "
+        "| longest repair s | outcome | s | met |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n"
     )
-    lines = []
-    for name, row in found.items():
-        for variant, one in row.items():
-            if variant == "paper":
-                continue
-            if "error" in one:
-                lines.append(f"| {name} | {variant} | error: {one['error'][:80]} ||||||||||| ")
-                continue
-            lines.append(
-                f"| {name} | {variant} | {_percent(one['unsafe_before'])} | {_percent(one['unsafe_after'])} "
-                f"| {_percent(row['paper'].get('unsafe'))} | {_percent(one['goal_before'])} | {_percent(one['goal_after'])} "
-                f"| {one['faults']:,} | {one['repairs']} | {one['trees_added']} | {one['longest_repair_seconds']:.1f} "
-                f"| {one['outcome']} | {one['seconds']:.0f} |"
-            )
-    return head + "\n".join(lines) + "\n"
+    lines = [_line(name, found[name]["default"], name in good) for name in names if "default" in found[name]]
+    return head + "\n".join(lines) + "\n" + _variants(names, found)
+
+
+def meets(name: str, one: dict[str, Any]) -> bool:
+    """Whether the row is as good as asked: hardly unsafe, or no policy is safe; and about as often at the goal."""
+    if one.get("unsafe_after") is None:
+        return False
+    paper = TABLE[name].unsafe_after
+    safe = (
+        one["outcome"] == "stopped" or bool(one.get("unsafe_starts")) or one["unsafe_after"] <= max(1.0, paper or 0.0)
+    )
+    return bool(safe and one["goal_after"] >= one["goal_before"] - 1.0)
+
+
+def _line(name: str, one: dict[str, Any], good: bool) -> str:
+    if "error" in one:
+        return f"| {name} | error: {one['error'][:80]} |||||||||||||"
+    paper = TABLE[name]
+    cells = [
+        name, _beside(one["unsafe_before"], paper.unsafe), _beside(one["unsafe_after"], paper.unsafe_after),
+        f"{one['undecided_after']:,}", _beside(one["goal_before"], paper.goal), _beside(one["goal_after"], paper.goal_after),
+        f"{one['faults_at_first'] or 0:,}", f"{one['faults']:,} ({paper.faults:,})", str(one["repairs"]),
+        f"{one['trees_added']} ({paper.trees_added})", f"{one['longest_repair_seconds']:.1f}",
+        f"{one['outcome']} ({paper.outcome})", f"{one['seconds']:.0f}", "yes" if good else "no",
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def _variants(names: list[str], found: dict[str, Any]) -> str:
+    """Return what the other variants came to, beside the default."""
+    several = [
+        name for name in names if len(found[name]) > 1 and "error" not in found[name].get("default", {"error": ""})
+    ]
+    if not several:
+        return ""
+    used = [variant for variant in VARIANTS if any(variant in found[name] for name in several)]
+    parts = ["\n## Variants\n", "%Unsafe / %Goal after the loop, and trees added.\n"]
+    parts += ["| benchmark | before | " + " | ".join(used) + " |", "|---|" + "---|" * (len(used) + 1)]
+    for name in several:
+        first = found[name]["default"]
+        cells = [name, f"{_percent(first['unsafe_before'])} / {_percent(first['goal_before'])}"]
+        for variant in used:
+            one = found[name].get(variant, {})
+            shown = f"{_percent(one.get('unsafe_after'))} / {_percent(one.get('goal_after'))}, {one.get('trees_added')}"
+            cells.append(shown if "unsafe_after" in one else "")
+        parts.append("| " + " | ".join(cells) + " |")
+    return "\n".join(parts) + "\n"
+
+
+def _beside(value: float | None, paper: float | None) -> str:
+    return f"{_percent(value)} ({'-' if paper is None else paper})"
 
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def write_fractions(chosen: list[Row], folder: Path) -> None:
+    """Repair input policies with parts of their campaigns' faults; write figures and a picture."""
+    found = {
+        row.name: fractions(row, folder) for row in chosen if (folder / f"{row.slug}-default" / "faults.json").exists()
+    }
+    (RESULTS / "debugging-fractions.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "debugging-fractions.svg").write_text(curves(found))
+
+
+def fractions(row: Row, folder: Path) -> list[dict[str, float]]:
+    """Return %Unsafe, %Goal and seconds of one repair of the input policy, for each part of the faults."""
+    task, policy = policy_of(row, folder)
+    fitted = load_fitted(load_task(task), policy)
+    bound = fitted.compile()
+    faults = list(read_faults(fitted.task, folder / f"{row.slug}-default" / "faults.json").faults)
+    random.Random(0).shuffle(faults)
+    starts = evaluation_starts(fitted.task, 1_000, 1)
+    found = []
+    for part in PARTS:
+        used = faults[: round(part * len(faults))]
+        begun = time.process_time()
+        repaired = repair_checked(fitted, used, compiled=bound.compiled)[0].policy if used else fitted.policy
+        spent = time.process_time() - begun
+        judged = evaluate(
+            fit(fitted.task, repaired).bind(bound.compiled), starts, runs=10, limits=Limits(30.0, 8_000, 2_000_000)
+        )
+        found.append(
+            {
+                "part": part,
+                "faults": len(used),
+                "unsafe": 100 * judged.unsafe,
+                "goal": 100 * judged.goal,
+                "seconds": spent,
+            }
+        )
+        print(row.name, json.dumps(found[-1]), flush=True)
+    return found
+
+
+def curves(found: dict[str, list[dict[str, float]]]) -> str:
+    """Return %Unsafe and %Goal over the part of the faults that is repaired: all rows thin, their mean thick."""
+    size, gap = 260, 70
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * (size + gap) + 20}" height="{size + 90}" '
+             'font-family="sans-serif" font-size="11">']  # fmt: skip
+    for number, (key, title) in enumerate((("unsafe", "%Unsafe"), ("goal", "%Goal"))):
+        left, top = gap + number * (size + gap), 30
+        parts.append(f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none" stroke="#888"/>')
+        parts.append(f'<text x="{left}" y="{top - 8}">{title} after one repair</text>')
+        parts.append(f'<text x="{left + 60}" y="{top + size + 34}">part of the faults repaired</text>')
+        for tick in (0, 25, 50, 75, 100):
+            parts.append(f'<text x="{left + size * tick / 100 - 8:.0f}" y="{top + size + 16}">{tick}%</text>')
+            parts.append(f'<text x="{left - 28}" y="{top + size * (1 - tick / 100) + 4:.0f}">{tick}</text>')
+
+        def line(points: list[tuple[float, float]], style: str, name: str, left: int = left, top: int = top) -> str:
+            at = " ".join(f"{left + size * x:.1f},{top + size * (1 - y / 100):.1f}" for x, y in points)
+            return f'<polyline points="{at}" fill="none" {style}><title>{name}</title></polyline>'
+
+        for name, curve in found.items():
+            parts.append(line([(one["part"], one[key]) for one in curve], 'stroke="#9ecae1"', name))
+        mean = [(part, statistics.fmean(curve[k][key] for curve in found.values())) for k, part in enumerate(PARTS)]
+        parts.append(line(mean, 'stroke="#08519c" stroke-width="3"', "mean"))
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 if __name__ == "__main__":

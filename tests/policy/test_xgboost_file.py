@@ -148,6 +148,26 @@ def test_an_ensemble_built_by_hand_becomes_an_xgboost_model(tmp_path):
         assert np.array_equal(policy.scores(rows), margins(booster, rows))
 
 
+def test_a_deep_tree_numbered_in_any_order_means_the_same_to_xgboost(tmp_path):
+    depth, size = 14, 29  # a chain: node k < 14 splits, one child is a leaf, the other the next split or the last leaf
+    order = np.concatenate([[0], 1 + RNG.permutation(size - 1)])
+    feature, threshold = np.full(size, -1), np.zeros(size)
+    left, right, values = np.full(size, -1), np.full(size, -1), np.zeros(size)
+    values[order[depth:]] = RNG.normal(size=size - depth)
+    for k in range(depth):
+        children = [order[k + 1], order[depth + 1 + k]] if k + 1 < depth else [order[depth], order[depth + 1 + k]]
+        turned = bool(RNG.integers(2))
+        feature[order[k]], threshold[order[k]] = k % 2, 5.5 - k * 0.5
+        left[order[k]], right[order[k]] = children[turned], children[not turned]
+    tree = make_tree(1, feature, threshold, left, right, values)
+    policy = TreeEnsemble(("x", "y"), ("a", "b"), (tree,), (0.25, -0.5))
+    save_xgboost(policy, tmp_path / "m.json")
+    rows = RNG.uniform(-4, 8, size=(2_000, 2)).astype(np.float32)
+    booster = xgb.Booster(model_file=tmp_path / "m.json")
+    assert np.array_equal(policy.scores(rows), margins(booster, rows))
+    assert np.array_equal(load_policy(tmp_path / "m.json").scores(rows), policy.scores(rows))
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
@@ -192,6 +212,11 @@ def share_a_node(model):
     tree["right_children"][0] = tree["left_children"][0]
 
 
+def part_siblings(model):
+    tree = first_tree(model)
+    tree["left_children"][0], tree["right_children"][0] = tree["right_children"][0], tree["left_children"][0]
+
+
 def point_outside(model):
     first_tree(model)["left_children"][0] = 10**6
 
@@ -227,7 +252,7 @@ def wrong_base(model):
 
 @pytest.mark.parametrize(
     "damage",
-    [make_cycle, share_a_node, point_outside, break_a_leaf, shorten_an_array, split_unknown_input, drop_the_trees,
+    [make_cycle, share_a_node, part_siblings, point_outside, break_a_leaf, shorten_an_array, split_unknown_input, drop_the_trees,
      text_for_numbers, wrong_tree_info, wrong_base],
 )  # fmt: skip
 def test_a_damaged_model_is_an_input_error_with_its_place(damage, tmp_path):

@@ -159,6 +159,29 @@ def make_tree(
     )
 
 
+def siblings_adjacent(tree: Tree) -> Tree:
+    """Return the tree with its nodes numbered so that a right child follows its left sibling, as XGBoost takes for granted.
+
+    >>> turned = siblings_adjacent(make_tree(0, [0, -1, -1], [0.5, 0, 0], [2, -1, -1], [1, -1, -1], [0, 1, -1]))
+    >>> turned.left.tolist(), turned.right.tolist(), turned.values.ravel().tolist()
+    ([1, -1, -1], [2, -1, -1], [0.0, -1.0, 1.0])
+    """
+    inner = tree.feature >= 0
+    if (tree.right[inner] == tree.left[inner] + 1).all():
+        return tree
+    order = [0]
+    for node in order:
+        if inner[node]:
+            order += [int(tree.left[node]), int(tree.right[node])]
+    number = np.zeros(len(inner), dtype=np.int32)
+    number[order] = np.arange(len(order))
+    splits = inner[order]
+    return Tree(
+        tree.output, tree.feature[order], tree.threshold[order], np.where(splits, number[tree.left[order]], -1),
+        np.where(splits, number[tree.right[order]], -1), tree.default_left[order], tree.missing[order], tree.values[order],
+    )  # fmt: skip
+
+
 def check_trees(ensemble: TreeEnsemble, where: Where | None) -> None:
     """Raise an InputError unless every tree is a tree over existing inputs with thresholds and finite leaves."""
     if sum(len(tree.feature) for tree in ensemble.trees) > MAX_NODES:

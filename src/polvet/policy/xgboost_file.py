@@ -25,7 +25,16 @@ from polvet.files import write_whole
 from polvet.policy import ubjson
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.protocol import checked_names, names_or_positions
-from polvet.policy.trees import MISSING_NAN, VECTOR, Origin, Tree, TreeEnsemble, check_tree, make_tree
+from polvet.policy.trees import (
+    MISSING_NAN,
+    VECTOR,
+    Origin,
+    Tree,
+    TreeEnsemble,
+    check_tree,
+    make_tree,
+    siblings_adjacent,
+)
 
 IDENTITY = frozenset({
     "multi:softmax", "multi:softprob", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror",
@@ -98,7 +107,7 @@ def xgboost_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     shift = _is_binary(document, ensemble)
     old = model["trees"]
     model["trees"] = [
-        _tree_document(tree, index, old[index] if index < len(old) else None, len(ensemble.inputs))
+        _tree_document(siblings_adjacent(tree), index, old[index] if index < len(old) else None, len(ensemble.inputs))
         for index, tree in enumerate(ensemble.trees)
     ]
     model["tree_info"] = [0 if tree.output == VECTOR else tree.output - shift for tree in ensemble.trees]
@@ -146,6 +155,13 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
         if not (np.isfinite(array).all() and (array == np.floor(array)).all() and (np.abs(array) < 2**31).all()):
             raise InputError("node numbers must be integers.", where.at(key))
     leaf = left == -1
+    apart = np.flatnonzero(~leaf & (right != left + 1))
+    if len(apart):
+        raise InputError(
+            f"the children {left[apart[0]]:.0f} and {right[apart[0]]:.0f} of node {apart[0]} are not neighbours; XGBoost takes the "
+            "right child to follow the left one and would go elsewhere.",
+            where.at("right_children"), "Number the nodes as XGBoost does.",
+        )  # fmt: skip
     width = _integer(entry.get("tree_param") or {}, "size_leaf_vector", where.at("tree_param"), default=1)
     features = np.where(leaf, -1, feature)
     if (features[~leaf] < 0).any():

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.protocol import Rows
-from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree
+from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree, siblings_adjacent
 from polvet.repair.demands import Demands, Reals, conflicts
 
 EXACT_INTEGERS = 2**24  # below, float32 knows every integer
@@ -52,7 +52,8 @@ class Shape:
 
     def tree(self, output: int, values: Reals) -> Tree:
         """Return the tree with these values per node ([nodes] or [nodes, outputs])."""
-        return make_tree(output, self.feature, self.threshold, self.left, self.right, values, None, MISSING_NAN)
+        made = make_tree(output, self.feature, self.threshold, self.left, self.right, values, None, MISSING_NAN)
+        return siblings_adjacent(made)
 
 
 def next_value(value: float, integer: bool) -> float:
