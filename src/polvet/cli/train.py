@@ -90,6 +90,11 @@ def train(
     outputs = loaded.reading.outputs or network.labels
     if not inputs or not outputs:
         raise InputError("the model has no variables or no labels to choose.", Where(str(task)))
+    if len(outputs) == 1:
+        raise InputError(
+            f"the only action is '{outputs[0]}': there is nothing to choose and nothing to learn.", Where(str(task)),
+            "Give a model with two labels or more.",
+        )  # fmt: skip
     fitted = fit(loaded, blank_network(inputs, outputs))
     disable = disables_out_of_bounds(out_of_bounds)
     with counting("training") as progress:
