@@ -1,6 +1,6 @@
 """Table 2 of the paper on safety debugging: `polvet debug` on every row, with policies trained here (`teachers.py`).
 
-python -m benchmarks.debugging [--rows TEXT] [--seconds S] [--variants default,penalty,unkept,milp] [--fractions] [--folder DIR]
+python -m benchmarks.debugging [--rows TEXT] [--seconds S] [--variants default,penalty,unkept,milp] [--resume|--fractions] [--folder DIR]
 
 Variants   default: leaf values by linear programs, retention, safe actions; penalty: a tree per fault (section 5.1);
            unkept: no retention, the nearest to the paper; milp: the paper's big-M program
@@ -62,19 +62,23 @@ def main() -> None:
             continue
         task, policy = policy_of(row, chosen.folder)
         for variant in chosen.variants.split(","):
-            if variant in found.get(row.name, {}):
+            known = found.get(row.name, {}).get(variant)
+            if known is not None and not (chosen.resume and known.get("outcome") == "limit"):
                 continue
-            measured = measure(row, task, policy, variant, chosen.seconds, chosen.folder)
+            measured = measure(row, task, policy, variant, chosen.seconds, chosen.folder, known)
             found.setdefault(row.name, {})[variant] = measured
             chosen.results.write_text(json.dumps(found, indent=1) + "\n")
             print(row.name, variant, json.dumps(measured), flush=True)
     chosen.results.with_suffix(".md").write_text(table(found))
 
 
-def measure(row: Row, task: Path, policy: Path, variant: str, seconds: float, folder: Path) -> dict[str, Any]:
-    """Debug the row's policy in a fresh folder and return the figures before and after."""
+def measure(
+    row: Row, task: Path, policy: Path, variant: str, seconds: float, folder: Path, known: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Debug the row's policy in a fresh folder, or go on with a campaign, and return the figures before and after."""
     here = folder / f"{row.slug}-{variant}"
-    shutil.rmtree(here, ignore_errors=True)
+    if known is None:
+        shutil.rmtree(here, ignore_errors=True)
     begun = time.monotonic()
     done = subprocess.run(
         [
@@ -103,7 +107,7 @@ def measure(row: Row, task: Path, policy: Path, variant: str, seconds: float, fo
         "trees_added": sum(one["trees_added"] for one in repaired),
         "longest_repair_seconds": max((one["repair_seconds"] for one in repaired), default=0.0),
         "verification": next((one["verification"]["method"] for one in rounds if "verification" in one), None),
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - begun + (0.0 if known is None else known["seconds"]), 1),
     }  # fmt: skip
 
 
