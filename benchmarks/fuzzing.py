@@ -2,7 +2,8 @@
 
 Writes `results/fuzzing.json`, `results/fuzzing.md` and `results/fuzzing-ablation.svg`. Policies are trained here, by imitation:
 on the lines of rules (`teachers.py`), where the state space is small of an optimal scheduler that errs, elsewhere of chance.
-The domain `layers` has one action only, so there is no policy to fuzz. %Unsafe, %Goal and faults of the input policies of a published table are in `results/debugging.md`: the first iteration.
+The domain `layers` has one action only, so there is no policy to fuzz. %Unsafe, %Goal and faults of the input policies of a
+published table are in `results/debugging.md`: the first iteration.
 
 10,000    fault analysis of 10,000 unsafe runs on four instances where the paper reports up to 13 hours or no memory
 Ablation  biased and unbiased fuzzing with the same CPU time, one after the other: different faulty states on their unsafe runs
