@@ -16,6 +16,7 @@ from typing import Any
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
+from polvet.model.network import Kind
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
@@ -24,6 +25,7 @@ from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
 from polvet.verify.fuzzing import find_unsafe_run
+from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
@@ -72,6 +74,10 @@ def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
 
 
+def _grid(bound: Bound, settings: Settings) -> SafetyResult:
+    return verify_on_grid(bound, limits=settings.limits, seed=settings.seed)
+
+
 def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], SafetyResult]) -> Method:
     """Return the method that reads the task as linear data first, unless that was done, and counts the time it takes."""
 
@@ -114,6 +120,7 @@ METHODS_BY_NAME: Mapping[str, Method] = {
     "induction": _with_linear("induction", _induction),
     "abstraction": _with_linear("abstraction", _abstraction),
     "ic3": _with_linear("ic3", _ic3),
+    "grid": _grid,
     "bmc": _bmc,
 }
 METHODS = ("auto", *METHODS_BY_NAME)
@@ -137,11 +144,15 @@ TURNS = (
     Turn("explicit", 1.0),
 )
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
+REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
+"""The same for models with real-valued variables, which are not read as linear data."""
 GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
 """How long `auto` tries to read the model as linear data."""
-ONLY_FAIL = ("induction", "abstraction", "ic3", "bmc")
+LINEAR = ("induction", "abstraction", "ic3")
+"""Methods that read the task as linear data."""
+ONLY_FAIL = (*LINEAR, "grid", "bmc")
 """Methods that know no other failure than the condition `fail`."""
 
 
@@ -155,10 +166,10 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     reasons: dict[str, str] = {}
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
-    for turn in TURNS:
+    for turn in REAL_TURNS if has_reals(bound) else TURNS:
         if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
             continue
-        if turn.method in ONLY_FAIL and settings.linear is None:
+        if turn.method in LINEAR and settings.linear is None:
             budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
             settings = replace(settings, linear=linearized(bound, budget))
         found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
@@ -169,6 +180,11 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
         figures[turn.method] = dict(found.figures)
     told = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
     return Unknown(told, "auto", figures, tuple(proved))
+
+
+def has_reals(bound: Bound) -> bool:
+    """Return whether a variable is real."""
+    return any(variable.kind is Kind.REAL for variable in bound.task.network.variables)
 
 
 def _limits_of(turn: Turn, limits: Limits, begun: float) -> Limits:
