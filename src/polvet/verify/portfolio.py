@@ -23,7 +23,7 @@ from polvet.policy.runs import End, Run
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
-from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
+from polvet.verify.explicit import NOTHING_ELSE, Avoid, Search
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
@@ -41,6 +41,7 @@ class Settings:
     seed: int = 0
     threads: int = 1
     avoid: Avoid = NOTHING_ELSE
+    search: Search | None = None  # explicit search as far as it got; None: not begun
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
 
 
@@ -67,7 +68,8 @@ def verify(
 
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_explicitly(bound, limits=settings.limits, threads=settings.threads, avoid=settings.avoid)
+    search = settings.search or Search(bound, avoid=settings.avoid)
+    return search.go_on(settings.limits, threads=settings.threads)
 
 
 def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
@@ -163,6 +165,9 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     )
     if run is not None:
         return Unsafe(run, "simulation")
+    settings = replace(
+        settings, search=Search(bound, avoid=settings.avoid)
+    )  # its second turn goes on where the first ended
     reasons: dict[str, str] = {}
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
