@@ -13,9 +13,11 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -100,11 +102,14 @@ def measure(task: Path, policy: Path, seconds: float) -> dict[str, Any]:
         return one
 
 
-def run(*arguments: str) -> tuple[int, str, float, float]:
-    """Return exit code, output, CPU seconds and the greatest resident megabytes of a command of polvet."""
+def run(*arguments: str, seconds: float = 86_400) -> tuple[int, str, float, float]:
+    """Return exit code (-9: killed at the limit), output, CPU seconds and the greatest resident megabytes of a command of polvet."""
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen([sys.executable, "-m", "polvet", *arguments], stdout=out, stderr=subprocess.STDOUT)
+        alarm = threading.Timer(seconds, os.kill, (child.pid, signal.SIGKILL))
+        alarm.start()
         _, status, usage = os.wait4(child.pid, 0)
+        alarm.cancel()
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         return child.returncode, out.read(), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024

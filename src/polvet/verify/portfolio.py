@@ -140,7 +140,7 @@ class Turn:
 
 TURNS = (
     Turn("explicit", 0.3, 20.0, 3_000_000),
-    Turn("induction", 0.2, 10.0),
+    Turn("induction", 0.2, 30.0),
     Turn("abstraction", 0.2, 10.0),
     Turn("ic3", 0.4, 60.0),
     Turn("explicit", 1.0),
