@@ -2,8 +2,9 @@
 
 Run `python -m benchmarks.verification` (Marabou is left out where maraboupy is not installed); it writes
 `results/verification.json` and `results/verification.md`. All methods run one after the other on the same machine with the same
-limit. The configurations Base, Mar+Z3, Mar+Z3(Mar), BnB(Mar) and Mar are those of policy predicate abstraction (Table 1), over the
-predicates of start and fail, refined as our own abstraction is; `states` counts what explicit verification visits.
+limits; rows measured before are kept, each with its own limit. The configurations Base, Mar+Z3, Mar+Z3(Mar), BnB(Mar) and Mar are
+those of policy predicate abstraction (Table 1), over the predicates of start and fail, refined as our own abstraction is; `states`
+counts what explicit verification visits. `benchmarks.verification_loop` verifies the final policies of the debugging loop.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,16 @@ from benchmarks.verification_policies import FOLDER, instances
 from polvet.kernel.compiled import Limits
 from polvet.policy.binding import Bound, load_fitted
 from polvet.symbolic.cells import Cell
-from polvet.symbolic.operators import linear_task
 from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, verify_abstractly
 from polvet.verify.box_tester import BoxTester
+from polvet.verify.linearized import linearized
 from polvet.verify.portfolio import verify
 from polvet.verify.questions import Clock, No, Reply, Yes
 from polvet.verify.slicing import sliced
 
 RESULTS = Path(__file__).resolve().parent / "results"
 OURS = ("auto", "explicit", "induction", "ic3", "abstraction")
+READING_SECONDS = 60.0
 MARABOU = importlib.util.find_spec("maraboupy") is not None
 
 
@@ -43,32 +45,40 @@ def tasks() -> Iterator[tuple[str, Bound]]:
             yield name, load_fitted(task, path).compile()
 
 
-def measure_methods(name: str, bound: Bound, seconds: float, paper_seconds: float) -> list[dict[str, Any]]:
+def measure_methods(
+    name: str, bound: Bound, methods: Sequence[str], seconds: float, paper_seconds: float
+) -> list[dict[str, Any]]:
     """Return one row per method: verdict, seconds, figures."""
     rows = []
-    for method in OURS:
+    for method in (method for method in OURS if method in methods):
         begun = time.monotonic()
         found = verify(bound, method=method, limits=Limits(seconds, 12_000), threads=2)
         rows.append(
             {
                 "instance": name, "method": method, "verdict": found.verdict.value,
                 "seconds": round(time.monotonic() - begun, 3), "by": found.method,
-                "states": found.figures.get("states"), "reason": getattr(found, "reason", None),
+                "states": found.figures.get("states"), "reason": getattr(found, "reason", None), "limit": seconds,
             }
         )  # fmt: skip
         print(name, method, rows[-1]["verdict"], rows[-1]["seconds"], flush=True)
     part = sliced(bound).bound
+    linear = linearized(part, READING_SECONDS)
     for configuration in CONFIGURATIONS:
-        if "Mar" in configuration and not MARABOU:
+        if configuration not in methods or ("Mar" in configuration and not MARABOU):
+            continue
+        if isinstance(linear, str):
+            row = {"instance": name, "method": configuration, "verdict": "unknown", "seconds": 0, "reason": linear}
+            rows.append({**row, "limit": paper_seconds})
             continue
         begun = time.monotonic()
-        found = verify_abstractly(part, options=Options(configuration), limits=Limits(paper_seconds))
+        found = verify_abstractly(part, options=Options(configuration), limits=Limits(paper_seconds), linear=linear)
         closed = found.figures.get("abstract_verdict") == "safe"
         verdict = "safe (their word)" if closed else found.verdict.value
         rows.append(
             {
                 "instance": name, "method": configuration, "verdict": verdict,
                 "seconds": round(time.monotonic() - begun, 3), "reason": getattr(found, "reason", None),
+                "limit": paper_seconds,
             }
         )  # fmt: skip
         print(name, configuration, rows[-1]["verdict"], rows[-1]["seconds"], flush=True)
@@ -98,7 +108,10 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
     from polvet.verify.predicates import predicates_of
 
     part = sliced(bound).bound
-    task = linear_task(part.task)
+    task = linearized(part, READING_SECONDS)
+    if isinstance(task, str):
+        print(name, task, flush=True)
+        return []
     recorder = Recorder(BoxTester(part, task, Clock(20.0)))
     predicates = predicates_of((*task.fail, *task.start), task.system.bounds)
     try:
@@ -168,14 +181,17 @@ def write(rows: list[dict[str, Any]], questions: list[dict[str, Any]], seconds: 
         "summary": summary,
     }
     (RESULTS / "verification.json").write_text(json.dumps(document, indent=1) + "\n")
-    methods = list(dict.fromkeys(row["method"] for row in rows))
+    methods = [method for method in (*OURS, *CONFIGURATIONS) if any(row["method"] == method for row in rows)]
+    own = [row["limit"] for row in rows if row["method"] in OURS]
+    limits = min(own), max(own)
     lines = [
         "# Verification", "",
-        f"Verdict and seconds; limits {seconds:g} s (our methods) and {paper_seconds:g} s (the paper's configurations, predicates of "
-        "start and fail, refined). `-`: not decided. *Safe (their word)*: the abstraction closes with answers of Z3 or Marabou.", "",
+        f"Verdict and seconds; limits of {limits[0]:g} to {limits[1]:g} s (our methods) and {paper_seconds:g} s (the paper's "
+        "configurations, predicates of start and fail, refined). `-`: not decided, empty: not asked. *Safe (their word)*: the "
+        "abstraction closes with answers of Z3 or Marabou.", "",
         "| instance | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|",
     ]  # fmt: skip
-    for name in dict.fromkeys(row["instance"] for row in rows):
+    for name in sorted({row["instance"] for row in rows}):
         shown = []
         for method in methods:
             row = next((r for r in rows if r["instance"] == name and r["method"] == method), None)
@@ -198,15 +214,23 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--paper-seconds", type=float, default=60.0)
     parser.add_argument("--questions", type=int, default=12)
+    parser.add_argument("--methods", default=",".join((*OURS, *CONFIGURATIONS)), help="a list with commas")
     parser.add_argument("--only", default="", help="a regular expression for instances")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    questions: list[dict[str, Any]] = []
+    file = RESULTS / "verification.json"
+    before = json.loads(file.read_text()) if file.exists() else {"methods": [], "questions": []}
+    rows, questions = before["methods"], before["questions"]
+    methods = options.methods.split(",")
     for name, bound in tasks():
-        if re.search(options.only, name):
-            questions += measure_questions(name, bound, options.questions, options.paper_seconds)
-            rows += measure_methods(name, bound, options.seconds, options.paper_seconds)
-            write(rows, questions, options.seconds, options.paper_seconds)
+        if not re.search(options.only, name):
+            continue
+        if options.questions:
+            asked = measure_questions(name, bound, options.questions, options.paper_seconds)
+            questions = [row for row in questions if row["instance"] != name] + asked
+        fresh = measure_methods(name, bound, methods, options.seconds, options.paper_seconds)
+        done = {(row["instance"], row["method"]) for row in fresh}
+        rows = [row for row in rows if (row["instance"], row["method"]) not in done] + fresh
+        write(rows, questions, options.seconds, options.paper_seconds)
 
 
 if __name__ == "__main__":

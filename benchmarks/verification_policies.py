@@ -18,6 +18,8 @@ from polvet.policy.onnx_file import save_onnx
 from polvet.safety.decide import Decider
 
 FOLDER = Path(__file__).parent / "policies"
+BARTO_SMALL = Path(__file__).parents[2] / "shared/benchmarks/racetrack-momba/tracks/barto-small.track.txt"
+"""The paper's map, which is not shipped; left out where it is not there."""
 Rule = Callable[[dict[str, int]], str]
 
 
@@ -127,26 +129,30 @@ def imitate(
 
 def instances() -> Iterator[tuple[str, Task, Rule, tuple[int, ...], tuple[str, ...]]]:
     """Yield name, task, teacher, hidden sizes, and the variables that the network does not see."""
+    widths = (16, 32, 64)
     for locations, packages in ((4, 4), (10, 15)):
         task = generate("transport", locations=locations, packages=packages).task()
-        for width in (16, 32, 64):
+        for width in widths:
             name = f"transport-{locations}-{packages}-2x{width}"
             yield name, task, careful_truck, (width, width), ("last_capacity_diff",)
     for blocks in (4, 6, 8):
         task = generate("blocksworld", n=blocks).task()
-        yield f"blocksworld-{blocks}-ci-2x16", task, stacking, (16, 16), ("cost_block", "step_cost")
-        if blocks < 8:
-            yield f"blocksworld-{blocks}-ca-2x16", task, stacking, (16, 16), ("step_cost",)
+        for width in widths if blocks > 4 else widths[:1]:
+            hidden = width, width
+            yield f"blocksworld-{blocks}-ci-2x{width}", task, stacking, hidden, ("cost_block", "step_cost")
+            yield f"blocksworld-{blocks}-ca-2x{width}", task, stacking, hidden, ("step_cost",)
     tiles = generate("sliding-tiles", n=8).task()
-    yield (
-        "sliding-tiles-8-ci-2x16",
-        tiles,
-        safe_rule(generate("sliding-tiles", n=8, cost=0).task()),
-        (16, 16),
-        ("cost_", "step_cost"),
-    )
-    track = generate("racetrack", map="corner").task()
-    yield "racetrack-corner-2x16", track, safe_rule(track), (16, 16), ()
+    careful = safe_rule(generate("sliding-tiles", n=8, cost=0).task())
+    for width in widths:
+        yield f"sliding-tiles-8-ci-2x{width}", tiles, careful, (width, width), ("cost_", "step_cost")
+        yield f"sliding-tiles-8-ca-2x{width}", tiles, careful, (width, width), ("step_cost",)
+    maps = {"corner": "corner"}
+    if BARTO_SMALL.exists():
+        maps["barto-small"] = str(BARTO_SMALL)
+    for name, file in maps.items():
+        track = generate("racetrack", map=file).task()
+        for width in widths:
+            yield f"racetrack-{name}-2x{width}", track, safe_rule(track), (width, width), ()
 
 
 def main() -> None:

@@ -72,6 +72,10 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
             with np.errstate(invalid="ignore"):
                 corners = np.stack([a * c, a * d, b * c, b * d])
             return corners.min(axis=0), corners.max(axis=0)
+        case Binary("%", left, IntLiteral(value)) if 0 < value < LARGE:
+            a, b = ask(left)
+            with np.errstate(invalid="ignore"):
+                return np.where(a == b, np.mod(a, value), 0.0), np.where(a == b, np.mod(b, value), value - 1.0)
         case Binary("min", left, right):
             (a, b), (c, d) = ask(left), ask(right)
             return np.minimum(a, c), np.minimum(b, d)

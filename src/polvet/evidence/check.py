@@ -56,6 +56,7 @@ CHECKERS: dict[str, str] = {
     "reachable-set": "polvet.evidence.reachable_set:check_reachable_set",
     "repair": "polvet.evidence.repair:check_repair",
     "invariant": "polvet.evidence.invariant:check_invariant",
+    "grid": "polvet.evidence.grid:check_grid",
     "permissive": "polvet.evidence.permissive:check_permissive",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""

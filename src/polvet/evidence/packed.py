@@ -42,6 +42,15 @@ def _smallest(values: NDArray[np.int64]) -> str:
 
 def unpack_columns(variables: Sequence[Variable], item: Any, count: int) -> list[State]:
     """Return the states; Malformed where shape, names, types or bounds do not fit the variables."""
+    columns = [
+        _listed(variable, values)
+        for variable, values in zip(variables, unpack_arrays(variables, item, count), strict=True)
+    ]
+    return list(zip(*columns, strict=True)) if columns else [()] * count
+
+
+def unpack_arrays(variables: Sequence[Variable], item: Any, count: int) -> list[NDArray[Any]]:
+    """Return one array per variable; Malformed where shape, names, types or bounds do not fit the variables."""
     if not isinstance(item, dict) or item.get("variables") != [variable.name for variable in variables]:
         raise Malformed("'states' does not name the task's variables in order")
     types, data = item.get("types"), item.get("data")
@@ -59,22 +68,28 @@ def unpack_columns(variables: Sequence[Variable], item: Any, count: int) -> list
         raise Malformed(f"'states' cannot be unpacked: {error}") from None
     if len(raw) != size:
         raise Malformed(f"'states' does not hold {count} states")
-    columns: list[list[Any]] = []
+    columns: list[NDArray[Any]] = []
     at = 0
     for variable, kind in zip(variables, types, strict=True):
         width = count * np.dtype(kind).itemsize
-        columns.append(_column(variable, kind, np.frombuffer(raw[at : at + width], dtype=f"<{kind}")))
+        columns.append(_checked(variable, kind, np.frombuffer(raw[at : at + width], dtype=f"<{kind}")))
         at += width
-    return list(zip(*columns, strict=True)) if columns else [()] * count
+    return columns
 
 
-def _column(variable: Variable, kind: str, values: NDArray[Any]) -> list[Any]:
+def _checked(variable: Variable, kind: str, values: NDArray[Any]) -> NDArray[Any]:
     if (kind == "f8") != (variable.kind is Kind.REAL):
         raise Malformed(f"the type of '{variable.name}' is wrong")
     if kind == "f8" and not np.isfinite(values).all():
         raise Malformed(f"'{variable.name}' has a value that is no number")
     lower, upper = (0, 1) if variable.kind is Kind.BOOL else (variable.lower, variable.upper)
+    if values.size:
+        least, most = values.min().item(), values.max().item()
+        if (lower is not None and least < lower) or (upper is not None and most > upper):
+            raise Malformed(f"'{variable.name}' is outside its bounds")
+    return values
+
+
+def _listed(variable: Variable, values: NDArray[Any]) -> list[Any]:
     found: list[Any] = values.tolist()
-    if found and ((lower is not None and min(found) < lower) or (upper is not None and max(found) > upper)):
-        raise Malformed(f"'{variable.name}' is outside its bounds")
     return [bool(value) for value in found] if variable.kind is Kind.BOOL else found

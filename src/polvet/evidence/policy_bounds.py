@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.networks import Network
-from polvet.policy.trees import MISSING_ZERO, VECTOR, TreeEnsemble
+from polvet.policy.trees import LIGHTGBM_ZERO, MISSING_ZERO, VECTOR, TreeEnsemble
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -27,7 +27,8 @@ _UNIT = 2.0**-24
 class NetworkBounds:
     """Margins of one network whose inputs are the given variables."""
 
-    def __init__(self, network: Network, places: Sequence[int], variables: int) -> None:
+    def __init__(self, network: Network, places: Sequence[int], variables: int, *, rounded: bool = False) -> None:
+        self.rounded = rounded  # inputs may be reals, which a row of float32 rounds
         first = network.layers[0]
         weights = np.zeros((len(first.bias), variables))
         for column, place in enumerate(places):
@@ -57,9 +58,18 @@ class NetworkBounds:
         best = np.argmin(total, axis=1)
         return total < 0, np.abs(reduced[np.arange(len(lower)), best])
 
+    def beaten(self, lower: Floats, upper: Floats) -> Bools:
+        """Return [n, outputs, rivals]: does the rival surely have the greater score everywhere in the box."""
+        outputs = len(self.bias[-1])
+        found = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
+        for output in range(outputs):
+            rivals = [k for k in range(outputs) if k != output]
+            found[:, output, rivals] = self.losers(output, rivals, lower, upper, ())[0]
+        return found
+
     def _errors(self, reach: Floats) -> list[Floats]:
         """Return per layer [n, neurons] how far any float32 evaluation is from exact arithmetic."""
-        error = np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
+        error = reach * 2.0**-23 + 2.0**-149 if self.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
         found = []
         for weights, bias in zip(self.weights, self.bias, strict=True):
             summands = weights.shape[1] + 4
@@ -136,37 +146,54 @@ class TreeBounds:
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: does the rival surely win against the output everywhere; [n, variables]: how many splits wait."""
+        low, high, waiting = self.scores(lower, upper)
+        columns = [
+            (high[:, output] < low[:, rival]) | ((high[:, output] == low[:, rival]) & (rival < output))
+            for rival in rivals
+        ]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(lower), 0), dtype=np.bool_), waiting
+
+    def beaten(self, lower: Floats, upper: Floats) -> Bools:
+        """Return [n, outputs, rivals]: does the rival surely win against the output everywhere in the box."""
+        low, high, _ = self.scores(lower, upper)
+        earlier = np.tri(low.shape[1], k=-1, dtype=np.bool_)
+        below: Bools = high[:, :, None] < low[:, None, :]
+        tied: Bools = (high[:, :, None] == low[:, None, :]) & earlier
+        return below | tied
+
+    def scores(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the least and greatest scores [n, outputs] in each box, and how many splits wait [n, variables]."""
         ensemble, count = self.ensemble, len(lower)
         real = np.float32 if ensemble.arithmetic == "float32" else np.float64
         waiting = np.zeros((count, lower.shape[1]))
         low = np.tile(np.array(ensemble.base, dtype=real), (count, 1))
         high = low.copy()
+        # A state's value is rounded to float32 first; rounding is monotone, so are both comparisons.
+        small = lower.T.astype(np.float32).astype(np.float64)
+        large = upper.T.astype(np.float32).astype(np.float64)
+        strict = ensemble.comparison == "<"
         for tree in ensemble.trees:
             least = np.full((count, tree.values.shape[1]), np.inf)
             most = -least
-            pending = [(0, np.ones(count, dtype=np.bool_))]
+            pending = [(0, np.arange(count))]  # a node, and the boxes that reach it
             while pending:
                 node, here = pending.pop()
-                if not here.any():
+                if not len(here):
                     continue
                 if tree.feature[node] < 0:
-                    value = tree.values[node]
-                    least[here] = np.minimum(least[here], value)
-                    most[here] = np.maximum(most[here], value)
+                    least[here] = np.minimum(least[here], tree.values[node])
+                    most[here] = np.maximum(most[here], tree.values[node])
                     continue
                 place = self.places[tree.feature[node]]
-                # A state's value is rounded to float32 first; rounding is monotone, so are both comparisons.
-                small = lower[:, place].astype(np.float32).astype(np.float64)
-                large = upper[:, place].astype(np.float32).astype(np.float64)
+                from_, to = small[place][here], large[place][here]
                 bound = float(tree.threshold[node])
-                strict = ensemble.comparison == "<"
-                left = here & (small < bound if strict else small <= bound)
-                right = here & (large >= bound if strict else large > bound)
+                left = from_ < bound if strict else from_ <= bound
+                right = to >= bound if strict else to > bound
                 if tree.missing[node] == MISSING_ZERO:
-                    zero = here & (small <= 0) & (large >= 0)
+                    zero = (from_ <= LIGHTGBM_ZERO) & (to >= -LIGHTGBM_ZERO)
                     left, right = (left | zero, right) if tree.default_left[node] else (left, right | zero)
-                waiting[left & right, place] += 1
-                pending += [(int(tree.left[node]), left), (int(tree.right[node]), right)]
+                waiting[here[left & right], place] += 1
+                pending += [(int(tree.left[node]), here[left]), (int(tree.right[node]), here[right])]
             if tree.output == VECTOR:
                 low, high = low + least.astype(real), high + most.astype(real)
             else:
@@ -175,8 +202,4 @@ class TreeBounds:
         if ensemble.divisor:
             low, high = low / real(ensemble.divisor), high / real(ensemble.divisor)
             low, high = np.minimum(low, high), np.maximum(low, high)
-        columns = [
-            (high[:, output] < low[:, rival]) | ((high[:, output] == low[:, rival]) & (rival < output))
-            for rival in rivals
-        ]
-        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.bool_), waiting
+        return low, high, waiting

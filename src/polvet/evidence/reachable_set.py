@@ -1,8 +1,8 @@
 """Checking `reachable-set`: a set of states with all starts, closed under the policy, without `fail`.
 
 The certificate gives `count` and (up to a few million) `states`, packed; `avoids` may add "stuck" and "deadlock" to what must not
-happen. With `states`, one pass over them shows that the set is closed. Without, the claim is explored again, here, in the slow
-interpreter, and must come to the same count: honest, independent, and slow.
+happen. With `states`, one pass over them shows that the set is closed (`evidence.bulk` makes it fast where a model is plain).
+Without, the claim is explored again, here, in the slow interpreter, and must come to the same count: honest, independent, and slow.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from polvet.evidence.all_starts import iter_all_starts
+from polvet.evidence.box_view import Unreadable
+from polvet.evidence.bulk import Bulk
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.followed import Followed, find_policy_arena
-from polvet.evidence.packed import unpack_columns
+from polvet.evidence.packed import unpack_arrays, unpack_columns
 from polvet.evidence.states import Malformed
 from polvet.model.semantics import State
 
 BLOCK = 4096
+FEW = 2_000
+"""Up to so many states are checked one by one in any case."""
 BAD = ("stuck", "deadlock")
 
 
@@ -34,8 +40,7 @@ def check_reachable_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
         return Rejected(f"'avoids' is not a list of {' and '.join(BAD)}")
     try:
         if "states" in certificate:
-            listed = unpack_columns(followed.arena.task.network.variables, certificate["states"], count)
-            _check_closed(followed, listed, avoids)
+            _check_listed(followed, certificate["states"], count, avoids)
         else:
             _explore(followed, count, avoids)
     except Malformed as error:
@@ -44,6 +49,24 @@ def check_reachable_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} never reaches fail{also}, from any start ({count:,} states)"
     )
+
+
+def _check_listed(followed: Followed, item: Any, count: int, avoids: list[str]) -> None:
+    """Raise Malformed unless the packed states are closed; many of them in bulk, where the model allows it."""
+    variables = followed.arena.task.network.variables
+    if count > FEW and not avoids:
+        try:
+            bulk = Bulk(followed, unpack_arrays(variables, item, count))
+        except Unreadable:
+            pass  # state by state, then
+        else:
+            bulk.check_starts()
+            for state, following in successors(followed, bulk.doubtful_states(), avoids):
+                if not bulk.listed(np.array([following], dtype=np.int64))[0]:
+                    shown = followed.arena.show
+                    raise Malformed(f"{shown(state)} may lead to {shown(following)}, which is not listed")
+            return
+    _check_closed(followed, unpack_columns(variables, item, count), avoids)
 
 
 def _check_closed(followed: Followed, listed: list[State], avoids: list[str]) -> None:

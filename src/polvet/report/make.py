@@ -9,7 +9,7 @@ from polvet.files import read_json
 from polvet.report.page import Page, dump_page
 
 TERMINATION = ("lex-rank", "lasso", "goal-reaching")
-VERIFICATION = ("run", "invariant", "reachable-set")
+VERIFICATION = ("run", "invariant", "reachable-set", "grid")
 
 
 def make_report(

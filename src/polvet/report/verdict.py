@@ -15,6 +15,7 @@ from polvet.report.markup import code, plural, text
 
 PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",
+    "grid": "a set of cells that holds all starts, that all runs return to, and from which no run fails",
     "invariant": "a set of states that holds all starts, is never left, and has no failing state",
 }
 

@@ -17,7 +17,7 @@ from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
 
-KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe"}
+KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe", "grid": "Safe"}
 
 
 def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:

@@ -47,38 +47,51 @@ def verify_explicitly(
     most_listed: int = MOST_LISTED,
 ) -> SafetyResult:
     """Decide by visiting every state that the policy reaches from the start states."""
-    bounds = limits or Limits()
-    begun = time.monotonic()
-    reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
-    starts = Starts.of(bound.task)
-    if starts.count is None:
-        return Unknown("infinitely many start states", METHOD)
-    if bounds.states is not None and starts.count > bounds.states:
-        reason = f"{starts.count:,} start states are more than the {_limit(_core.Status.STATES, bounds)}"
-        return Unknown(reason, METHOD, {"starts": starts.count})
-    for block in starts.blocks():
-        reach.add_starts(bound.compiled.machine.pack(block))
-        if (limit := _over(bounds, reach, time.monotonic() - begun)) is not None:
-            return Unknown(str(limit), METHOD, _figures(reach, starts.count))
-    left = inf if bounds.seconds is None else max(0.0, bounds.seconds - (time.monotonic() - begun))
-    reach.close(
-        threads, left, 2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
-        2**62 if bounds.states is None else bounds.states, bounds.on_progress,
-    )  # fmt: skip
-    raise_what_broke(bound, reach.status, reach.faulty, reach.fault, reach.policy_broken)
-    figures = _figures(reach, starts.count)
-    match reach.reached:
-        case _core.Reached.CLOSED:
-            return Safe(_certificate(bound, reach, avoid, most_listed), METHOD, figures)
-        case _core.Reached.UNSAFE:
-            return Unsafe(_witness(bound, reach)[0], METHOD, figures)
-        case _core.Reached.DOUBTFUL:
-            run, tie = _witness(bound, reach)
-            state = run.states[tie]
-            shown = bound.compiled.semantics.show(state)
-            return Unknown(f"near-tie in state {shown}", METHOD, figures, tie=state)
-        case _:
-            return Unknown(str(_limit(reach.status, bounds)), METHOD, figures)
+    return Search(bound, avoid=avoid, most_listed=most_listed).go_on(limits, threads=threads)
+
+
+class Search:
+    """A search that can stop at a limit and go on later, where it stopped."""
+
+    def __init__(self, bound: Bound, *, avoid: Avoid = NOTHING_ELSE, most_listed: int = MOST_LISTED) -> None:
+        self.bound, self.avoid, self.most_listed = bound, avoid, most_listed
+        self.reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
+        self.starts = Starts.of(bound.task)
+        self.blocks = self.starts.blocks() if self.starts.count is not None else iter(())
+
+    def go_on(self, limits: Limits | None = None, *, threads: int = 1) -> SafetyResult:
+        """Search until it is decided, or until a limit comes first."""
+        bound, reach, count = self.bound, self.reach, self.starts.count
+        bounds = limits or Limits()
+        begun = time.monotonic()
+        if count is None:
+            return Unknown("infinitely many start states", METHOD)
+        if bounds.states is not None and count > bounds.states:
+            reason = f"{count:,} start states are more than the {_limit(_core.Status.STATES, bounds)}"
+            return Unknown(reason, METHOD, {"starts": count})
+        for block in self.blocks:
+            reach.add_starts(bound.compiled.machine.pack(block))
+            if (limit := _over(bounds, reach, time.monotonic() - begun)) is not None:
+                return Unknown(str(limit), METHOD, _figures(reach, count))
+        left = inf if bounds.seconds is None else max(0.0, bounds.seconds - (time.monotonic() - begun))
+        reach.close(
+            threads, left, 2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
+            2**62 if bounds.states is None else bounds.states, bounds.on_progress,
+        )  # fmt: skip
+        raise_what_broke(bound, reach.status, reach.faulty, reach.fault, reach.policy_broken)
+        figures = _figures(reach, count)
+        match reach.reached:
+            case _core.Reached.CLOSED:
+                return Safe(_certificate(bound, reach, self.avoid, self.most_listed), METHOD, figures)
+            case _core.Reached.UNSAFE:
+                return Unsafe(_witness(bound, reach)[0], METHOD, figures)
+            case _core.Reached.DOUBTFUL:
+                run, tie = _witness(bound, reach)
+                state = run.states[tie]
+                shown = bound.compiled.semantics.show(state)
+                return Unknown(f"near-tie in state {shown}", METHOD, figures, tie=state)
+            case _:
+                return Unknown(str(_limit(reach.status, bounds)), METHOD, figures)
 
 
 def _over(bounds: Limits, reach: _core.Reachability, elapsed: float) -> LimitReached | None:

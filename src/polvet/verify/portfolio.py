@@ -16,14 +16,16 @@ from typing import Any
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
+from polvet.model.network import Kind
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
-from polvet.verify.explicit import NOTHING_ELSE, Avoid, verify_explicitly
+from polvet.verify.explicit import NOTHING_ELSE, Avoid, Search
 from polvet.verify.fuzzing import find_unsafe_run
+from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
@@ -39,6 +41,7 @@ class Settings:
     seed: int = 0
     threads: int = 1
     avoid: Avoid = NOTHING_ELSE
+    search: Search | None = None  # explicit search as far as it got; None: not begun
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
 
 
@@ -65,11 +68,16 @@ def verify(
 
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_explicitly(bound, limits=settings.limits, threads=settings.threads, avoid=settings.avoid)
+    search = settings.search or Search(bound, avoid=settings.avoid)
+    return search.go_on(settings.limits, threads=settings.threads)
 
 
 def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
     return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
+
+
+def _grid(bound: Bound, settings: Settings) -> SafetyResult:
+    return verify_on_grid(bound, limits=settings.limits, seed=settings.seed)
 
 
 def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], SafetyResult]) -> Method:
@@ -114,6 +122,7 @@ METHODS_BY_NAME: Mapping[str, Method] = {
     "induction": _with_linear("induction", _induction),
     "abstraction": _with_linear("abstraction", _abstraction),
     "ic3": _with_linear("ic3", _ic3),
+    "grid": _grid,
     "bmc": _bmc,
 }
 METHODS = ("auto", *METHODS_BY_NAME)
@@ -131,17 +140,21 @@ class Turn:
 
 TURNS = (
     Turn("explicit", 0.3, 20.0, 3_000_000),
-    Turn("induction", 0.2, 10.0),
+    Turn("induction", 0.2, 30.0),
     Turn("abstraction", 0.2, 10.0),
     Turn("ic3", 0.4, 60.0),
     Turn("explicit", 1.0),
 )
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
+REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
+"""The same for models with real-valued variables, which are not read as linear data."""
 GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
 """How long `auto` tries to read the model as linear data."""
-ONLY_FAIL = ("induction", "abstraction", "ic3", "bmc")
+LINEAR = ("induction", "abstraction", "ic3")
+"""Methods that read the task as linear data."""
+ONLY_FAIL = (*LINEAR, "grid", "bmc")
 """Methods that know no other failure than the condition `fail`."""
 
 
@@ -152,13 +165,16 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     )
     if run is not None:
         return Unsafe(run, "simulation")
+    settings = replace(
+        settings, search=Search(bound, avoid=settings.avoid)
+    )  # its second turn goes on where the first ended
     reasons: dict[str, str] = {}
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
-    for turn in TURNS:
+    for turn in REAL_TURNS if has_reals(bound) else TURNS:
         if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
             continue
-        if turn.method in ONLY_FAIL and settings.linear is None:
+        if turn.method in LINEAR and settings.linear is None:
             budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
             settings = replace(settings, linear=linearized(bound, budget))
         found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
@@ -169,6 +185,11 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
         figures[turn.method] = dict(found.figures)
     told = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
     return Unknown(told, "auto", figures, tuple(proved))
+
+
+def has_reals(bound: Bound) -> bool:
+    """Return whether a variable is real."""
+    return any(variable.kind is Kind.REAL for variable in bound.task.network.variables)
 
 
 def _limits_of(turn: Turn, limits: Limits, begun: float) -> Limits:

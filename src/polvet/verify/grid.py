@@ -1,0 +1,235 @@
+"""Real-valued models by grids: the cells that the policy's sets of states return to, finer and finer until none may fail.
+
+Source   reachability over grids of boxes (Bacci, Giacobbe, Parker, Verifying reinforcement learning up to infinity, IJCAI 2021,
+         cover by templates; here by a fixed grid). `follow` in `evidence.grid` is one return, `_close` the worklist
+Differs  a set is followed as an affine form for several steps before it is put back on the grid, so that what a cell is too wide
+         by is paid once per return, not once per step. Lines of the grid lie where trees and guards change their mind
+Cost     one return per cell; cells grow by four with each halving in two dimensions
+Limits   bounded variables; sums, products, case distinctions; networks and trees. Never finds an unsafe run
+The arithmetic is that of the checker (`evidence.flow`), which follows every cell of the result once more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from polvet.evidence.box_view import Unreadable
+from polvet.evidence.flow import Flow
+from polvet.evidence.grid import Grid, cells_between, follow, pack_marks, start_cells
+from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import drawable_starts
+from polvet.model.expressions import Binary, Expression, Name, children
+from polvet.model.folding import value_of
+from polvet.model.network import Kind
+from polvet.policy.binding import Bound
+from polvet.policy.runs import trace
+from polvet.policy.trees import TreeEnsemble
+from polvet.verify.verdicts import Safe, SafetyResult, Unknown
+
+METHOD = "grid"
+ATTEMPTS = (
+    (32, 1, False), (64, 1, False), (64, 4, False), (128, 1, False), (128, 4, False), (128, 1, True), (256, 4, False),
+    (256, 16, False), (256, 1, False), (512, 4, False), (512, 16, False), (512, 64, False), (1024, 16, False), (1024, 64, False),
+    (2048, 16, False), (2048, 64, False),
+)  # fmt: skip
+"""Cells per real variable over what runs were seen to visit; steps before a set returns to the grid; whether integers with many
+values are cut where trees compare them."""
+RUNS, RUN_STEPS = 50, 1_000
+MARGIN = 0.25
+"""How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
+BATCH = 1 << 14
+MOST_LINES = 1 << 14
+MOST_CELLS = 2**31
+MOST_TOUCHED = 1 << 24
+"""More cells than that touched by one batch: the grid is too coarse to tell anything."""
+
+
+def verify_on_grid(bound: Bound, *, limits: Limits | None = None, seed: int = 0) -> SafetyResult:
+    """Return safe with a certificate of kind `grid`, or unknown."""
+    if bound.compiled.disable_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", METHOD)
+    bounds = limits or Limits()
+    deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
+    try:
+        flow = Flow(bound.task, bound.fitted)
+        seen = _seen(bound, flow, seed)
+        tried: list[dict[str, Any]] = []
+        for cells, steps, clocks in ATTEMPTS:
+            grid = _grid(flow, seen, cells, clocks=clocks)
+            if prod(grid.shape) > MOST_CELLS:
+                break
+            begun = time.monotonic()
+            found = _close(flow, grid, steps, deadline)
+            tried.append(
+                {
+                    "cells": cells,
+                    "steps": steps,
+                    "reached": found.reached,
+                    "seconds": round(time.monotonic() - begun, 3),
+                }
+            )
+            if found.marks is not None:
+                return Safe(
+                    _certificate(flow, grid, found.marks, steps), METHOD, {"cells": found.reached, "tried": tried}
+                )
+            if found.stopped:
+                return Unknown(f"time limit of {bounds.seconds:g} s reached", METHOD, {"tried": tried})
+            if bounds.megabytes is not None and prod(grid.shape) * 5 > bounds.megabytes * 2**20:
+                return Unknown(f"memory limit ({bounds.megabytes} MB) reached", METHOD, {"tried": tried})
+    except Unreadable as refusal:
+        return Unknown(str(refusal), METHOD)
+    return Unknown(f"a grid of {ATTEMPTS[-1][0]} cells per variable is too coarse", METHOD, {"tried": tried})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Closed:
+    """The cells reached, if none of them may fail; or how far it got."""
+
+    marks: np.ndarray | None
+    reached: int
+    stopped: bool = False
+
+
+def _close(flow: Flow, grid: Grid, steps: int, deadline: float | None) -> _Closed:
+    """Return the least set of cells that holds the start states and that all sets return to."""
+    marks = np.zeros(prod(grid.shape), dtype=np.bool_)
+    frontier = start_cells(flow, grid)
+    marks[frontier] = True
+    reached = len(frontier)
+    while len(frontier):
+        fresh: list[np.ndarray] = []
+        for begin in range(0, len(frontier), BATCH):
+            if deadline is not None and time.monotonic() > deadline:
+                return _Closed(None, reached, stopped=True)
+            sets = flow.boxes(*grid.boxes(frontier[begin : begin + BATCH]))
+            if flow.may_fail(sets).any():
+                return _Closed(None, reached)
+            for landed, _, failing in follow(flow, sets, steps):
+                if failing.any():
+                    return _Closed(None, reached)
+                first, last = grid.spans(*landed.ends)
+                if float((last - first + 1).prod(axis=1).sum()) > MOST_TOUCHED:
+                    return _Closed(None, reached)
+                for block in cells_between(first, last, grid.shape):
+                    new = np.unique(block[~marks[block]])
+                    marks[new] = True
+                    reached += len(new)
+                    fresh.append(new)
+        frontier = np.concatenate(fresh) if fresh else np.zeros(0, dtype=np.int64)
+    return _Closed(marks, reached)
+
+
+def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> dict[str, Any]:
+    lines = {
+        variable.name: line.tolist() if variable.kind is Kind.REAL else [int(x) for x in line]
+        for variable, line in zip(flow.variables, grid.lines, strict=True)
+    }
+    return {"kind": "grid", "steps": steps, "lines": lines, "cells": pack_marks(marks)}
+
+
+# -- where to draw the lines
+
+
+def _seen(bound: Bound, flow: Flow, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and greatest values of each variable along some runs."""
+    starts = drawable_starts(bound.task).sample(RUNS, random.Random(seed))
+    low, high = flow.upper.copy(), flow.lower.copy()
+    for number, start in enumerate(starts):
+        states = np.array(trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states, dtype=np.float64)
+        low, high = np.minimum(low, states.min(axis=0)), np.maximum(high, states.max(axis=0))
+    return low, high
+
+
+def _grid(flow: Flow, seen: tuple[np.ndarray, np.ndarray], cells: int, *, clocks: bool) -> Grid:
+    cuts: list[set[float]] = [set() for _ in flow.variables]
+    for place, cut in _tree_cuts(flow):
+        if clocks or not _is_large(flow, place):
+            cuts[place].add(cut)
+    for place, cut in _condition_cuts(flow):
+        cuts[place].add(cut)
+    lines = []
+    for k, variable in enumerate(flow.variables):
+        low, high = flow.lower[k], flow.upper[k]
+        mine = {float(low), *(cut for cut in cuts[k] if low < cut <= high)}
+        if variable.kind is Kind.REAL:
+            a, b = seen[0][k], seen[1][k]
+            width = max(b - a, 1e-9 * (high - low)) / cells
+            reach = MARGIN * (b - a)
+            fine = np.arange(a - reach, b + reach + width, width)
+            # Beyond what was seen, cells grow by half each.
+            outer = width * 1.5 ** np.arange(1, 200)
+            growing = np.cumsum(outer[outer < high - low])
+            mine |= {float(x) for x in (*fine, *(fine[0] - growing), *(fine[-1] + growing)) if low < x <= high}
+        elif not _is_large(flow, k):
+            mine |= set(np.arange(low, high + 1).tolist())
+        lines.append(np.array(sorted(mine)))
+    return Grid(tuple(lines), flow.upper, tuple(v.kind is not Kind.REAL for v in flow.variables))
+
+
+def _is_large(flow: Flow, place: int) -> bool:
+    """Return whether a variable holds integers, but too many to tell them all apart: a clock, most often."""
+    return flow.variables[place].kind is not Kind.REAL and flow.upper[place] - flow.lower[place] >= 64
+
+
+def _tree_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
+    """Yield (variable, where a cell should begin): thresholds of trees."""
+    policy = flow.fitted.policy
+    if isinstance(policy, TreeEnsemble):
+        for tree in policy.trees:
+            for feature, threshold in zip(tree.feature.tolist(), tree.threshold.tolist(), strict=True):
+                if feature >= 0:
+                    place = flow.fitted.variables[feature]
+                    yield place, _first_right(threshold, policy.comparison, flow.variables[place].kind)
+
+
+def _condition_cuts(flow: Flow) -> Iterator[tuple[int, float]]:
+    """Yield (variable, where a cell should begin): numbers that a condition compares a variable with."""
+    start = flow.task.start
+    pending: list[Expression] = [*flow.guards, flow.task.fail, flow.task.goal, *([] if start is None else [start])]
+    while pending:
+        part = pending.pop()
+        pending += children(part)
+        match part:
+            case Binary(("=" | "≠" | "<" | "≤" | ">" | "≥") as operator, Name(name), other) if name in flow.place:
+                yield from _around(flow, name, operator, other)
+            case Binary(("=" | "≠" | "<" | "≤" | ">" | "≥") as operator, other, Name(name)) if name in flow.place:
+                turned = {"<": ">", "≤": "≥", ">": "<", "≥": "≤"}.get(operator, operator)
+                yield from _around(flow, name, turned, other)
+
+
+def _around(flow: Flow, name: str, operator: str, other: Expression) -> Iterator[tuple[int, float]]:
+    value = value_of(other)
+    if value is None:
+        return
+    place, number = flow.place[name], float(value)
+    whole = flow.variables[place].kind is not Kind.REAL
+    after = np.floor(number) + 1 if whole else np.nextafter(number, np.inf)
+    at = np.ceil(number) if whole else number
+    if operator in ("<", "≥", "=", "≠"):
+        yield place, float(at)
+    if operator in ("≤", ">", "=", "≠"):
+        yield place, float(after)
+
+
+def _first_right(threshold: float, comparison: str, kind: Kind) -> float:
+    """Return the least double that, made a float32, goes right at the threshold."""
+    right = np.float32(threshold)
+    passes = right < threshold if comparison == "<" else right <= threshold
+    if passes:
+        right = np.nextafter(right, np.float32(np.inf))
+    else:
+        below = np.nextafter(right, np.float32(-np.inf))
+        while not (below < threshold if comparison == "<" else below <= threshold):
+            right, below = below, np.nextafter(below, np.float32(-np.inf))
+    left = np.nextafter(right, np.float32(-np.inf))
+    middle = (float(left) + float(right)) / 2
+    if kind is not Kind.REAL:
+        return float(np.ceil(middle))
+    return middle if np.float32(middle) == right else float(np.nextafter(middle, np.inf))
