@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= dev,test,bdd,peers
+EXTRAS ?= dev,test,bdd,peers,ray
 CORE   := $(wildcard src/_core/*)
 
 .PHONY: all demo test quick lint docs wheel bench clean
