@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.workers.cluster import NODES, start_cluster
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
 LINE, BIRD = find_shipped("line-faulty"), find_shipped("bird")
 
 
@@ -38,7 +40,7 @@ def run(*arguments, code):
 
 
 def fuzz(folder, workers):
-    return ["fuzz", LINE.task, LINE.policy, "--runs", "60000", "--round", "256", "--seed", "5", "-o", folder / "runs.jsonl",
+    return ["fuzz", LINE.task, LINE.policy, "--runs", "24000", "--round", "256", "--seed", "5", "-o", folder / "runs.jsonl",
             "--workers", workers]  # fmt: skip
 
 
@@ -71,8 +73,8 @@ def results_of(answer):
     """The figures without those that tell what it cost."""
     costs = ("decide_seconds", "threads", "peak_bytes", "known_states", "search")
     figures = {key: value for key, value in answer["figures"].items() if key not in costs}
-    for row in figures.get("states", []):
-        row.pop("seconds")
+    if "states" in figures:
+        figures["states"] = [{**row, "seconds": None} for row in figures["states"]]
     return answer["verdict"], answer["reason"], figures
 
 
@@ -112,7 +114,7 @@ def test_a_campaign_goes_on_elsewhere(cluster, local):
     mine = folder / "begun-here"
     mine.mkdir()
     begun = [*fuzz(mine, "2")]
-    begun[begun.index("60000")] = "9000"
+    begun[begun.index("24000")] = "6000"
     run(*begun, code=10)
     run(*fuzz(mine, f"ray:{cluster.address}"), code=10)
     assert files_of(mine) == files_of(folder / "fuzz")
@@ -120,11 +122,24 @@ def test_a_campaign_goes_on_elsewhere(cluster, local):
 
 def test_a_time_limit_keeps_what_came_back(cluster, tmp_path):
     command = [*fuzz(tmp_path, f"ray:{cluster.address}"), "--time-limit", "3"]
-    command[command.index("60000")] = "1000000000"
+    command[command.index("24000")] = "1000000000"
     answer = run(*command, code=10)
     assert "time limit" in answer["reason"]
     assert answer["figures"]["rounds"] > 0
     assert len((tmp_path / "runs.jsonl.journal").read_text().splitlines()) == answer["figures"]["rounds"] + 1
+
+
+def test_a_grid_of_queries_gets_the_same_answers(cluster, tmp_path):
+    answers = []
+    for workers in ("1", f"ray:{cluster.address}"):
+        file = tmp_path / f"{workers[:3]}.json"
+        command = [sys.executable, "-m", "benchmarks.queries", "--count", "8", "--alone", "--workers", workers]
+        found = subprocess.run([*command, "-o", str(file)], capture_output=True, text=True, timeout=300, cwd=ROOT)
+        assert found.returncode == 0, found.stderr
+        rows = json.loads(file.read_text())["questions"]
+        answers.append([(row["kind"], row["polvet"]["answer"]) for row in rows])
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 16
 
 
 def test_all_nodes_serve(cluster):

@@ -15,18 +15,19 @@ from typing import Protocol, TypeVar
 from polvet.errors import LimitReached
 from polvet.workers.parcel import Parcel
 
+Shared = TypeVar("Shared")
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
 
 
 class Workers(Protocol):
-    """Whoever can apply a function of a module to chunks, all of which need the same parcel."""
+    """Whoever can apply a function of a module to chunks, all of which need the same shared thing."""
 
     def map(
-        self, function: Callable[[Parcel, Chunk], Result], parcel: Parcel, chunks: Iterable[Chunk], *,
+        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
         seconds: float | None = None,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(parcel, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
         ...
 
 
@@ -35,15 +36,15 @@ class Here:
     """The process itself does one chunk after the other."""
 
     def map(
-        self, function: Callable[[Parcel, Chunk], Result], parcel: Parcel, chunks: Iterable[Chunk], *,
+        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
         seconds: float | None = None,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(parcel, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
         begun = monotonic()
         for chunk in chunks:
             if seconds is not None and monotonic() - begun > seconds:
                 raise time_is_up(seconds)
-            yield function(parcel, chunk)
+            yield function(shared, chunk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from polvet.errors import InputError, LimitReached, MissingExtra, PolvetError, Where
-from polvet.workers.parcel import Parcel
 from polvet.workers.protocol import time_is_up
 
+Shared = TypeVar("Shared")
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
 
@@ -43,18 +43,18 @@ class RayCluster:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def map(
-        self, function: Callable[[Parcel, Chunk], Result], parcel: Parcel, chunks: Iterable[Chunk], *,
+        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
         seconds: float | None = None,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(parcel, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
         deadline = None if seconds is None else monotonic() + seconds
-        shared = self._ray.put(parcel)  # once: every machine fetches it once
+        stored = self._ray.put(shared)  # once: every machine fetches it once
         waiting = iter(chunks)
         under_way: deque[Any] = deque()
         try:
             while True:
                 wanted = PER_CORE * self.cores - len(under_way)  # the cluster may have grown
-                under_way.extend(self._task.remote(function, shared, chunk) for chunk in islice(waiting, max(0, wanted)))
+                under_way.extend(self._task.remote(function, stored, chunk) for chunk in islice(waiting, max(0, wanted)))
                 if not under_way:
                     return
                 done, _ = self._ray.wait([under_way[0]], timeout=PATIENCE)
@@ -81,10 +81,10 @@ class RayCluster:
         return result
 
 
-def _do(function: Callable[[Parcel, Any], Any], parcel: Parcel, chunk: Any) -> tuple[Any, tuple[str, str] | None]:
+def _do(function: Callable[[Any, Any], Any], shared: Any, chunk: Any) -> tuple[Any, tuple[str, str] | None]:
     """Run on a worker: return the result, or what polvet complains about (an exception would arrive with Ray's own words)."""
     try:
-        return function(parcel, chunk), None
+        return function(shared, chunk), None
     except PolvetError as error:
         return None, ("limit" if isinstance(error, LimitReached) else "input", str(error))
 
