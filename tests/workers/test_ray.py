@@ -121,7 +121,7 @@ def test_a_campaign_goes_on_elsewhere(cluster, local):
 
 
 def test_a_time_limit_keeps_what_came_back(cluster, tmp_path):
-    command = [*fuzz(tmp_path, f"ray:{cluster.address}"), "--time-limit", "3"]
+    command = [*fuzz(tmp_path, f"ray:{cluster.address}"), "--time-limit", "12"]
     command[command.index("24000")] = "1000000000"
     answer = run(*command, code=10)
     assert "time limit" in answer["reason"]

@@ -173,7 +173,11 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
     else:
         found = _list_within(iter_starts(task), limits)
     if not found:
-        raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
+        raise InputError(
+            "there is no state to decide.",
+            Where(str(file) if file else "--start"),
+            "Weaken the start condition, or give states that exist.",
+        )
     return found
 
 
@@ -201,7 +205,9 @@ def _threads(workers: str, questions: int) -> int:
     if workers == "all":
         return max(1, min(os.cpu_count() or 1, questions // 256))
     if not workers.isdigit() or int(workers) < 1:
-        raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, all, or ray:auto.")
+        raise InputError(
+            f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, all, or ray:auto."
+        )
     return int(workers)
 
 

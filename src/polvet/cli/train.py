@@ -90,7 +90,11 @@ def train(
     inputs = loaded.reading.inputs or tuple(v.name for v in network.variables if not v.is_location)
     outputs = loaded.reading.outputs or network.labels
     if not inputs or not outputs:
-        raise InputError("the model has no variables or no labels to choose.", Where(str(task)))
+        raise InputError(
+            "the model has no variables or no labels to choose.",
+            Where(str(task)),
+            "Give a model with variables and labelled edges, or name them in task.toml under [policy].",
+        )
     fitted = fit(loaded, blank_network(inputs, outputs))
     disable = disables_out_of_bounds(out_of_bounds)
     with watching("train", "training", log_json, unit="steps", known_total=True) as progress:

@@ -76,17 +76,16 @@ class RayCluster:
                 f"a chunk of work ended {RETRIES + 1} workers ({type(error).__name__}): their machines may have too little memory"
             ) from None
         if complaint is not None:
-            kind, message = complaint
-            raise LimitReached(message) if kind == "limit" else InputError(message)
+            raise complaint
         return result
 
 
-def _do(function: Callable[[Any, Any], Any], shared: Any, chunk: Any) -> tuple[Any, tuple[str, str] | None]:
+def _do(function: Callable[[Any, Any], Any], shared: Any, chunk: Any) -> tuple[Any, PolvetError | None]:
     """Run on a worker: return the result, or what polvet complains about (an exception would arrive with Ray's own words)."""
     try:
         return function(shared, chunk), None
     except PolvetError as error:
-        return None, ("limit" if isinstance(error, LimitReached) else "input", str(error))
+        return None, error
 
 
 @contextmanager
