@@ -7,7 +7,10 @@ from typing import Any
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index", "faq", "gallery"),
-    "Policies": ("policies", "running", "debugging", "fuzzing", "faults", "repair", "verification", "report", "gate"),
+    "Tutorials": (
+        "tutorial-1-decide", "tutorial-2-debug", "tutorial-3-verify", "tutorial-4-shield", "tutorial-5-terminates",
+    ),
+    "Policies": ("policies", "running", "debugging", "fuzzing", "faults", "repair", "verification", "report", "gate", "scale"),
     "Worlds": ("safety", "mdp", "shields", "termination"),
     "Believing it": ("trust", "semantics", "references"),
     "Reference": ("exit-codes", "glossary", "architecture", "dependencies", "reference"),
