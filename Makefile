@@ -21,7 +21,7 @@ test: $(VENV)/.built
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.built
-	$(BIN)/python -m pytest -m "not slow" -x -n 2
+	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow" -x -n 2
 
 torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
 	$(BIN)/python -m tests.torture

@@ -18,6 +18,7 @@ settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
 
+QUICK_EXAMPLES = 10
 SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "polvet")
 _unhelpful: list[str] = []
 _make = InputError.__init__
@@ -38,3 +39,14 @@ def _every_error_has_a_next_step():
     _unhelpful.clear()
     yield
     assert not _unhelpful, "errors without a next step: " + "; ".join(_unhelpful)
+
+
+def pytest_collection_modifyitems(items):
+    """With POLVET_QUICK (`make quick`) random examples are few: the whole suite draws as many as each test says."""
+    if not os.environ.get("POLVET_QUICK"):
+        return
+    for item in items:
+        wanted = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+        if wanted is not None:
+            few = settings(wanted, max_examples=min(wanted.max_examples, QUICK_EXAMPLES))
+            item.obj._hypothesis_internal_use_settings = few

@@ -140,6 +140,7 @@ def test_the_time_left_is_told_where_the_total_is_known():
     assert meter.record("progress")["counts"] == {"lower": 0.125}
 
 
+@pytest.mark.slow
 def test_names_with_markup_are_shown_as_they_are(folder, tmp_path):
     name = Path(tmp_path) / "[bold]x.jani"
     name.write_text((folder / "janitor.jani").read_text())

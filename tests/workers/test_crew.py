@@ -67,8 +67,8 @@ def test_a_crew_simulates_and_evaluates_the_same_runs(case):
 @pytest.mark.parametrize("order", ["app", "random", "policy"])
 def test_a_crew_decides_the_same(case, order):
     bound, crew = case
-    states = list(evaluation_starts(bound.task, 200, 1).states) + [
-        state for run in run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=300)).runs for state in run.states
+    states = list(evaluation_starts(bound.task, 40, 1).states) + [
+        state for run in run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=100)).runs[:3] for state in run.states
     ]
     decider = Decider(bound.task, share=False, order=order, seed=7, preference=preference_of(bound))
     alone, together = (decide_many(decider, states, crew=who).decided for who in (None, crew))
