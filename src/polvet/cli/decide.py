@@ -91,6 +91,10 @@ def decide(
     from polvet.load import load_task
 
     begun = time.monotonic()
+    if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):
+        raise InputError(
+            "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
+        )
     options = task_options(constants, start, fail, goal)
     loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
