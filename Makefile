@@ -2,10 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= dev,test,bdd,peers
+EXTRAS ?= dev,test,bdd,peers,ray
 CORE   := $(wildcard src/_core/*)
 
-.PHONY: all demo test quick lint docs wheel bench clean
+.PHONY: all demo test quick torture lint docs wheel bench clean
 all: $(VENV)/.built
 
 $(VENV)/.ready: pyproject.toml
@@ -21,7 +21,10 @@ test: $(VENV)/.built
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.built
-	$(BIN)/python -m pytest -m "not slow" -x -n 2
+	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow" -x -n 2
+
+torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
+	$(BIN)/python -m tests.torture
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

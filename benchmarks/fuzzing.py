@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.grid import add_workers, run_grid
 from benchmarks.teachers import line_rules, policy_of, rows
 from polvet.debug.faults import find_faults
 from polvet.domains import generate
@@ -233,8 +234,9 @@ def one(part: str, number: int, options: argparse.Namespace) -> dict[str, Any]:
         return {"instance" if part == "ablation" else "benchmark": name, "note": str(error)}
 
 
-def in_process(part: str, number: int, options: argparse.Namespace) -> dict[str, Any]:
+def in_process(options: argparse.Namespace, cell: tuple[str, int]) -> dict[str, Any]:
     """Return one row, made in a process of its own."""
+    part, number = cell
     command = [sys.executable, "-m", "benchmarks.fuzzing", "--one", f"{part}:{number}", "--work", options.work]
     command += ["--seconds", str(options.seconds), "--analysis", str(options.analysis)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -251,6 +253,7 @@ def main() -> None:
     parser.add_argument("--work", default=None, help="where tasks and policies are kept")
     parser.add_argument("--seconds", type=float, default=3.0, help="fuzzing time per side of the ablation")
     parser.add_argument("--analysis", type=float, default=120.0, help="seconds of fault analysis per instance")
+    add_workers(parser)
     parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
@@ -271,8 +274,9 @@ def main() -> None:
         for part in options.part or list(numbers):
             title, wanted = numbers[part]
             results[title] = []
-            for number in wanted:
-                results[title].append(in_process(part, number, options))
+            cells = [(part, number) for number in wanted]
+            for row in run_grid(in_process, options, cells, options.workers):
+                results[title].append(row)
                 print(json.dumps(results[title][-1], ensure_ascii=False), flush=True)
                 file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
                 if part == "ablation":

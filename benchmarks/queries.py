@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.grid import add_workers, run_grid
 from polvet.model.build import ModelBuilder
 from polvet.model.instantiate import instantiate
 from polvet.model.task import PolicyReading, Task
@@ -309,11 +310,20 @@ def answer_as_peer(name: str) -> None:
     print(json.dumps({"answer": answer, "seconds": time.perf_counter() - begin}), flush=True)
 
 
+def ask_all(how: tuple[tuple[str, ...], float], question: Question) -> dict[str, Any]:
+    """Return everybody's answer to one question."""
+    peers, limit = how
+    row = {"kind": question["kind"], "polvet": ask_polvet(question, limit)}
+    return row | {peer: ask_peer(peer, question, limit) for peer in peers}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=16, help="questions of each kind")
     parser.add_argument("--limit", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--alone", action="store_true", help="ask polvet only")
+    add_workers(parser)
     parser.add_argument("--peer")
     parser.add_argument("-o", default="benchmarks/results/queries.json")
     given = parser.parse_args()
@@ -322,12 +332,11 @@ def main() -> None:
         return
     rng = np.random.default_rng(given.seed)
     results, table = [], []
-    for kind, peers in (("network", NETWORK_PEERS), ("trees", TREE_PEERS)):
+    for kind, known in (("network", NETWORK_PEERS), ("trees", TREE_PEERS)):
+        peers = () if given.alone else known
         rows = []
-        for number in range(given.count):
-            question = make_question(rng, kind)
-            row = {"kind": kind, "polvet": ask_polvet(question, given.limit)}
-            row |= {peer: ask_peer(peer, question, given.limit) for peer in peers}
+        questions = [make_question(rng, kind) for _ in range(given.count)]
+        for number, row in enumerate(run_grid(ask_all, (peers, given.limit), questions, given.workers)):
             rows.append(row)
             shown = {name: f"{one['answer']} {one['seconds']:.4f}" for name, one in row.items() if name != "kind"}
             print(kind, number, shown, file=sys.stderr, flush=True)

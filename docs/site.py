@@ -1,4 +1,7 @@
-"""The order of the pages, for mkdocs: pages that are not named here follow in a section of their own."""
+"""The order of the pages, for mkdocs: pages that are not named here follow in a section of their own.
+
+The tables of `benchmarks/results` become pages under `measured/` as they are, with their pictures.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,30 @@ from typing import Any
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index", "faq", "gallery"),
-    "Policies": ("policies", "running", "debugging", "fuzzing", "faults", "repair", "verification", "report", "gate"),
+    "Tutorials": (
+        "tutorial-1-decide", "tutorial-2-debug", "tutorial-3-verify", "tutorial-4-shield", "tutorial-5-terminates",
+    ),
+    "Policies": ("policies", "running", "debugging", "fuzzing", "faults", "repair", "verification", "report", "gate", "scale"),
     "Worlds": ("safety", "mdp", "shields", "termination"),
     "Believing it": ("trust", "semantics", "references"),
     "Reference": ("exit-codes", "glossary", "architecture", "dependencies", "reference"),
 }
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+
+
+def measured() -> list[Path]:
+    """Return the benchmark tables."""
+    return sorted(RESULTS.glob("*.md"))
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Return the files with the benchmark tables and their pictures."""
+    from mkdocs.structure.files import File
+
+    for path in (*measured(), *sorted(RESULTS.glob("*.svg"))):
+        files.append(File.generated(config, f"measured/{path.name}", abs_src_path=str(path)))
+    return files
 
 
 def on_config(config: Any) -> Any:
@@ -22,6 +44,7 @@ def on_config(config: Any) -> Any:
         here = [f"{name}.md" for name in names if name in found]
         found -= set(names)
         nav.append({title: here})
+    nav.append({"Measured": [f"measured/{path.name}" for path in measured()]})
     if found:
         nav.append({"More": [f"{name}.md" for name in sorted(found)]})
     config["nav"] = nav

@@ -1,12 +1,52 @@
-"""What all tests share: where other people's benchmark files are, and the same random examples on every run of CI."""
+"""What all tests share: where other people's benchmark files are, the same random examples on every run of CI, and a watch.
+
+The watch looks at every InputError that polvet makes while tests run, also inside commands: each says what to do about it.
+"""
 
 import os
+import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from polvet.errors import InputError
 
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "shared" / "benchmarks"
 
 settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
+
+QUICK_EXAMPLES = 10
+SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "polvet")
+_unhelpful: list[str] = []
+_make = InputError.__init__
+
+
+def _watched(self, what, where=None, hint=None):
+    _make(self, what, where, hint)
+    caller = sys._getframe(1).f_code
+    if caller.co_filename.startswith(SOURCE) and not (hint and hint.strip() and what.strip()):
+        _unhelpful.append(f"{caller.co_filename}, {caller.co_name}: {self}")
+
+
+InputError.__init__ = _watched  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def _every_error_has_a_next_step():
+    _unhelpful.clear()
+    yield
+    assert not _unhelpful, "errors without a next step: " + "; ".join(_unhelpful)
+
+
+def pytest_collection_modifyitems(items):
+    """With POLVET_QUICK (`make quick`) random examples are few: the whole suite draws as many as each test says."""
+    if not os.environ.get("POLVET_QUICK"):
+        return
+    for item in items:
+        wanted = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+        if wanted is not None:
+            few = settings(wanted, max_examples=min(wanted.max_examples, QUICK_EXAMPLES))
+            item.obj._hypothesis_internal_use_settings = few

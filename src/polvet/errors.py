@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,19 @@ class InputError(PolvetError):
         self.what, self.where, self.hint = what, where, hint
         super().__init__((f"{where}: " if where else "") + what + (f" {hint}" if hint else ""))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[Any, ...]]:
+        return type(self), (self.what, self.where, self.hint)  # errors travel from workers
+
 
 class MissingExtra(InputError):
     """An optional package is needed and not installed; the message names the extra that brings it."""
 
     def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
         super().__init__(f"this needs the package '{package}'.", hint=f"Install it with: pip install 'polvet[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[Any, ...]]:
+        return type(self), (self.package, self.extra)
 
 
 class ModelError(InputError):
@@ -72,6 +80,9 @@ class LimitReached(PolvetError):
         self.limit, self.option = limit, option
         super().__init__(limit + (f" (raise it with {option})" if option else ""))
 
+    def __reduce__(self) -> tuple[type[LimitReached], tuple[Any, ...]]:
+        return type(self), (self.limit, self.option)
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return a hint naming the known word nearest to `name`, if one is near.
@@ -82,3 +93,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     # Each comparison takes microseconds: a list of a hundred thousand names is not searched to its end.
     near = get_close_matches(name, list(islice(known, 2000)), n=1)
     return f"Did you mean '{near[0]}'?" if near else None
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the known word nearest to `name`, or else the first of those that there are.
+
+    >>> suggest("speed", ["x", "y"])
+    'There are: x, y.'
+    """
+    words = list(islice(known, 2000))
+    listed = ", ".join(words[:12]) + (", ..." if len(words) > 12 else "")
+    return did_you_mean(name, words) or (f"There are: {listed}." if words else "There are none.")

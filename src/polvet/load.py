@@ -55,6 +55,17 @@ class TaskOptions:
     goal: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TaskParts:
+    """What a task is made of, still as texts: all that another process needs, besides the model's file."""
+
+    model: Path
+    constants: Mapping[str, Value]
+    conditions: Mapping[str, tuple[str, Where]]  # by role: the text and where it stands
+    reading: PolicyReading
+    sha256: str
+
+
 def load_model(path: str | Path) -> Model:
     """Return the model in the file."""
     text = read_text(path)
@@ -72,6 +83,11 @@ def load_network(path: str | Path, constants: Mapping[str, Value] | None = None)
 
 def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
     """Return the task in a `.toml` file, or made of a model file and the options."""
+    return make_task(read_parts(path, options))
+
+
+def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskParts:
+    """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
     digest = hashlib.sha256(read_bytes(path))
     if str(path).endswith(".toml"):
@@ -83,22 +99,25 @@ def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
             name: _number(value, where.at("constants").at(name))
             for name, value in _table(document, "constants", where).items()
         }
-        texts = {role: _text(document, role, where) for role in ROLES if role in document}
-        places = {role: where.at(role) for role in ROLES}
+        texts = {role: (_text(document, role, where), where.at(role)) for role in ROLES if role in document}
         reading = _reading(_table(document, "policy", where), where.at("policy"))
     else:
-        model_path, constants, texts, places, reading = Path(path), {}, {}, {}, PolicyReading()
+        model_path, constants, texts, reading = Path(path), {}, {}, PolicyReading()
     for role in ROLES:
         given = getattr(options, role)
         if given is not None:
-            texts[role], places[role] = given, Where(f"--{role}")
-    model = load_model(model_path)
-    network = instantiate(model, {**constants, **options.constants})
-    found = {role: _condition(network, text, role, places[role]) for role, text in texts.items()}
-    if not texts:
+            texts[role] = given, Where(f"--{role}")
+    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, digest.hexdigest())
+
+
+def make_task(parts: TaskParts) -> Task:
+    """Return the task made of these parts."""
+    network = instantiate(load_model(parts.model), parts.constants)
+    found = {role: _condition(network, text, role, where) for role, (text, where) in parts.conditions.items()}
+    if not parts.conditions:
         found = _from_only_task(network)
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading, digest.hexdigest()
+        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading, parts.sha256
     )
 
 

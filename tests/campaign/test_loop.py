@@ -55,6 +55,7 @@ def test_every_repair_has_a_certificate_about_the_next_policy(debugged):
         assert not isinstance(check_file(certificate, Subjects(LINE, folder / f"policies/{k}.json")), Accepted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repair_mode", ["safe", "avoid"])
 def test_a_raw_reading_is_part_of_the_claim(tmp_path, capsys, repair_mode):
     chosen = [*arguments(tmp_path / "line"), "--mode", "raw", "--repair-mode", repair_mode, "--json"]
@@ -109,6 +110,7 @@ def test_other_settings_in_the_same_folder_are_refused(debugged):
         debug(load_task(LINE), FAULTY, folder, Settings(starts=301, runs=3, fuzz_runs=4))
 
 
+@pytest.mark.slow
 def test_a_time_limit_stops_it_and_the_next_call_goes_on(debugged, tmp_path):
     found, _ = debugged
     stopped = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, time_limit=0.0)

@@ -250,3 +250,9 @@ def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pyte
     code, answer = ask(capsys, "certify", file, "--task", walk, "--policy", other)
     assert code == 10
     assert "chooses 'down'" in answer["reason"]
+
+
+@pytest.mark.parametrize("more", [["--bound", "0.1"], ["--algorithm", "propagate-bdd"]])
+def test_what_runs_on_one_machine_says_so(walk: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decide", str(walk), "--fail", "x == 9", "--workers", "ray:auto", *more]) == 30
+    assert "run on one machine" in capsys.readouterr().err

@@ -40,6 +40,7 @@ def faults(tmp_path_factory):
     return file, len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["safe", "avoid"])
 def test_the_shipped_faulty_policy_is_repaired_and_certified(faults, tmp_path, capsys, mode):
     file, count = faults

@@ -356,6 +356,7 @@ def test_runs_and_faults_have_pages_of_their_own(campaign):
     assert "There may be others" in faults
 
 
+@pytest.mark.slow
 def test_the_checker_may_judge_the_certificate_first(campaign, tmp_path):
     assert "accepted it while this page was written" in make_report(campaign, checked=True)
     shutil.copytree(campaign, tmp_path / "forged")

@@ -41,6 +41,7 @@ def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) 
                 assert found == unsafe, (algorithm, share, order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_evidence_of_every_verdict_is_accepted(seed: int, tmp_path: Path) -> None:
     rng = random.Random(100 + seed)

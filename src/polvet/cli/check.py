@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, PolicyOption, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyOption, TimeLimit
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     MaxStates,
     ModelFile,
     OutOfBounds,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -59,6 +59,7 @@ def check(
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     scheduler: SchedulerFile = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
@@ -75,7 +76,7 @@ def check(
         fitted = load_fitted(with_mode(load_task(model, task_options(constants)), mode), policy)
         network = fitted.task.network
     wanted = named_property(model, network.model, property_)
-    with counting("building") as progress:
+    with watching("check", "building", log_json) as progress:
         result = check_property(
             network, wanted, relative_gap=gap, exact=exact,
             disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, Output, Seed, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, Seed, TimeLimit
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -20,7 +21,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -58,6 +58,7 @@ def compare(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Compare two policies. Example: `polvet compare line.toml policy.json repaired.json -o differences.jsonl`."""
@@ -73,7 +74,7 @@ def compare(
     drawn = None
     if starts is not None:
         drawn = list(dict.fromkeys(Starts.of(before.task).sample(starts, random.Random(seed))))
-    with counting("comparing") as progress:
+    with watching("compare", "comparing", log_json) as progress:
         found = compare_policies(
             before, after, starts=drawn, compiled=bound.compiled,
             limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),

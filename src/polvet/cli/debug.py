@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -75,6 +76,7 @@ def debug(
     memory_limit: MemoryLimit = None,
     workers: Workers = "all",
     seed: Seed = 0,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
@@ -89,7 +91,7 @@ def debug(
     )  # fmt: skip
     options = task_options(constants, start, fail, goal)
     loaded = with_mode(load_task(task, options), mode)
-    with _live_table() as listener:
+    with open_log(log_json) as log, _live_table(log) as listener:
         found = debug_policy(
             loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
             memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options, mode=mode,
@@ -167,29 +169,49 @@ def _table_lines(records: tuple[Record, ...]) -> list[str]:
 
 
 @contextmanager
-def _live_table() -> Iterator[Listener]:
-    """A table that grows with the campaign, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda record: None
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.table import Table
-
+def _live_table(log: Log | None) -> Iterator[Listener]:
+    """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
+    begun = time.monotonic()
     seen: list[Record] = []
 
-    def drawn() -> Table:
-        table = Table(title="debugging: evaluate, search, repair, verify", title_justify="left")
-        for name in COLUMNS:
-            table.add_column(name, justify="right")
-        for _, row in sorted(_by_iteration(seen).items()):
-            table.add_row(*_cells(row))
-        return table
+    def logged(event: str, what: str, counts: dict[str, Any]) -> None:
+        if log is not None:
+            seconds = round(time.monotonic() - begun, 3)
+            log.write({
+                "event": event, "command": "debug", "what": what, "seconds": seconds, "memory_mb": memory_mb(),
+                "counts": counts,
+            })  # fmt: skip
 
-    with Live(drawn(), console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+    def listen(record: Record) -> None:
+        seen.append(record)
+        logged("progress", record["step"], {"iteration": record["iteration"], **record["figures"]})
 
-        def listen(record: Record) -> None:
-            seen.append(record)
-            live.update(drawn())
+    with ExitStack() as stack:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
 
-        yield listen
+            console = Console(stderr=True)
+            live = Live(
+                get_renderable=lambda: _drawn(seen, begun), console=console, transient=True, refresh_per_second=4
+            )
+            stack.enter_context(live)
+        logged("begin", "debugging", {})
+        try:
+            yield listen
+        finally:
+            logged("end", "debugging", {"steps": len(seen)})
+
+
+def _drawn(seen: list[Record], begun: float) -> Any:
+    from rich.table import Table
+
+    table = Table(
+        title="debugging: evaluate, search, repair, verify", title_justify="left",
+        caption=f"{time.monotonic() - begun:.0f} s; {memory_mb():,} MB", caption_justify="left",
+    )  # fmt: skip
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    for _, row in sorted(_by_iteration(list(seen)).items()):
+        table.add_row(*_cells(row))
+    return table

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit, Workers
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -23,8 +24,9 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
+    crew_of,
     disables_out_of_bounds,
+    is_cluster,
     limits_of,
     task_options,
 )  # fmt: skip
@@ -82,12 +84,17 @@ def decide(
     workers: Workers = "all",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
     from polvet.load import load_task
 
     begun = time.monotonic()
+    if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):
+        raise InputError(
+            "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
+        )
     options = task_options(constants, start, fail, goal)
     loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
@@ -102,7 +109,7 @@ def decide(
     else:
         decided, figures = _by_search(
             loaded, asked, options, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
-            threads=_threads(workers, len(asked)), disable=disable, policy=policy,
+            workers=workers, disable=disable, policy=policy, source=task, log_json=log_json,
             file=output if state is None else None,
         )  # fmt: skip
     written, lines = _write_evidence(
@@ -116,7 +123,8 @@ def decide(
 
 def _by_search(
     task: Task, asked: list[State], options: TaskOptions, limits: Limits, *, algorithm: str, order: str, share: bool | None,
-    seed: int, radius: int | None, threads: int, disable: bool, policy: Path | None, file: Path | None,
+    seed: int, radius: int | None, workers: str, disable: bool, policy: Path | None, source: Path, file: Path | None,
+    log_json: Path | None,
 ) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
     from dataclasses import replace
 
@@ -124,15 +132,17 @@ def _by_search(
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
 
+    threads = 1 if is_cluster(workers) else _threads(workers, len(asked))
     decider = Decider(
         task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
         preference=None if policy is None else _preference(task, policy, disable), disable_out_of_bounds=disable,
     )  # fmt: skip
-    with counting("deciding") as progress:
+    crews = crew_of(workers, source, options, policy=policy, disable_out_of_bounds=disable)
+    with crews as crew, watching("decide", "deciding", log_json, known_total=True) as progress:
         decided = time.monotonic()
         batch = decide_many(
             decider, asked, file=file, limits=replace(limits, on_progress=progress),
-            options=options_to_json(options, disable_out_of_bounds=disable),
+            options=options_to_json(options, disable_out_of_bounds=disable), crew=crew,
         )  # fmt: skip
         seconds = time.monotonic() - decided
     return batch.decided, {
@@ -167,7 +177,11 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
     else:
         found = _list_within(iter_starts(task), limits)
     if not found:
-        raise InputError("there is no state to decide.", Where(str(file) if file else "--start"))
+        raise InputError(
+            "there is no state to decide.",
+            Where(str(file) if file else "--start"),
+            "Weaken the start condition, or give states that exist.",
+        )
     return found
 
 
@@ -185,19 +199,19 @@ def _list_within(states: Iterator[State], limits: Limits) -> list[State]:
 
 
 def _preference(task: Task, file: Path, disable: bool) -> Any:
-    from polvet.evidence.run import load_chooser
-    from polvet.model.semantics import Semantics
+    from polvet.policy.binding import load_fitted
+    from polvet.safety.decide import preference_of
 
-    choose = load_chooser(task, file)
-    semantics = Semantics(task.network, disable_out_of_bounds=disable)
-    return lambda state: choose(state, semantics.applicable(state))
+    return preference_of(load_fitted(task, file).compile(disable_out_of_bounds=disable))
 
 
 def _threads(workers: str, questions: int) -> int:
     if workers == "all":
         return max(1, min(os.cpu_count() or 1, questions // 256))
     if not workers.isdigit() or int(workers) < 1:
-        raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, or 'all'.")
+        raise InputError(
+            f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, all, or ray:auto."
+        )
     return int(workers)
 
 

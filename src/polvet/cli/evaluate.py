@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
@@ -19,8 +20,9 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
+    crew_of,
     disables_out_of_bounds,
+    is_cluster,
     limits_of,
     task_options,
     threads_of,
@@ -60,6 +62,7 @@ def evaluate(
     workers: Workers = "all",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Evaluate a policy. Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`."""
@@ -69,13 +72,17 @@ def evaluate(
     from polvet.policy.binding import load_fitted
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    given = task_options(constants, start, fail, goal)
+    loaded = with_mode(load_task(task, given), mode)
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    disable = disables_out_of_bounds(out_of_bounds)
+    bound = fitted.compile(disable_out_of_bounds=disable)
     sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
-    with counting("evaluating") as progress:
+    threads = 1 if is_cluster(workers) else threads_of(workers, starts)
+    crews = crew_of(workers, task, given, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable)
+    with crews as crew, watching("evaluate", "evaluating", log_json) as progress:
         found = evaluate_policy(
-            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads_of(workers, starts),
+            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,
             limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
         )  # fmt: skip
     figures = _figures(found) | {"policy": fitted.describe()}

@@ -8,14 +8,14 @@ from typing import Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyOption, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyOption, TimeLimit
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     MaxStates,
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -39,6 +39,7 @@ def explore(
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
@@ -59,7 +60,7 @@ def explore(
     if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
         assert loaded.start is not None
         initial = compiled.pack(compiled.semantics.states_satisfying(conjunction(loaded.start)))
-    with counting("exploring") as progress:
+    with watching("explore", "exploring", log_json) as progress:
         limits = limits_of(time_limit, memory_limit, max_states, progress)
         explored = time.monotonic()
         bound = None if fitted is None else fitted.bind(compiled).core

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
@@ -19,7 +20,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -75,6 +75,7 @@ def faults(
     workers: Workers = "1",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`."""
@@ -90,7 +91,7 @@ def faults(
     bound = fitted.compile(disable_out_of_bounds=disable)
     threads = threads_of(workers, MANY)
     decider = Decider(fitted.task, threads=threads, disable_out_of_bounds=disable)
-    with counting("analysing") as progress:
+    with watching("faults", "analysing", log_json) as progress:
         limits = limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress)
         if runs is not None:
             found, how = _on_runs(bound, decider, runs, limits), f"on the runs of {runs}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import Meter, watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
@@ -18,8 +20,9 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
+    crew_of,
     disables_out_of_bounds,
+    is_cluster,
     limits_of,
     task_options,
     threads_of,
@@ -65,6 +68,7 @@ def fuzz(
     workers: Workers = "all",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
@@ -76,16 +80,20 @@ def fuzz(
 
     begun = time.monotonic()
     rule = None if stop_when is None else parse_stop_rule(stop_when)
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    given = task_options(constants, start, fail, goal)
+    loaded = with_mode(load_task(task, given), mode)
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    disable = disables_out_of_bounds(out_of_bounds)
+    bound = fitted.compile(disable_out_of_bounds=disable)
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)
-    fuzzer = Fuzzer(bound, options, threads=threads_of(workers, MANY))
+    fuzzer = Fuzzer(bound, options, threads=1 if is_cluster(workers) else threads_of(workers, MANY))
     journal = None if output is None else journal_of(output)
-    with counting("fuzzing") as progress:
+    crews = crew_of(workers, task, given, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable)
+    with crews as crew, watching("fuzz", "fuzzing", log_json, unit="runs") as meter:
         campaign = run_campaign(
-            fuzzer, Budget(runs, unsafe_runs, rule), journal=journal,
-            limits=limits_of(time_limit, None, None, progress), identity=_identity(bound, out_of_bounds),
+            fuzzer, Budget(runs, unsafe_runs, rule), journal=journal, crew=crew,
+            limits=limits_of(time_limit, None, None), identity=_identity(bound, out_of_bounds),
+            on_round=None if meter is None else partial(_tell, meter, runs if rule is None else None),
         )  # fmt: skip
     kept, shrunk_lines, shrunk_figures = (campaign.runs, [], {}) if whole else _shrunk(bound, campaign)
     figures, lines = _figures(campaign), _lines(campaign)
@@ -102,6 +110,15 @@ def fuzz(
         verdict, code = "fuzzed", ExitCode.DONE
     more = {"runs": None if output is None else str(output), "stopped_by": campaign.stopped_by}
     return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed, more=more).show(as_json=json)
+
+
+def _tell(meter: Meter, budget: int | None, campaign: Campaign) -> None:
+    low, high = campaign.unsafe.interval
+    if budget is not None:
+        meter.tell(of=max(budget, campaign.tried))
+    meter.tell(
+        runs=campaign.tried, rounds=campaign.rounds, unsafe_runs=len(campaign.runs), lower=100 * low, upper=100 * high
+    )
 
 
 def journal_of(output: Path) -> Path:

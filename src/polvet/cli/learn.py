@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import random
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.progress import Meter, watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -20,12 +22,14 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
+
+if TYPE_CHECKING:
+    from polvet.shield.learning import Round
 
 Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
 ShieldFile = Annotated[
@@ -68,6 +72,7 @@ def learn(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`."""
@@ -89,20 +94,23 @@ def learn(
     disabled = disables_out_of_bounds(out_of_bounds)
     figures: dict[str, Any] = {}
     try:
-        with counting("building") as progress:
+        with watching("learn", "building", log_json) as meter:
             world = build_world(
                 task, cost=cost, disable_out_of_bounds=disabled,
-                limits=limits_of(time_limit, memory_limit, max_states, progress),
+                limits=limits_of(time_limit, memory_limit, max_states, meter),
             )  # fmt: skip
-        figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
-        left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
-        how = LearningOptions(
-            iterations=iterations, episodes=episodes, gap=gap, kappa=kappa, randomised=not deterministic
-        )
-        result = run_loop(
-            world, limit, cost_lower=cost_lower, cost_upper=cost_upper, options=how, seconds=left,
-            inside=None if given is None else _inside(task, world, given, str(shield)), rng=random.Random(seed),
-        )  # fmt: skip
+            figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
+            if meter is not None:
+                meter.tell("learning", states=world.mdp.states)
+            left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
+            how = LearningOptions(
+                iterations=iterations, episodes=episodes, gap=gap, kappa=kappa, randomised=not deterministic
+            )
+            result = run_loop(
+                world, limit, cost_lower=cost_lower, cost_upper=cost_upper, options=how, seconds=left,
+                inside=None if given is None else _inside(task, world, given, str(shield)), rng=random.Random(seed),
+                on_round=None if meter is None else partial(_tell, meter),
+            )  # fmt: skip
     except LimitReached as error:
         return Answer(
             "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
@@ -152,6 +160,10 @@ def learn(
         verdict, code = "unknown", ExitCode.UNKNOWN
     reason = result.reason if verdict == "unknown" else None
     return Answer(verdict, code, seconds, figures, lines, reason, seed, certificate).show(as_json=json)
+
+
+def _tell(meter: Meter, one: Round) -> None:
+    meter.tell(visited=one.visited, allowed=one.permitted, lower=_number(one.lower), upper=_number(one.upper))
 
 
 def _inside(task: Any, world: Any, shield: Any, name: str) -> Any:

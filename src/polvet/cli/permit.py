@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -18,7 +19,6 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -53,6 +53,7 @@ def permit(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
@@ -72,14 +73,16 @@ def permit(
     disabled = disables_out_of_bounds(out_of_bounds)
     figures: dict[str, Any] = {}
     try:
-        with counting("building") as progress:
+        with watching("permit", "building", log_json) as meter:
             world = build_world(
                 task, exact=exact, disable_out_of_bounds=disabled,
-                limits=limits_of(time_limit, memory_limit, max_states, progress),
+                limits=limits_of(time_limit, memory_limit, max_states, meter),
             )  # fmt: skip
-        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
-        left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
-        result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
+            figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
+            if meter is not None:
+                meter.tell("adding actions", states=world.mdp.states, actions=world.options)
+            left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
+            result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
     except LimitReached as error:
         return Answer(
             "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -76,6 +77,7 @@ def repair(
     time_limit: TimeLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
@@ -94,18 +96,22 @@ def repair(
     _warn(fitted, listed, faults)
     disable = disables_out_of_bounds(out_of_bounds)
     bound = fitted.compile(disable_out_of_bounds=disable)
-    kept = _kept(bound, keep, keep_runs, seed)
     chosen: Any = {
         "method": method,
         "mode": mode,
-        "keep": kept,
         "max_goal_loss": max_goal_loss / 100,
         "seed": seed,
         "solver": solver,
     }
-    made, agreement = repair_checked(
-        fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit, None, None), **chosen
-    )
+    with watching("repair", "keeping what reaches the goal", log_json) as meter:
+        kept = _kept(bound, keep, keep_runs, seed)
+        if meter is not None:
+            meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
+        made, agreement = repair_checked(
+            fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit, None, None), keep=kept, **chosen
+        )
+        if meter is not None:
+            meter.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
     lines = _lines(made, agreement)
     if output is not None:
         from polvet.policy.save import save_policy

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -17,7 +18,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -60,6 +60,7 @@ def simulate(
     workers: Workers = "all",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`."""
@@ -73,7 +74,7 @@ def simulate(
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
     starts, method = _starts(fitted.task, state, runs, seed)
-    with counting("simulating") as progress:
+    with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()
         batch = run_all(
             bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads_of(workers, runs),

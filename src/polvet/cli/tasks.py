@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,11 @@ from polvet.kernel.compiled import Limits, Progress
 from polvet.load import TaskOptions, parse_constants
 from polvet.model.task import MODES, Task
 
+if TYPE_CHECKING:
+    from polvet.policy.binding import Fitted
+    from polvet.workers.protocol import Crew
+
+RAY = "ray:"
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI or PRISM model.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A JANI or PRISM model, or a task.toml.")]
 Constants = Annotated[str, typer.Option("--constants", help="Values of open constants: N=4,p=0.1.")]
@@ -56,9 +60,38 @@ def threads_of(workers: str, tasks: int) -> int:
     """Return how many threads `--workers` asks for: `all` is every core, but no more than there are tasks."""
     if workers == "all":
         return max(1, min(os.cpu_count() or 1, tasks))
+    if is_cluster(workers):
+        raise InputError(
+            "this command runs on one machine.", Where("--workers"), "Give a number of threads, or 'all'; see docs/scale.md."
+        )
     if not workers.isdigit() or int(workers) < 1:
         raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, or 'all'.")
     return int(workers)
+
+
+def is_cluster(workers: str) -> bool:
+    """Return whether `--workers` asks for a Ray cluster."""
+    return workers.startswith(RAY)
+
+
+@contextmanager
+def crew_of(
+    workers: str, task: Path, options: TaskOptions, *, policy: Path | None = None, fitted: Fitted | None = None,
+    mode: str | None = None, disable_out_of_bounds: bool = False,
+) -> Iterator[Crew | None]:  # fmt: skip
+    """Connect to the Ray cluster that `--workers` names, and pack what its processes need; None where it names none."""
+    if not is_cluster(workers):
+        yield None
+        return
+    from polvet.workers.parcel import pack
+    from polvet.workers.protocol import Crew
+    from polvet.workers.ray_cluster import open_cluster
+
+    parcel = pack(
+        task, options, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable_out_of_bounds
+    )  # fmt: skip
+    with open_cluster(workers.removeprefix(RAY)) as cluster:
+        yield Crew(cluster, parcel)
 
 
 def limits_of(
@@ -66,16 +99,3 @@ def limits_of(
 ) -> Limits:
     """Return the limits a kernel obeys."""
     return Limits(time_limit, memory_limit, max_states, progress)
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Progress | None]:
-    """Show how far a kernel has got, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.status import Status
-
-    with Status(f"{what} ...", console=Console(stderr=True)) as status:
-        yield lambda done, known: status.update(f"{what}: {done:,} of {known:,} states so far")

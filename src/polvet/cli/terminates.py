@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.progress import watching
 from polvet.errors import InputError, Where
 from polvet.files import read_text, sha256, write_whole
 from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
@@ -51,6 +52,7 @@ def terminates(
     export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -73,8 +75,10 @@ def terminates(
         raise InputError(
             "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=hint
         )
-    with _memory_limited(memory_limit):
+    with _memory_limited(memory_limit), watching("terminates", "looking for a proof", log_json) as meter:
         plan = load_fmp(fmp, policy=policy)
+        if meter is not None:
+            meter.tell(control_states=len(plan.control_states), edges=len(plan.edges))
         if is_its(text):
             result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
         else:

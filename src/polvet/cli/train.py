@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Mode, Output, Seed
+from polvet.cli.options import Json, LogJson, Mode, Output, Seed
+from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -20,7 +21,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -73,6 +73,7 @@ def train(
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
     seed: Seed = 0,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Train a policy. Example: `polvet train line.toml --kind trees --teacher safe -o line.json`."""
@@ -89,7 +90,11 @@ def train(
     inputs = loaded.reading.inputs or tuple(v.name for v in network.variables if not v.is_location)
     outputs = loaded.reading.outputs or network.labels
     if not inputs or not outputs:
-        raise InputError("the model has no variables or no labels to choose.", Where(str(task)))
+        raise InputError(
+            "the model has no variables or no labels to choose.",
+            Where(str(task)),
+            "Give a model with variables and labelled edges, or name them in task.toml under [policy].",
+        )
     if len(outputs) == 1:
         raise InputError(
             f"the only action is '{outputs[0]}': there is nothing to choose and nothing to learn.", Where(str(task)),
@@ -97,7 +102,7 @@ def train(
         )  # fmt: skip
     fitted = fit(loaded, blank_network(inputs, outputs))
     disable = disables_out_of_bounds(out_of_bounds)
-    with counting("training") as progress:
+    with watching("train", "training", log_json, unit="steps", known_total=True) as progress:
         if kind == "trees":
             made, figures = _trees(
                 fitted, teacher, runs=runs, noise=noise, depth=depth, rounds=rounds, rate=learning_rate or 0.4,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.progress import watching
 from polvet.cli.simulate import policy_lines
 from polvet.cli.tasks import (
     Constants,
@@ -19,7 +20,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    counting,
     disables_out_of_bounds,
     limits_of,
     task_options,
@@ -66,6 +66,7 @@ def verify(
     workers: Workers = "all",
     seed: Seed = 0,
     output: Output = None,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> int:
     """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`."""
@@ -80,7 +81,7 @@ def verify(
     options = task_options(constants, start, fail, goal)
     fitted = load_fitted(with_mode(load_task(task, options), mode), policy)
     bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
-    with counting("verifying") as progress:
+    with watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
             bound, method=method, seed=seed, threads=threads_of(workers, MANY_THREADS), avoid=avoided(avoid),
             limits=limits_of(time_limit, memory_limit, max_states, progress),

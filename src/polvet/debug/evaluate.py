@@ -24,6 +24,8 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, Batch, End, Inspection, Judgement, simulate
+from polvet.workers.protocol import Crew
+from polvet.workers.simulation import simulate_by
 
 RUNS_PER_START = 100
 Interval = tuple[float, float]
@@ -99,15 +101,22 @@ def evaluate(
     seed: int = 0,
     threads: int = 1,
     limits: Limits | None = None,
+    crew: Crew | None = None,
 ) -> Evaluation:
-    """Return %Unsafe and %Goal of the policy over the start states."""
+    """Return %Unsafe and %Goal of the policy over the start states; a crew makes the runs, the search stays here."""
     packed = bound.compiled.pack(starts.states)
     inspection = Inspection(bound)
     judgements = tuple(inspection.judge(packed, limits=limits))
     certain = inspection.limit is None and inspection.figures["branching"] == 0
     if certain:
         runs = 1  # every state that was met has one outcome: all runs from a start are the same
-    batch = simulate(bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    if crew is None:
+        batch = simulate(
+            bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits
+        )
+    else:
+        seconds = None if limits is None else limits.seconds
+        batch = simulate_by(crew, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, seconds=seconds)
     by_start = batch.ends.reshape(len(starts.states), runs)
     failing = (by_start == End.FAIL).any(axis=1)
     unsafe = sampled = undecided = 0

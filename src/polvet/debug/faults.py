@@ -203,7 +203,10 @@ def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
     is_start = start_test(bound.task)
     for k, state in enumerate(bound.compiled.unpack(runs.states[firsts])):
         if not is_start(state):
-            raise InputError(f"run {k} begins in {bound.compiled.semantics.show(state)}, which is no start state.")
+            raise InputError(
+                f"run {k} begins in {bound.compiled.semantics.show(state)}, which is no start state.",
+                hint="Give runs of this task, or the --start condition they were found with.",
+            )
     step_at = np.delete(np.arange(len(numbers)), runs.begin[1:].astype(np.int64) - 1)
     taken = numbers[step_at] << 32 | numbers[step_at + 1]
     allowed = []

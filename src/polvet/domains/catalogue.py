@@ -32,7 +32,9 @@ class Parameter:
             return text
         if self.kind == "flag":
             if text.lower() not in ("true", "false", "1", "0"):
-                raise InputError(f"'{self.name}' is {given}, which is neither true nor false.", where)
+                raise InputError(
+                    f"'{self.name}' is {given}, which is neither true nor false.", where, "Write true or false."
+                )
             return text.lower() in ("true", "1")
         try:
             number = Fraction(text)

@@ -67,7 +67,7 @@ def read_faults(task: Task, path: str | Path) -> FaultList:
         raise InputError("is no list of faults.", where, f'Its first key must be "format": "{FORMAT}".')
     items = document.get("faults")
     if not isinstance(items, list):
-        raise InputError("must be a list.", where.at("faults"))
+        raise InputError("must be a list.", where.at("faults"), "Write the file with polvet faults -o.")
     reader = StateFormat(task)
     faults = [fault_from_json(reader, item, where.at("faults").at(k)) for k, item in enumerate(items)]
     _refuse_doubles(faults, where)
@@ -85,7 +85,9 @@ def fault_from_json(reader: StateFormat, item: Any, where: Where) -> Fault:
     outcomes = item.get("unsafe_outcomes", [])
     _refuse_unknown([item.get("action")], labels, where.at("action"))
     if not isinstance(safe, list) or not isinstance(outcomes, list) or not all(isinstance(o, dict) for o in outcomes):
-        raise InputError("'safe_actions' and 'unsafe_outcomes' must be lists.", where)
+        raise InputError(
+            "'safe_actions' and 'unsafe_outcomes' must be lists.", where, "Write the file with polvet faults -o."
+        )
     _refuse_unknown(safe, labels, where.at("safe_actions"))
     return Fault(
         reader.read(item["state"], where.at("state")), item["action"], tuple(safe),

@@ -85,7 +85,7 @@ def check_missing_run(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -
 def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Goal:
     text = certificate.get("goal")
     if not isinstance(text, str):
-        raise InputError("the certificate names no goal.")
+        raise InputError("the certificate names no goal.", hint="Add 'goal' as polvet terminates --goal writes it.")
     return parse_goal(text, fmp)
 
 

@@ -43,13 +43,23 @@ def run_from_json(task: Task, item: Any, where: Where) -> Run:
         raise InputError("is no run: 'states' must be a list.", where, 'Write {"states": [...], "actions": [...]}.')
     actions = item.get("actions")
     if not isinstance(actions, list) or len(actions) != len(item["states"]) - 1:
-        raise InputError("'actions' must be a list with one entry less than 'states'.", where.at("actions"))
+        raise InputError(
+            "'actions' must be a list with one entry less than 'states'.",
+            where.at("actions"),
+            "Write runs as polvet fuzz -o does.",
+        )
     labels = task.network.labels
     for k, action in enumerate(actions):
         if action is not None and action not in labels:
-            raise InputError(f"'{action}' is no label of the model.", where.at("actions").at(k))
+            raise InputError(
+                f"'{action}' is no label of the model.",
+                where.at("actions").at(k),
+                "Use the labels that polvet info lists.",
+            )
     if item.get("end") not in ENDS:
-        raise InputError(f"'end' must be one of {', '.join(ENDS)}.", where.at("end"))
+        raise InputError(
+            f"'end' must be one of {', '.join(ENDS)}.", where.at("end"), "Write runs as polvet fuzz -o does."
+        )
     reader = StateFormat(task)
     states = []
     for k, state in enumerate(item["states"]):

@@ -122,7 +122,11 @@ def _states_in(reader: StateFormat, item: Any, where: Where) -> Iterator[State]:
     if isinstance(item.get("states"), list):
         for k, state in enumerate(item["states"]):
             if not isinstance(state, dict):
-                raise InputError("the run holds something that is no state.", where.at("states").at(k))
+                raise InputError(
+                    "the run holds something that is no state.",
+                    where.at("states").at(k),
+                    "Write each state as an object from variable names to values.",
+                )
             yield reader.read(state, where.at("states").at(k))
     elif isinstance(item.get("state"), dict):
         yield reader.read(item["state"], where)

@@ -73,7 +73,10 @@ class Clonable:
         restore: Callable[[Any, Any], None] | None = None,
     ) -> None:
         if (snapshot is None) != (restore is None):
-            raise InputError("give both `snapshot` and `restore`, or none of them.")
+            raise InputError(
+                "give both `snapshot` and `restore`, or none of them.",
+                hint="Snapshots make runs repeatable: give both functions.",
+            )
         self.env = env
         self._snapshot, self._restore = snapshot, restore
         inner = env.unwrapped

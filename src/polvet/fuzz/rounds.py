@@ -1,8 +1,9 @@
 """A fuzzing campaign: rounds of start states, half drawn uniformly and half searched, kept in a journal as they end.
 
 Source   step (A) of the debugging loop where no start states are given; see `search.py` and `starts.py`
-Differs  a round depends on (seed, its number, the best starts of the rounds before) alone, and these stand in the journal:
-         a campaign that was killed goes on exactly as if it had not been
+Differs  a round depends on (seed, its number, the best starts of earlier generations) alone, and these stand in the journal:
+         a campaign that was killed goes on exactly as if it had not been. Rounds of one generation do not know each other, so
+         that a crew of workers makes them at the same time; generations grow from 1 round to 64
 Figures  the share of uniformly drawn starts with an unsafe run found, and of plain runs that reach the goal, each with a
          confidence sequence (`anytime.py`): the uniform half is tried without novelty, so that its draws are independent
 """
@@ -12,9 +13,10 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -46,9 +48,13 @@ from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
+from polvet.workers.parcel import Parcel
+from polvet.workers.protocol import Crew
+from polvet.workers.simulation import bound_in
 
 BEST, KEPT = 16, 256
-FORMAT = "fuzz/1"
+WIDEST = 64  # rounds in a generation, at most
+FORMAT = "fuzz/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +121,15 @@ class Fuzzer:
         self.bound, self.options, self.threads = bound, options, threads
         self.guided = Guided.of(bound)
         self.starts = drawable_starts(bound.task)
-        self.best: list[tuple[State, float]] = []
+        self.best: list[tuple[State, float]] = []  # of earlier generations
+        self._learnt: list[tuple[State, float]] = []  # of this one
 
     def learn(self, found: Round) -> None:
-        """Remember the starts that came nearest to `fail`, for the rounds to come."""
-        self.best = sorted([*self.best, *found.best], key=lambda one: one[1])[:KEPT]
+        """Remember the starts that came nearest to `fail`, for the generations to come."""
+        self._learnt += found.best
+        if found.number + 1 == generation_end(found.number):
+            self.best = sorted([*self.best, *self._learnt], key=lambda one: one[1])[:KEPT]
+            self._learnt = []
 
     def round(self, number: int, *, limits: Limits | None = None) -> Round:
         """Return the round of that number, after what was learnt."""
@@ -192,8 +202,19 @@ class Fuzzer:
         return tuple(zip(states, population.fitness[:BEST].tolist(), strict=True))
 
 
-def iter_rounds(fuzzer: Fuzzer, first: int = 0, *, limits: Limits | None = None) -> Iterator[Round]:
-    """Yield round after round; the last one where a time limit was reached."""
+def generation_end(number: int) -> int:
+    """Return the first round after the generation of a round: 0 | 1 | 2 3 | 4 to 7 | 8 to 15 | ... and then 64 each.
+
+    >>> [generation_end(number) for number in (0, 1, 2, 3, 4, 8, 63, 64, 127, 128)]
+    [1, 2, 4, 4, 8, 16, 64, 128, 128, 192]
+    """
+    return (number // WIDEST + 1) * WIDEST if number >= WIDEST else 1 << number.bit_length()
+
+
+def iter_rounds(
+    fuzzer: Fuzzer, first: int = 0, *, limits: Limits | None = None, crew: Crew | None = None
+) -> Iterator[Round]:
+    """Yield round after round; the last one where a time limit was reached. A crew makes the rounds of a generation."""
     begun = monotonic()
     bounds = limits or Limits()
     number = first
@@ -201,12 +222,39 @@ def iter_rounds(fuzzer: Fuzzer, first: int = 0, *, limits: Limits | None = None)
         left = None if bounds.seconds is None else bounds.seconds - (monotonic() - begun)
         if left is not None and left <= 0:
             return
-        found = fuzzer.round(number, limits=replace(bounds, seconds=left))
-        fuzzer.learn(found)
-        yield found
-        if found.limit is not None:
-            return
-        number += 1
+        rounds: Iterable[Round]
+        if crew is None:
+            rounds = [fuzzer.round(number, limits=replace(bounds, seconds=left))]
+        else:
+            orders = [Order(fuzzer.options, tuple(fuzzer.best), n) for n in range(number, generation_end(number))]
+            rounds = crew.map(make_round, orders, seconds=left)
+        for found in rounds:
+            fuzzer.learn(found)
+            yield found
+            if found.limit is not None:
+                return
+            number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A round for somebody else to make."""
+
+    options: RoundOptions
+    best: tuple[tuple[State, float], ...]
+    number: int
+
+
+def make_round(parcel: Parcel, order: Order) -> Round:
+    """Return the round that was ordered, as `Fuzzer.round` makes it."""
+    fuzzer = _fuzzer(parcel, order.options)
+    fuzzer.best = list(order.best)
+    return fuzzer.round(order.number)
+
+
+@lru_cache(maxsize=2)
+def _fuzzer(parcel: Parcel, options: RoundOptions) -> Fuzzer:
+    return Fuzzer(bound_in(parcel), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +277,9 @@ class Budget:
 
 
 def run_campaign(
-    fuzzer: Fuzzer, budget: Budget, *, journal: Path | None = None, limits: Limits | None = None, identity: Any = None
-) -> Campaign:
+    fuzzer: Fuzzer, budget: Budget, *, journal: Path | None = None, limits: Limits | None = None, identity: Any = None,
+    crew: Crew | None = None, on_round: Callable[[Campaign], None] | None = None,
+) -> Campaign:  # fmt: skip
     """Fuzz until the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
 
     Ctrl-C ends the round under way and keeps all before; a kill loses nothing but that round, which is made again.
@@ -247,18 +296,22 @@ def run_campaign(
         campaign.stopped_by = budget.ended(campaign)
         if campaign.stopped_by is not None:
             return campaign
-        for found in iter_rounds(fuzzer, campaign.rounds, limits=limits):
+        for found in iter_rounds(fuzzer, campaign.rounds, limits=limits, crew=crew):
             with _uninterrupted():  # what is counted is on the disk, and the other way round
                 if store is not None and found.limit is None:
                     store.append(_round_to_json(fuzzer.bound, found))
                 campaign.add(found)
                 campaign.limit = found.limit
+            if on_round is not None:
+                on_round(campaign)
             campaign.stopped_by = budget.ended(campaign)
             if campaign.stopped_by is not None:
                 break
         else:
             seconds = 0.0 if limits is None or limits.seconds is None else limits.seconds
             campaign.limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+    except LimitReached as limit:  # of a crew; what it has not brought back is made again the next time
+        campaign.limit = limit
     except KeyboardInterrupt:
         campaign.limit = LimitReached("interrupted")
     finally:

@@ -76,7 +76,9 @@ def write_expression(expression: Expression) -> Json:
 
 def _integer(value: int) -> int:
     if abs(value) >= 10**MAX_DIGITS:
-        raise InputError(f"an integer has more than {MAX_DIGITS} digits and could not be read again.")
+        raise InputError(
+            f"an integer has more than {MAX_DIGITS} digits and could not be read again.", hint="Use smaller numbers."
+        )
     return value
 
 

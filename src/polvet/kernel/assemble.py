@@ -202,7 +202,9 @@ class Assembler:
 
     def _select(self, select: Select, kind: Kind, depth: int) -> int:
         if not select.items:
-            raise InputError("an element of an empty array.")
+            raise InputError(
+                "an element of an empty array.", hint="Give the array at least one element, or guard the access."
+            )
         place = self.position(select, depth)
         target = self.temporary(depth)
         simple = (BoolLiteral, IntLiteral, RealLiteral, Name)

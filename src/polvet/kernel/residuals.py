@@ -89,7 +89,9 @@ class Termwriter:
             case Select(indices, shape, items):
                 return self._select(indices, shape, items)
             case _:
-                raise InputError("an array stands where a single value is needed.")
+                raise InputError(
+                    "an array stands where a single value is needed.", hint="Take an element of the array."
+                )
 
     def _term(
         self, name: str, *children: int, aux: int = 0, factors: list[int] | None = None, constant: int = 0

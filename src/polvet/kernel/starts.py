@@ -327,7 +327,9 @@ class Starts:
     def state(self, rank: int) -> State:
         """Return the start state of that rank."""
         if self.count is not None and not 0 <= rank < self.count:
-            raise InputError(f"there are {self.count} start states; none has the rank {rank}.", self._where)
+            raise InputError(
+                f"there are {self.count} start states; none has the rank {rank}.", self._where, "Ranks begin at 0."
+            )
         return self._state(self.rows([rank])[0].tolist())
 
     def _state(self, row: list[int]) -> State:

@@ -46,6 +46,8 @@ from polvet.model.properties import (
 from polvet.model.task import condition
 from polvet.policy.binding import Fitted
 
+AGAIN = "Write the property without that, or as several properties."
+
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
     "<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge, "=": operator.eq, "≠": operator.ne,
 }  # fmt: skip
@@ -265,13 +267,19 @@ class _Evaluation:
             return self.top(Filter("values", part, StatePredicate("initial")))
         states = self.mask(part.states)
         if not states.any():
-            raise InputError("the property's filter holds in no reachable state.", self.plan.where)
+            raise InputError(
+                "the property's filter holds in no reachable state.", self.plan.where, "Weaken the filter."
+            )
         values = part.values
         if isinstance(values, Probability | ExpectedReward):
             value = self.quantity(values)
             lowers, uppers = value.lowers[states], value.uppers[states]
             if part.function in ("∀", "∃", "count"):
-                raise InputError(f"the filter '{part.function}' needs a truth value, not a number.", self.plan.where)
+                raise InputError(
+                    f"the filter '{part.function}' needs a truth value, not a number.",
+                    self.plan.where,
+                    "Compare the number with a bound.",
+                )
             lower, upper = (_summary(part.function, bounds, self.plan.where) for bounds in (lowers, uppers))
             one = states.sum() == 1 and bool((states == self.initial).all())
             return _Found(lower, upper, value.exact if one or states.sum() == 1 else None, None, value.limit)
@@ -356,7 +364,7 @@ class _Evaluation:
             case Globally(operand, steps):
                 first, last = self._steps(steps)
                 if first > 0:
-                    raise InputError("G with a lower step bound is not evaluated.", self.plan.where)
+                    raise InputError("G with a lower step bound is not evaluated.", self.plan.where, AGAIN)
                 return self._solve(ask.Always(self.mask(operand), minimise, last))
             case Next(operand):
                 truth = self.mask(operand).astype(np.float64)
@@ -366,7 +374,7 @@ class _Evaluation:
     def _late(self, goal: Mask, safe: Mask | None, minimise: bool, first: int, last: int | None) -> Value:
         """Return `true U[first, last] goal`: before the first step the goal does not count."""
         if safe is not None:
-            raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where)
+            raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where, AGAIN)
         after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
         value = self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
         if not self.exact or last is None:
@@ -376,7 +384,7 @@ class _Evaluation:
     def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
         """Return `true U goal` with an accumulated reward of at least the bound."""
         if safe is not None or len(rewards) > 1 or rewards[0].bounds.upper is not None:
-            raise InputError("only 'true U' with one lower reward bound is evaluated.", self.plan.where)
+            raise InputError("only 'true U' with one lower reward bound is evaluated.", self.plan.where, AGAIN)
         bounds = rewards[0].bounds
         assert bounds.lower is not None
         least = self.plan.constant(bounds.lower, "a reward bound")
@@ -386,10 +394,12 @@ class _Evaluation:
 
     def _expected(self, part: ExpectedReward, minimise: bool) -> Value:
         if part.time_instant is not None or part.reward_instants:
-            raise InputError("expected values at an instant of time or reward are not evaluated.", self.plan.where)
+            raise InputError(
+                "expected values at an instant of time or reward are not evaluated.", self.plan.where, AGAIN
+            )
         if not part.accumulate:
             if part.step_instant is None:
-                raise InputError("an expected reward needs 'accumulate' or 'step-instant'.", self.plan.where)
+                raise InputError("an expected reward needs 'accumulate' or 'step-instant'.", self.plan.where, AGAIN)
             raise InputError("instantaneous rewards are not evaluated.", self.plan.where, "Accumulate the reward.")
         name = self.plan.reward(part.reward, part.accumulate)
         goal = None if part.until is None else self.mask(part.until)
@@ -416,7 +426,11 @@ class _Evaluation:
         if steps.upper is not None:
             last = int(self.plan.constant(steps.upper, "a step bound")) - int(steps.upper_exclusive)
             if last < first:
-                raise InputError(f"the step bounds [{first}, {last}] are empty.", self.plan.where)
+                raise InputError(
+                    f"the step bounds [{first}, {last}] are empty.",
+                    self.plan.where,
+                    "Write a lower bound that is not above the upper one.",
+                )
         return first, last
 
     def _reward_bound(self, rewards: tuple[RewardBound, ...]) -> tuple[str, int] | None:

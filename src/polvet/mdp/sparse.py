@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 import polvet._core as _core
 from polvet.errors import InputError
 
+AGAIN = "Correct that array; see docs/mdp.md for the layout."
+
 Uint64s: TypeAlias = NDArray[np.uint64]
 Uint32s: TypeAlias = NDArray[np.uint32]
 Float64s: TypeAlias = NDArray[np.float64]
@@ -123,42 +125,50 @@ class SparseMdp:
     def validate(self) -> None:
         """Raise an InputError at the first thing wrong: shapes, ranges, probabilities, sums."""
         if len(self.choice_start) == 0 or len(self.branch_start) == 0:
-            raise InputError("choice_start and branch_start need at least the entry 0.")
+            raise InputError("choice_start and branch_start need at least the entry 0.", hint=AGAIN)
         try:
             model = self.core()
         except ValueError as error:
-            raise InputError(f"{error}.") from error
+            raise InputError(f"{error}.", hint=AGAIN) from error
         code, place, number = _core.mdp_validate(model, SUM_TOLERANCE)
         match code:
             case 1:
-                raise InputError(f"choice_start falls or leaves its range at state {place}.")
+                raise InputError(f"choice_start falls or leaves its range at state {place}.", hint=AGAIN)
             case 2:
                 raise InputError(
                     f"choice {place} has no branch, or branch_start leaves its range.",
                     hint="Drop empty choices; a state without choices is a deadlock.",
                 )
             case 3:
-                raise InputError(f"branch {place} goes to state {int(number)}, but there are {self.states} states.")
+                raise InputError(
+                    f"branch {place} goes to state {int(number)}, but there are {self.states} states.", hint=AGAIN
+                )
             case 4:
                 raise InputError(
                     f"branch {place} has probability {number!r}.",
                     hint="Probabilities lie above 0 and not above 1; leave impossible branches out.",
                 )
             case 5:
-                raise InputError(f"the probabilities of choice {place} sum to {number!r}, not 1.")
+                raise InputError(
+                    f"the probabilities of choice {place} sum to {number!r}, not 1.",
+                    hint="Make the branches of each choice a distribution.",
+                )
         if len(self.initial) == 0 or int(self.initial.max()) >= self.states:
             raise InputError("the initial states are missing or out of range.", hint=f"There are {self.states} states.")
         for name, values in self.rewards.items():
             if len(values) != self.choices:
-                raise InputError(f"reward '{name}' has {len(values)} entries, but there are {self.choices} choices.")
+                raise InputError(
+                    f"reward '{name}' has {len(values)} entries, but there are {self.choices} choices.", hint=AGAIN
+                )
             if not np.isfinite(values).all():
                 raise InputError(
-                    f"reward '{name}' of choice {int(np.flatnonzero(~np.isfinite(values))[0])} is not a finite number."
+                    f"reward '{name}' of choice {int(np.flatnonzero(~np.isfinite(values))[0])} is not a finite number.",
+                    hint=AGAIN,
                 )
         for name, exact in self.exact_rewards.items():
             if len(exact) != self.choices:
                 raise InputError(
-                    f"exact reward '{name}' has {len(exact)} entries, but there are {self.choices} choices."
+                    f"exact reward '{name}' has {len(exact)} entries, but there are {self.choices} choices.", hint=AGAIN
                 )
         self._validate_exact()
 
@@ -167,16 +177,18 @@ class SparseMdp:
             return
         if len(self.probability_index) != self.branches:
             raise InputError(
-                f"probability_index has {len(self.probability_index)} entries, but there are {self.branches} branches."
+                f"probability_index has {len(self.probability_index)} entries, but there are {self.branches} branches.",
+                hint=AGAIN,
             )
         if self.branches and int(self.probability_index.max()) >= len(self.fractions):
-            raise InputError("probability_index points past the end of fractions.")
+            raise InputError("probability_index points past the end of fractions.", hint=AGAIN)
         nearest = np.array([float(p) for p in self.fractions], dtype=np.float64)[self.probability_index]
         wrong = np.flatnonzero(nearest != self.probability)
         if len(wrong):
             raise InputError(
                 f"branch {int(wrong[0])} has probability {self.probability[wrong[0]]!r}, "
-                "which is not the double nearest to its fraction."
+                "which is not the double nearest to its fraction.",
+                hint=AGAIN,
             )
 
     def exact_probabilities(self) -> list[Fraction]:

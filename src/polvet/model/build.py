@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, did_you_mean, suggest
 from polvet.model.arithmetic import Value
 from polvet.model.automata import (
     Assignment,
@@ -89,7 +89,11 @@ class Declarations:
         base = self.type_of(of)
         if lower is not None or upper is not None:
             if base not in (INT, REAL):
-                raise InputError(f"array '{name}' has bounds, but its elements are no numbers.", self.where)
+                raise InputError(
+                    f"array '{name}' has bounds, but its elements are no numbers.",
+                    self.where,
+                    "Leave the bounds out, or make the elements numbers.",
+                )
             base = type(base)(*self._bounds(name, lower, upper))
         elements = ArrayLiteral(tuple(expression_of(one, self.where.at(name)) for one in initial))
         return self.variable(name, ArrayType(base), Term(elements))
@@ -365,9 +369,9 @@ class ModelBuilder(Declarations):
         for label, actions, where in self._extras.synchronisations:
             for name, action in actions.items():
                 if name not in self._automata:
-                    raise InputError(f"no automaton '{name}'.", where, did_you_mean(name, self._automata))
+                    raise InputError(f"no automaton '{name}'.", where, suggest(name, self._automata))
                 if action not in self._automata[name].labels:
-                    hint = did_you_mean(action, self._automata[name].labels)
+                    hint = suggest(action, self._automata[name].labels)
                     raise InputError(f"automaton '{name}' has no edge labelled '{action}'.", where, hint)
             result.append(Synchronisation(tuple(actions.get(name) for name in self._automata), label, where))
         return tuple(result)

@@ -32,7 +32,9 @@ def evaluate_constants(model: Model, given: Mapping[str, Value]) -> dict[str, Va
             return values[name]
         if name in active:
             circle = " -> ".join((*active, name))
-            raise InputError(f"constants depend on each other in a circle: {circle}.", constant.where)
+            raise InputError(
+                f"constants depend on each other in a circle: {circle}.", constant.where, "Give one of them a value."
+            )
         active.append(name)
         value: Value | None
         if name in given:
@@ -85,7 +87,11 @@ def _check_bounds(
         lower, upper = bounds_of(constant.type, scope, constant.where)
         value = values[constant.name]
         if (lower is not None and value < lower) or (upper is not None and value > upper):
-            raise InputError(f"constant '{constant.name}' is {value}, outside [{lower}, {upper}].", constant.where)
+            raise InputError(
+                f"constant '{constant.name}' is {value}, outside [{lower}, {upper}].",
+                constant.where,
+                "Give a value within the bounds.",
+            )
 
 
 def fit(value: Value, type_: Type, what: str, where: Where) -> Value:
@@ -122,7 +128,9 @@ def bounds_of(
             raise InputError(f"the {end} bound is not a constant number.", where, "Use constants only.")
         if isinstance(type_, IntType):
             if value != int(value):
-                raise InputError(f"the {end} bound {value} of an integer is not an integer.", where)
+                raise InputError(
+                    f"the {end} bound {value} of an integer is not an integer.", where, "Write an integer."
+                )
             ends.append(_int64(int(value), f"the {end} bound", where))
         else:
             ends.append(Fraction(value))

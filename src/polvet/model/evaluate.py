@@ -75,7 +75,9 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
                 place_of, values = compile_position(part, position), [build(item) for item in items]
                 return lambda state: values[place_of(state)](state)
             case _:
-                raise InputError("an array stands where a single value is needed.")
+                raise InputError(
+                    "an array stands where a single value is needed.", hint="Take an element of the array."
+                )
 
     return build(expression)
 

@@ -153,7 +153,11 @@ def parse_expression(text: str, where: Where = Where("expression")) -> Expressio
 right=Unary(operator='¬', operand=Name(name='crashed')))
     """
     if len(text) > MAX_LENGTH:
-        raise InputError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are read.", where)
+        raise InputError(
+            f"the expression has {len(text)} characters; at most {MAX_LENGTH} are read.",
+            where,
+            "Split it, or put it into the model as a property.",
+        )
     return _Parser(text, where).whole()
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, suggest
 from polvet.model import folding
 from polvet.model.arithmetic import Value
 from polvet.model.automata import (
@@ -121,7 +121,7 @@ class _Builder:
         result = []
         for instance in self.model.system.instances:
             if instance.automaton not in automata:
-                hint = did_you_mean(instance.automaton, automata)
+                hint = suggest(instance.automaton, automata)
                 raise InputError(f"no automaton '{instance.automaton}'.", self.model.system.where, hint)
             seen[instance.automaton] += 1
             count = seen[instance.automaton]
@@ -147,12 +147,16 @@ class _Builder:
             if len(automaton.locations) > 1:
                 self._declare_location(automaton, name)
             elif not automaton.locations:
-                raise InputError(f"automaton '{automaton.name}' has no location.", automaton.where)
+                raise InputError(
+                    f"automaton '{automaton.name}' has no location.", automaton.where, "Give it at least one."
+                )
             else:
                 self.locations[f"{name}.location"] = (automaton.locations[0].name,)
         if len(self.variables) > MAX_SCALARS:
             raise InputError(
-                f"the model has {len(self.variables)} scalars; at most {MAX_SCALARS} are run.", self.model.where
+                f"the model has {len(self.variables)} scalars; at most {MAX_SCALARS} are run.",
+                self.model.where,
+                "Make the arrays or the constants smaller.",
             )
 
     def _declare(self, declaration: VariableDeclaration, name: str, owner: str | None, root: Scope) -> None:
@@ -179,7 +183,9 @@ class _Builder:
                 for i, one in enumerate(initial)
             )
         if isinstance(initial, tuple):
-            raise InputError(f"'{name}' starts as an array but is a {type_}.", declaration.where)
+            raise InputError(
+                f"'{name}' starts as an array but is a {type_}.", declaration.where, "Write a single value."
+            )
         lower = upper = None
         if isinstance(type_, IntType | RealType):
             lower, upper = bounds_of(type_, scope, declaration.where.at("type"))
@@ -188,7 +194,9 @@ class _Builder:
             value = folding.value_of(initial)
             if value is None:
                 raise InputError(
-                    f"the initial value of '{name}' is not constant.", declaration.where.at("initial-value")
+                    f"the initial value of '{name}' is not constant.",
+                    declaration.where.at("initial-value"),
+                    "Write constants and numbers only.",
                 )
             value = fit(value, type_, f"the initial value of '{name}'", declaration.where.at("initial-value"))
             if (lower is not None and value < lower) or (upper is not None and value > upper):
@@ -206,7 +214,9 @@ class _Builder:
         variable = f"{name}.location"
         initial = automaton.initial_locations
         if not initial:
-            raise InputError(f"automaton '{automaton.name}' has no initial location.", automaton.where)
+            raise InputError(
+                f"automaton '{automaton.name}' has no initial location.", automaton.where, "Give 'initial-locations'."
+            )
         start = names.index(initial[0]) if len(initial) == 1 else None
         self.variables.append(Variable(variable, Kind.INT, 0, len(names) - 1, start, names, automaton.where))
         self.kinds[variable] = Kind.INT
@@ -242,7 +252,9 @@ class _Builder:
         for owner, declaration, full in self.transients:
             rest, move_ = own[owner]
             if declaration.initial is None:
-                raise InputError(f"transient variable '{full}' has no initial value.", declaration.where)
+                raise InputError(
+                    f"transient variable '{full}' has no initial value.", declaration.where, "Give 'initial-value'."
+                )
             default = root.expand(declaration.initial, declaration.where.at("initial-value"))
             value = self._resting_value(declaration.name, owner, parts, default)
             rest[declaration.name] = value
@@ -353,7 +365,11 @@ class _Builder:
             if destination.probability is not None:
                 probability = part.state.scalar(destination.probability, destination.where.at("probability"))
                 if self._kind(probability, destination.where.at("probability")) is Kind.BOOL:
-                    raise InputError("a probability is not a number.", destination.where.at("probability"))
+                    raise InputError(
+                        "a probability is not a number.",
+                        destination.where.at("probability"),
+                        "Write a number or a numeric expression.",
+                    )
             updates = [
                 update
                 for assignment in (*edge.assignments, *destination.assignments)
@@ -413,7 +429,11 @@ class _Builder:
             value, kind = folding.unary("trc", value), Kind.INT
         for expected in kinds:
             if expected is not kind and not (expected is Kind.REAL and kind is Kind.INT):
-                raise InputError(f"a {kind.value} is assigned to a variable of type {expected.value}.", where)
+                raise InputError(
+                    f"a {kind.value} is assigned to a variable of type {expected.value}.",
+                    where,
+                    "Write a value of the variable's type.",
+                )
         if isinstance(target, Select):
             for index in target.indices:
                 self._kind(index, where.at("ref"))

@@ -55,7 +55,9 @@ def kind_of(expression: Expression, kinds: Mapping[str, Kind]) -> Kind:
         case Binary(operator, left, right) if operator in EQUALITY:
             one, other = kind_of(left, kinds), kind_of(right, kinds)
             if (one is Kind.BOOL) != (other is Kind.BOOL):
-                raise InputError(f"'{operator}' compares a {one.value} with a {other.value}.")
+                raise InputError(
+                    f"'{operator}' compares a {one.value} with a {other.value}.", hint="Make both sides the same kind."
+                )
             return Kind.BOOL
         case Binary(operator, left, right):
             one, other = (_expect(side, kinds, operator, boolean=False) for side in (left, right))
@@ -68,13 +70,13 @@ def kind_of(expression: Expression, kinds: Mapping[str, Kind]) -> Kind:
         case Select(indices, _, items):
             for index in indices:
                 if kind_of(index, kinds) is not Kind.INT:
-                    raise InputError("an index is not an integer.")
+                    raise InputError("an index is not an integer.", hint="Write an integer expression.")
             result = kind_of(items[0], kinds) if items else Kind.INT
             for item in items[1:]:
                 result = _join(result, kind_of(item, kinds))
             return result
         case _:
-            raise InputError("an array stands where a single value is needed.")
+            raise InputError("an array stands where a single value is needed.", hint="Take an element of the array.")
 
 
 def _expect(operand: Expression, kinds: Mapping[str, Kind], operator: str, *, boolean: bool) -> Kind:
@@ -88,5 +90,5 @@ def _join(one: Kind, other: Kind) -> Kind:
     if one is other:
         return one
     if Kind.BOOL in (one, other):
-        raise InputError(f"a choice between a {one.value} and a {other.value}.")
+        raise InputError(f"a choice between a {one.value} and a {other.value}.", hint="Make both sides the same kind.")
     return Kind.REAL

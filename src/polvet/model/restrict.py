@@ -49,7 +49,7 @@ def restrict(task: Task, keep: Collection[str]) -> Task:
     own = {variable.name for variable in (*network.variables, *network.scratch)}
     unknown = kept - own
     if unknown:
-        raise InputError(f"'{min(unknown)}' is no variable of the model.")
+        raise InputError(f"'{min(unknown)}' is no variable of the model.", hint="Use the names that polvet info lists.")
     dropped = own - kept
     for expression in steering(task):
         _check(names(expression) & dropped)
@@ -60,7 +60,7 @@ def restrict(task: Task, keep: Collection[str]) -> Task:
 
 def _check(read: set[str]) -> None:
     if read:
-        raise InputError(f"'{min(read)}' is left out, yet it is read.")
+        raise InputError(f"'{min(read)}' is left out, yet it is read.", hint="Keep it, or fix its value first.")
 
 
 def _restricted_edge(edge: NetworkEdge, kept: set[str], dropped: set[str]) -> NetworkEdge:

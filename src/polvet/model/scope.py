@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, suggest
 from polvet.model import folding
 from polvet.model.automata import NOWHERE, Function
 from polvet.model.expressions import (
@@ -72,7 +72,11 @@ class Scope:
     def _expand(self, expression: Expression, bound: Mapping[str, Symbol], where: Where) -> Symbol:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise InputError(f"unfolding functions and arrays gives more than {MAX_NODES} nodes.", where)
+            raise InputError(
+                f"unfolding functions and arrays gives more than {MAX_NODES} nodes.",
+                where,
+                "Make functions and arrays smaller.",
+            )
         match expression:
             case BoolLiteral() | IntLiteral() | RealLiteral() | MathConstant():
                 return expression
@@ -81,7 +85,7 @@ class Scope:
                     return bound[name]
                 if name in self.names:
                     return self.names[name]
-                raise InputError(f"no variable or constant '{name}'.", where, did_you_mean(name, self.names))
+                raise InputError(f"no variable or constant '{name}'.", where, suggest(name, self.names))
             case Unary(operator, operand):
                 return folding.unary(operator, self._scalar(operand, bound, where))
             case Binary(("=" | "≠") as operator, left, right) if _quoted(left) or _quoted(right):
@@ -126,11 +130,15 @@ class Scope:
 
     def _call(self, name: str, arguments: list[Symbol], where: Where) -> Symbol:
         if name not in self.functions:
-            raise InputError(f"no function '{name}'.", where, did_you_mean(name, self.functions))
+            raise InputError(f"no function '{name}'.", where, suggest(name, self.functions))
         function, home = self.functions[name]
         if len(arguments) != len(function.parameters):
             given, needed = len(arguments), len(function.parameters)
-            raise InputError(f"function '{name}' takes {needed} arguments, not {given}.", where)
+            raise InputError(
+                f"function '{name}' takes {needed} arguments, not {given}.",
+                where,
+                "Give as many as the function declares.",
+            )
         if name in self._active:
             circle = " -> ".join((*self._active, name))
             raise InputError(f"functions call each other in a circle: {circle}.", where, "Functions must not recurse.")
@@ -154,11 +162,15 @@ class Scope:
     def _location_test(self, operator: str, left: Expression, right: Expression, where: Where) -> Expression:
         variable, location = (right, left) if _quoted(left) else (left, right)
         if not isinstance(variable, Name) or variable.name not in self.locations or not isinstance(location, Name):
-            raise InputError("a text is compared with something that is not a location.", where)
+            raise InputError(
+                "a text is compared with something that is not a location.",
+                where,
+                "Compare automaton.location with a location's name.",
+            )
         known = self.locations[variable.name]
         wanted = location.name.strip('"')
         if wanted not in known:
-            raise InputError(f"'{variable.name}' is never '{wanted}'.", where, did_you_mean(wanted, known))
+            raise InputError(f"'{variable.name}' is never '{wanted}'.", where, suggest(wanted, known))
         symbol = self.names.get(variable.name, IntLiteral(0))
         assert not isinstance(symbol, tuple)
         return folding.binary(operator, symbol, IntLiteral(known.index(wanted)))
@@ -180,9 +192,13 @@ def _access(symbol: Symbol, indices: tuple[Expression, ...], where: Where) -> Sy
     """Return the element of an array; known leading indices are followed, the rest becomes one Select per scalar."""
     while indices and isinstance(value := folding.value_of(indices[0]), int) and not isinstance(value, bool):
         if not isinstance(symbol, tuple):
-            raise InputError("an element of something that is not an array.", where)
+            raise InputError("an element of something that is not an array.", where, "Only arrays have elements.")
         if not 0 <= value < len(symbol):
-            raise InputError(f"index {value} is outside an array of {len(symbol)} elements.", where)
+            raise InputError(
+                f"index {value} is outside an array of {len(symbol)} elements.",
+                where,
+                "Use an index from 0 to the length less 1.",
+            )
         symbol, indices = symbol[value], indices[1:]
     if not indices:
         return symbol
@@ -192,7 +208,7 @@ def _access(symbol: Symbol, indices: tuple[Expression, ...], where: Where) -> Sy
         rows: list[tuple[Symbol, ...]] = []
         for cell in cells:
             if not isinstance(cell, tuple):
-                raise InputError("an element of something that is not an array.", where)
+                raise InputError("an element of something that is not an array.", where, "Only arrays have elements.")
             rows.append(cell)
         lengths = {len(row) for row in rows}
         if len(lengths) != 1:

@@ -244,7 +244,11 @@ def show_value(variable: Variable, value: Value) -> str:
 
 def _stored(variable: Variable, value: Value | None) -> Value:
     if value is None:
-        raise InputError(f"'{variable.name}' has no value.", variable.where)
+        raise InputError(
+            f"'{variable.name}' has no value.",
+            variable.where,
+            "Give it an initial value or a condition in 'restrict-initial'.",
+        )
     return float(value) + 0.0 if variable.kind is Kind.REAL else value  # adding 0.0 makes -0.0 the plain zero
 
 

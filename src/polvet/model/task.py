@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, suggest
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
 from polvet.model.kinds import kind_of
@@ -59,7 +59,7 @@ def state_from_names(network: Network, values: Mapping[str, Any], where: Where) 
     known = {variable.name for variable in network.variables}
     for name in values:
         if name not in known and name not in network.scope.locations and name not in network.scope.names:
-            raise InputError(f"no variable '{name}'.", where, did_you_mean(name, known))
+            raise InputError(f"no variable '{name}'.", where, suggest(name, known))
     missing = []
     state: list[Value] = []
     for variable in network.variables:
@@ -91,7 +91,11 @@ def parse_value(variable: Variable, given: Any, where: Where) -> Value:
         raise InputError(f"'{given}' is no value of '{variable.name}'.", where, f"Give {wanted}.")
     low = variable.lower is not None and value < variable.lower
     if low or (variable.upper is not None and value > variable.upper):
-        raise InputError(f"'{variable.name}' = {given} is outside [{variable.lower}, {variable.upper}].", where)
+        raise InputError(
+            f"'{variable.name}' = {given} is outside [{variable.lower}, {variable.upper}].",
+            where,
+            "Give a value within the bounds.",
+        )
     return value
 
 

@@ -10,6 +10,8 @@ import zlib
 from polvet.errors import InputError, Where
 from polvet.files import MAX_BYTES
 
+AGAIN = "The file is damaged: save it again."
+
 MAX_MEMBERS = 10_000
 MAX_RATIO = 200
 
@@ -19,7 +21,7 @@ def open_archive(data: bytes, where: Where) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError):
-        raise InputError("the zip archive is damaged or truncated.", where) from None
+        raise InputError("the zip archive is damaged or truncated.", where, AGAIN) from None
     members = archive.infolist()
     total = sum(member.file_size for member in members)
     if len(members) > MAX_MEMBERS or total > MAX_BYTES or total > MAX_RATIO * max(len(data), 1024):
@@ -38,9 +40,9 @@ def read_member(archive: zipfile.ZipFile, name: str, where: Where) -> bytes:
         with archive.open(name) as stream:
             data = stream.read(size + 1)
     except KeyError:
-        raise InputError(f"the archive has no '{name}'.", where) from None
+        raise InputError(f"the archive has no '{name}'.", where, AGAIN) from None
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"'{name}' in the archive is damaged ({error}).", where) from None
+        raise InputError(f"'{name}' in the archive is damaged ({error}).", where, AGAIN) from None
     if len(data) > size:
-        raise InputError(f"'{name}' in the archive is larger than it says.", where)
+        raise InputError(f"'{name}' in the archive is larger than it says.", where, AGAIN)
     return data

@@ -160,7 +160,10 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
 def label_edges(network: Network) -> Network:
     """Return the network in which each silent edge i of the only automaton has a label of its own, `#i`."""
     if network.labels or any(len(joint.participants) != 1 for joint in network.joints):
-        raise InputError("the model has labels or moving partners: its edges cannot be chosen by number.")
+        raise InputError(
+            "the model has labels or moving partners: its edges cannot be chosen by number.",
+            hint="Name the policy's outputs in task.toml: [policy] outputs = [...].",
+        )
     ready = sorted({edge for joint in network.joints for edge in joint.participants[0]})
     return replace(
         network,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polvet.errors import InputError, did_you_mean
+from polvet.errors import InputError, suggest
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 
@@ -39,14 +39,15 @@ class CallablePolicy:
                 if answer not in self.outputs:
                     raise InputError(
                         f"the policy function answers '{answer}', which is not one of its labels.",
-                        hint=did_you_mean(answer, self.outputs),
+                        hint=suggest(answer, self.outputs),
                     )
                 result[index, self.outputs.index(answer)] = 1.0
             else:
                 scores = np.asarray(answer, dtype=np.float64)
                 if scores.shape != (len(self.outputs),):
                     raise InputError(
-                        f"the policy function answers scores of shape {scores.shape}; {len(self.outputs)} are needed."
+                        f"the policy function answers scores of shape {scores.shape}; {len(self.outputs)} are needed.",
+                        hint="Return one score per output.",
                     )
                 result[index] = scores
         return result

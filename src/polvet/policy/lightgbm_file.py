@@ -25,6 +25,8 @@ from polvet.files import write_whole
 from polvet.policy.protocol import checked_names, names_or_positions
 from polvet.policy.trees import Origin, Tree, TreeEnsemble, check_tree, make_tree
 
+AGAIN = "The file is damaged or of a newer format: write it again with Booster.save_model."
+
 CATEGORICAL, DEFAULT_LEFT = 1, 2  # bits of decision_type; the two bits above are the kind of missing value
 _NAMELESS = re.compile(r"Column_\d+")
 
@@ -47,7 +49,7 @@ def ensemble_from_lightgbm(
     features = _header_integer(header, "max_feature_idx", where) + 1
     groups = _header_integer(header, "num_tree_per_iteration", where)
     if groups < 1 or features < 1:
-        raise InputError(f"the model has {features} features and {groups} trees per round.", where)
+        raise InputError(f"the model has {features} features and {groups} trees per round.", where, AGAIN)
     if "tree_sizes" in header and len(header["tree_sizes"].split()) != len(parts.trees):
         raise InputError(
             f"{len(header['tree_sizes'].split())} trees are announced, {len(parts.trees)} are there.",
@@ -85,7 +87,10 @@ def save_lightgbm(ensemble: TreeEnsemble, path: str | Path) -> None:
 def lightgbm_text(ensemble: TreeEnsemble) -> str:
     """Return the text model of an ensemble that was read from LightGBM; trees may have been changed or added."""
     if ensemble.origin is None or ensemble.origin.kind != "lightgbm":
-        raise InputError("only an ensemble that was read from LightGBM is saved as LightGBM text.")
+        raise InputError(
+            "only an ensemble that was read from LightGBM is saved as LightGBM text.",
+            hint="Save it as XGBoost JSON: a name that ends in .json.",
+        )
     parts: Text = ensemble.origin.document
     groups = next(int(line.partition("=")[2]) for line in parts.header if line.startswith("num_tree_per_iteration="))
     shift = 1 if groups == 1 and len(ensemble.outputs) == 2 else 0
@@ -123,36 +128,48 @@ def _split(text: str, where: Where) -> Text:
     for number, block in enumerate(("\nTree=" + body).split("\nTree=")[1:]):
         lines = block.splitlines()
         if not lines or lines[0].strip() != str(number):
-            raise InputError(f"tree {number} is called '{lines[0] if lines else ''}'.", where.at("trees").at(number))
+            raise InputError(
+                f"tree {number} is called '{lines[0] if lines else ''}'.", where.at("trees").at(number), AGAIN
+            )
         tables.append(dict(line.partition("=")[::2] for line in lines[1:] if line))
     return Text(tuple(head.splitlines()), tuple(tables), end + footer)
 
 
 def _tree(table: dict[str, str], output: int, where: Where) -> Tree:
     if table.get("num_cat", "0") != "0":
-        raise InputError("the tree has categorical splits, which are not supported.", where.at("num_cat"))
+        raise InputError(
+            "the tree has categorical splits, which are not supported.",
+            where.at("num_cat"),
+            "Train with numeric features only.",
+        )
     if table.get("is_linear", "0") != "0":
         raise InputError(
             "the tree is linear, which is not supported.", where.at("is_linear"), "Train without linear_tree."
         )
     leaves = len(_list(table, "leaf_value", where))
     if table.get("num_leaves") != str(leaves) or not leaves:
-        raise InputError(f"{leaves} leaf values, 'num_leaves' says {table.get('num_leaves')}.", where.at("leaf_value"))
+        raise InputError(
+            f"{leaves} leaf values, 'num_leaves' says {table.get('num_leaves')}.", where.at("leaf_value"), AGAIN
+        )
     inner = leaves - 1
     names = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
     feature, threshold, kinds, left, right = (_list(table, name, where) if inner else np.zeros(0) for name in names)
     for name, array in zip(names, (feature, threshold, kinds, left, right), strict=True):
         if len(array) != inner:
-            raise InputError(f"{len(array)} entries for {inner} splits.", where.at(name))
+            raise InputError(f"{len(array)} entries for {inner} splits.", where.at(name), AGAIN)
         if name != "threshold" and not ((array == np.floor(array)).all() and (np.abs(array) < 2**31).all()):
-            raise InputError("the entries must be integers.", where.at(name))
+            raise InputError("the entries must be integers.", where.at(name), AGAIN)
     decisions = kinds.astype(np.int64)
     if (decisions & CATEGORICAL).any():
-        raise InputError("the tree has categorical splits, which are not supported.", where.at("decision_type"))
+        raise InputError(
+            "the tree has categorical splits, which are not supported.",
+            where.at("decision_type"),
+            "Train with numeric features only.",
+        )
     if ((decisions < 0) | (decisions >> 2 > 2)).any():
-        raise InputError("a decision type is unknown.", where.at("decision_type"))
+        raise InputError("a decision type is unknown.", where.at("decision_type"), AGAIN)
     if (feature < 0).any():
-        raise InputError("a split tests a feature with a negative number.", where.at("split_feature"))
+        raise InputError("a split tests a feature with a negative number.", where.at("split_feature"), AGAIN)
 
     def nodes(children: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Leaf i is written as -i - 1 and stands after the inner nodes here."""
@@ -222,14 +239,14 @@ def _list(table: dict[str, str], key: str, where: Where) -> npt.NDArray[np.float
     except KeyError:
         raise InputError(f"'{key}' is missing.", where, "The file is truncated.") from None
     except ValueError:
-        raise InputError("the line holds something that is not a number.", where.at(key)) from None
+        raise InputError("the line holds something that is not a number.", where.at(key), AGAIN) from None
 
 
 def _header_integer(header: dict[str, str], key: str, where: Where) -> int:
     try:
         value = int(header[key])
     except (KeyError, ValueError):
-        raise InputError(f"'{key}' is missing or not an integer.", where.at(key)) from None
+        raise InputError(f"'{key}' is missing or not an integer.", where.at(key), AGAIN) from None
     if not 0 <= value <= 10_000_000:
         raise InputError(f"'{key}' is {value}.", where.at(key), "It must be between 0 and 10000000.")
     return value
@@ -243,5 +260,5 @@ def _own_names(header: dict[str, str], key: str, where: Where) -> list[str] | No
     except ValueError:
         names = None
     if not isinstance(names, list):
-        raise InputError("the line is not a JSON list of names.", where.at(key))
+        raise InputError("the line is not a JSON list of names.", where.at(key), 'Write ["x", "y"].')
     return list(checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), where.at(key)))

@@ -48,7 +48,7 @@ def load_policy(
     data = read_bytes(path)
     where = Where(str(path))
     if not data:
-        raise InputError("the file is empty.", where)
+        raise InputError("the file is empty.", where, "Save the policy again.")
     kind = detect(data, where)
     if kind == "zip":
         return _from_zip(data, where, inputs, outputs)
@@ -131,7 +131,11 @@ def _from_json(
     booleans: Sequence[str],
 ) -> Policy:
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
-        raise InputError(f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where)
+        raise InputError(
+            f"the document nests {depth} deep; at most {MAX_DEPTH} is read.",
+            where,
+            "Save the policy in another format.",
+        )
     # XGBoost writes NaN where a leaf has no threshold; numbers that matter are checked by each reader, with their names.
     document: Any = parse_json(text, where, parse_constant=float)
     kind = document.get("format")
@@ -161,7 +165,11 @@ def _from_json(
 def _check_same(policy: Policy, inputs: Sequence[str] | None, outputs: Sequence[str] | None, where: Where) -> None:
     for given, own, what in ((inputs, policy.inputs, "inputs"), (outputs, policy.outputs, "outputs")):
         if given is not None and tuple(given) != own:
-            raise InputError(f"the table has the {what} {list(own)}, not {list(given)}.", where.at(what))
+            raise InputError(
+                f"the table has the {what} {list(own)}, not {list(given)}.",
+                where.at(what),
+                "Make the names in task.toml those of the table.",
+            )
 
 
 def _text(data: bytes, where: Where) -> str:

@@ -29,6 +29,8 @@ from polvet.policy.protocol import (
     names_or_positions,
 )  # fmt: skip
 
+AGAIN = "Export the network again as a plain chain of linear layers."
+
 MAX_PARAMETERS = 64 * 1024 * 1024
 
 
@@ -99,21 +101,24 @@ def network_of(
 def check_layers(layers: Sequence[Layer], where: Where | None) -> None:
     """Raise an InputError unless shapes fit, every number is finite and the size is within the limit."""
     if not layers:
-        raise InputError("the network has no layers.", where)
+        raise InputError("the network has no layers.", where, AGAIN)
     total = sum(layer.weights.size for layer in layers)
     if total > MAX_PARAMETERS:
-        raise InputError(f"the network has {total} weights; at most {MAX_PARAMETERS} are read.", where)
+        raise InputError(f"the network has {total} weights; at most {MAX_PARAMETERS} are read.", where, AGAIN)
     for index, layer in enumerate(layers):
         weights, bias = layer.weights, layer.bias
         if weights.ndim != 2 or 0 in weights.shape:
-            raise InputError(f"layer {index} has weights of shape {weights.shape}, not outputs x inputs.", where)
+            raise InputError(f"layer {index} has weights of shape {weights.shape}, not outputs x inputs.", where, AGAIN)
         if bias.shape != (weights.shape[0],):
-            raise InputError(f"layer {index} has {weights.shape[0]} neurons but a bias of shape {bias.shape}.", where)
+            raise InputError(
+                f"layer {index} has {weights.shape[0]} neurons but a bias of shape {bias.shape}.", where, AGAIN
+            )
         if index and weights.shape[1] != layers[index - 1].weights.shape[0]:
             raise InputError(
                 f"layer {index} takes {weights.shape[1]} values, layer {index - 1} gives "
                 f"{layers[index - 1].weights.shape[0]}.",
                 where,
+                AGAIN,
             )
         for name, array in (("weight", weights), ("bias", bias)):
             broken = np.argwhere(~np.isfinite(array))

@@ -24,6 +24,8 @@ from polvet.policy.decimals import nearest_float32
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
 from polvet.policy.protocol import checked_names
 
+AGAIN = "The file is damaged: write it again."
+
 
 def network_from_nnet(
     text: str, where: Where, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
@@ -34,11 +36,17 @@ def network_from_nnet(
     sizes = lines.integers("the layer sizes", header[0] + 1)
     if sizes[0] != header[1] or sizes[-1] != header[2]:
         raise InputError(
-            f"the header says {header[1]} inputs and {header[2]} outputs, the layer sizes are {sizes}.", lines.here()
+            f"the header says {header[1]} inputs and {header[2]} outputs, the layer sizes are {sizes}.",
+            lines.here(),
+            AGAIN,
         )
     total = sum(a * b for a, b in pairwise(sizes))
     if total > MAX_PARAMETERS:
-        raise InputError(f"the network has {total} weights; at most {MAX_PARAMETERS} are read.", lines.here())
+        raise InputError(
+            f"the network has {total} weights; at most {MAX_PARAMETERS} are read.",
+            lines.here(),
+            "Use a smaller network.",
+        )
     lines.numbers("the flag", 1)
     lines.numbers("the least input values", sizes[0])
     lines.numbers("the greatest input values", sizes[0])
@@ -66,7 +74,11 @@ def network_from_jani2nnet(document: Any, path: str | Path) -> Network:
     network = network_from_nnet(read_text(target), Where(str(target)), inputs, outputs)
     found = [len(layer.bias) for layer in network.layers[:-1]]
     if hidden is not None and hidden != found:
-        raise InputError(f"'elements' says {hidden}, the network's hidden layers have {found}.", where.at("elements"))
+        raise InputError(
+            f"'elements' says {hidden}, the network's hidden layers have {found}.",
+            where.at("elements"),
+            "Correct 'elements', or leave it out.",
+        )
     return network
 
 
@@ -74,12 +86,14 @@ def interface_from_json(document: Any, where: Where) -> tuple[tuple[str, ...], t
     """Return (inputs, outputs, network file, hidden sizes) of a `.jani2nnet` document."""
     for key, kind in (("file", str), ("input", list), ("output", list)):
         if not isinstance(document.get(key), kind):
-            raise InputError(f"'{key}' is missing or not a {kind.__name__}.", where.at(key))
+            raise InputError(
+                f"'{key}' is missing or not a {kind.__name__}.", where.at(key), "Add it as PlaJA writes it."
+            )
     inputs = []
     for index, entry in enumerate(document["input"]):
         place = where.at("input").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise InputError("an input is an object with a 'name'.", place)
+            raise InputError("an input is an object with a 'name'.", place, 'Write {"name": "x"}.')
         if "automaton" not in entry:
             inputs.append(f"{entry['name']}.location")
         elif entry.get("index") is not None:
@@ -174,22 +188,22 @@ class _Lines:
         try:
             numbers = [nearest_float32(field) for field in fields]
         except ValueError:
-            raise InputError(f"{what}: the line holds something that is not a number.", self.here()) from None
+            raise InputError(f"{what}: the line holds something that is not a number.", self.here(), AGAIN) from None
         if len(numbers) < least:
-            raise InputError(f"{what}: {least} numbers are needed, {len(numbers)} stand there.", self.here())
+            raise InputError(f"{what}: {least} numbers are needed, {len(numbers)} stand there.", self.here(), AGAIN)
         return numbers[:least]
 
     def integers(self, what: str, count: int) -> list[int]:
         """Return positive integers of the next line."""
         if count > 10_000:
-            raise InputError(f"{what}: {count} of them; at most 10000 are read.", self.here())
+            raise InputError(f"{what}: {count} of them; at most 10000 are read.", self.here(), AGAIN)
         numbers = self.numbers(what, count)
         if any(not value.is_integer() or not 1 <= value < 2**31 for value in numbers):
-            raise InputError(f"{what}: {numbers} are not positive integers.", self.here())
+            raise InputError(f"{what}: {numbers} are not positive integers.", self.here(), AGAIN)
         return [int(value) for value in numbers]
 
     def end(self) -> None:
         """Raise an InputError if data follows the last bias."""
         if self.next < len(self.lines):
             self.next += 1
-            raise InputError("there is more data than the layer sizes say.", self.here())
+            raise InputError("there is more data than the layer sizes say.", self.here(), AGAIN)

@@ -23,6 +23,8 @@ from polvet.files import MAX_BYTES, write_whole
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
 from polvet.policy.protocol import checked_names
 
+AGAIN = "Export a plain MLP in float32: Gemm (or MatMul and Add) and Relu, one after the other."
+
 FLOAT = 1  # TensorProto.FLOAT
 SUPPORTED = ("Gemm", "MatMul", "Add", "Relu", "Flatten", "Identity", "Cast", "Reshape", "Constant", "Transpose", "Squeeze",
              "Unsqueeze")  # fmt: skip
@@ -127,11 +129,11 @@ class _Walk:
                 "Supported: Gemm, MatMul, Add, Relu and nodes that change nothing.",
             )
         if len(node.output) != 1:
-            raise InputError(f"{shown} has {len(node.output)} outputs; one is read.", place)
+            raise InputError(f"{shown} has {len(node.output)} outputs; one is read.", place, AGAIN)
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         if node.op_type == "Constant":
             if not attributes or set(attributes) - {"value", "value_float", "value_floats", "value_int", "value_ints"}:
-                raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place)
+                raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place, AGAIN)
             value = next(iter(attributes.values()))
             self.constants[node.output[0]] = _tensor(onnx, value, place) if "value" in attributes else np.array(value)
             return
@@ -151,7 +153,7 @@ class _Walk:
         if operands.count(self.data) != 1:
             raise InputError(f"{shown} reads '{self.data}' twice.", place, "Only a plain chain of layers is read.")
         if len(constants) != 1 and node.op_type in ("MatMul", "Add"):
-            raise InputError(f"{shown} has {len(operands)} operands; two are read.", place)
+            raise InputError(f"{shown} has {len(operands)} operands; two are read.", place, AGAIN)
         handler: Callable[..., None] = getattr(self, "_" + node.op_type.lower(), self._refuse)
         handler(constants, attributes, operands.index(self.data), place, shown)
         self.aliases.add(self.data)
@@ -160,9 +162,11 @@ class _Walk:
     def finish(self, output: str) -> list[tuple[Array, Array]]:
         """Return the layers, or raise an InputError if the output is not the end of the chain."""
         if self.data != output:
-            raise InputError(f"the output '{output}' is not the last value of the chain, '{self.data}'.", self.where)
+            raise InputError(
+                f"the output '{output}' is not the last value of the chain, '{self.data}'.", self.where, AGAIN
+            )
         if not self.layers:
-            raise InputError("the graph has no layer.", self.where)
+            raise InputError("the graph has no layer.", self.where, AGAIN)
         layers = [(w, np.zeros(len(w), dtype=np.float32) if b is None else b) for w, b in self.layers]
         if self.rectified:
             size = len(layers[-1][0])
@@ -175,39 +179,39 @@ class _Walk:
                 f"{shown} follows a linear layer without Relu between.", place, "Multiply the two layers out."
             )
         if weights.ndim != 2:
-            raise InputError(f"{shown} has weights of shape {weights.shape}, not a matrix.", place)
+            raise InputError(f"{shown} has weights of shape {weights.shape}, not a matrix.", place, AGAIN)
         if weights.dtype != np.float32 or (bias is not None and bias.dtype != np.float32):
             kind = weights.dtype if weights.dtype != np.float32 else bias.dtype if bias is not None else ""
             raise InputError(
                 f"{shown} has {kind} weights.", place, "Only float32 is read: export the model in float32."
             )
         if self.width and weights.shape[1] != self.width:
-            raise InputError(f"{shown} takes {weights.shape[1]} values, {self.width} arrive.", place)
+            raise InputError(f"{shown} takes {weights.shape[1]} values, {self.width} arrive.", place, AGAIN)
         self.layers.append((weights, None if bias is None else self._bias(bias, len(weights), place, shown)))
         self.width, self.rectified = len(weights), False
 
     def _bias(self, bias: Array, size: int, place: Where, shown: str) -> Array:
         if bias.size not in (1, size) or (bias.ndim and bias.shape[-1] != bias.size):
-            raise InputError(f"{shown} adds {bias.shape} numbers to {size} values.", place)
+            raise InputError(f"{shown} adds {bias.shape} numbers to {size} values.", place, AGAIN)
         return np.broadcast_to(bias.reshape(-1), (size,)).copy()
 
     def _gemm(self, constants: list[Array], attributes: dict[str, Any], at: int, place: Where, shown: str) -> None:
         for key, needed in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)):
             if attributes.get(key, needed) != needed:
-                raise InputError(f"{shown} has {key} = {attributes[key]}; only {needed} is read.", place)
+                raise InputError(f"{shown} has {key} = {attributes[key]}; only {needed} is read.", place, AGAIN)
         if at != 0 or not constants:
-            raise InputError(f"{shown} must multiply the data by constant weights.", place)
+            raise InputError(f"{shown} must multiply the data by constant weights.", place, AGAIN)
         weights = constants[0] if attributes.get("transB", 0) else constants[0].T
         self._linear(weights, constants[1] if len(constants) > 1 else None, place, shown)
 
     def _matmul(self, constants: list[Array], _: dict[str, Any], at: int, place: Where, shown: str) -> None:
         if at != 0:
-            raise InputError(f"{shown} must have the data on the left.", place)
+            raise InputError(f"{shown} must have the data on the left.", place, AGAIN)
         self._linear(constants[0].T, None, place, shown)
 
     def _add(self, constants: list[Array], _: dict[str, Any], __: int, place: Where, shown: str) -> None:
         if self.rectified or self.layers[-1][1] is not None:
-            raise InputError(f"{shown} adds something that is not the bias of a layer.", place)
+            raise InputError(f"{shown} adds something that is not the bias of a layer.", place, AGAIN)
         if constants[0].dtype != np.float32:
             raise InputError(f"{shown} adds {constants[0].dtype} numbers.", place, "Only float32 is read.")
         weights, _bias = self.layers[-1]
@@ -215,7 +219,7 @@ class _Walk:
 
     def _relu(self, _: list[Array], __: dict[str, Any], ___: int, place: Where, shown: str) -> None:
         if not self.layers:
-            raise InputError(f"{shown} is applied to the inputs themselves.", place)
+            raise InputError(f"{shown} is applied to the inputs themselves.", place, AGAIN)
         self.rectified = True
 
     def _identity(self, _: list[Array], __: dict[str, Any], ___: int, place: Where, shown: str) -> None:
@@ -223,11 +227,13 @@ class _Walk:
 
     def _flatten(self, _: list[Array], attributes: dict[str, Any], ___: int, place: Where, shown: str) -> None:
         if attributes.get("axis", 1) != 1:
-            raise InputError(f"{shown} has axis {attributes['axis']}; only 1 is read.", place)
+            raise InputError(f"{shown} has axis {attributes['axis']}; only 1 is read.", place, AGAIN)
 
     def _cast(self, _: list[Array], attributes: dict[str, Any], ___: int, place: Where, shown: str) -> None:
         if attributes.get("to") != FLOAT:
-            raise InputError(f"{shown} casts the data to type {attributes.get('to')}; only float32 is read.", place)
+            raise InputError(
+                f"{shown} casts the data to type {attributes.get('to')}; only float32 is read.", place, AGAIN
+            )
 
     def _reshape(self, constants: list[Array], _: dict[str, Any], at: int, place: Where, shown: str) -> None:
         shape = constants[0].reshape(-1).tolist() if at == 0 and constants else []
@@ -257,13 +263,13 @@ def _folded(operator: str, operands: list[Array], attributes: dict[str, Any], pl
             change = np.squeeze if operator == "Squeeze" else np.expand_dims
             return change(operands[0], tuple(axes) if axes is not None else None)  # type: ignore[arg-type]
     except (ValueError, IndexError, TypeError) as error:
-        raise InputError(f"{shown} cannot be computed: {error}.", place) from None
+        raise InputError(f"{shown} cannot be computed: {error}.", place, AGAIN) from None
     raise InputError(f"{shown} is applied to constants.", place, "Fold the constants before exporting.")
 
 
 def _constants(onnx: Any, graph: Any, where: Where) -> dict[str, Array]:
     if graph.sparse_initializer:
-        raise InputError("the graph has sparse weights, which are not supported.", where)
+        raise InputError("the graph has sparse weights, which are not supported.", where, AGAIN)
     place = where.at("graph").at("initializer")
     return {t.name: _tensor(onnx, t, place.at(index)) for index, t in enumerate(graph.initializer)}
 
@@ -281,7 +287,7 @@ def _tensor(onnx: Any, tensor: Any, where: Where) -> Array:
     try:
         return onnx.numpy_helper.to_array(tensor)  # type: ignore[no-any-return]
     except Exception as error:  # several kinds: wrong lengths, unknown types
-        raise InputError(f"the tensor '{tensor.name}' is damaged: {error}.", where) from None
+        raise InputError(f"the tensor '{tensor.name}' is damaged: {error}.", where, "Export the model again.") from None
 
 
 def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
@@ -299,12 +305,16 @@ def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
             f"the tensor '{tensor.name}' is kept in '{location}'.", where, "Only a file beside the model is read."
         )
     if tensor.data_type != FLOAT:
-        raise InputError(f"the tensor '{tensor.name}' is kept outside and is not float32.", where)
+        raise InputError(f"the tensor '{tensor.name}' is kept outside and is not float32.", where, AGAIN)
     file = Path(where.file).parent / location
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", 4 * size))
         if file.is_symlink() or offset < 0 or length != 4 * size or length > MAX_BYTES:
-            raise InputError(f"the tensor '{tensor.name}' does not fit its place in '{location}'.", where)
+            raise InputError(
+                f"the tensor '{tensor.name}' does not fit its place in '{location}'.",
+                where,
+                "Copy the weights' file again.",
+            )
         with file.open("rb") as stream:
             stream.seek(offset)
             raw = stream.read(length)
@@ -323,7 +333,11 @@ def _width(entry: Any, where: Where) -> int | None:
         raise InputError(f"the input '{entry.name}' is not float32.", where, "Export the model with float32 inputs.")
     shape = [dimension.dim_value for dimension in kind.shape.dim]
     if kind.HasField("shape") and len(shape) < 2:
-        raise InputError(f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].", where)
+        raise InputError(
+            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].",
+            where,
+            "Export with an input of shape [batch, inputs].",
+        )
     width = 1
     for dimension in shape[1:]:
         width *= dimension
@@ -340,5 +354,5 @@ def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | Non
     except ValueError:
         names = None
     if not isinstance(names, list):
-        raise InputError("the metadata is not a JSON list of names.", place)
+        raise InputError("the metadata is not a JSON list of names.", place, 'Write ["x", "y"].')
     return checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), place)

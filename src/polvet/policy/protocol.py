@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import polvet._core as _core
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, suggest
 
 Rows: TypeAlias = npt.NDArray[np.float32]
 Scores: TypeAlias = npt.NDArray[Any]  # float32 or float64: the arithmetic the policy computes in
@@ -54,7 +54,9 @@ def positional_names(count: int) -> tuple[str, ...]:
     ('#0', '#1')
     """
     if count > MAX_NAMES:
-        raise InputError(f"a policy with {count} inputs or outputs; at most {MAX_NAMES} are read.")
+        raise InputError(
+            f"a policy with {count} inputs or outputs; at most {MAX_NAMES} are read.", hint="Use a smaller policy."
+        )
     return tuple(f"#{index}" for index in range(count))
 
 
@@ -78,7 +80,7 @@ def checked_names(names: Sequence[str], count: int, what: str, where: Where | st
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InputError(f"the {what} name {name!r} is not a non-empty text.", where)
+            raise InputError(f"the {what} name {name!r} is not a non-empty text.", where, "Give every column a name.")
         if name in seen:
             raise InputError(f"the {what} name '{name}' stands twice.", where, "Each name may stand once.")
         seen.add(name)
@@ -97,7 +99,10 @@ def renamed(policy: AnyPolicy, inputs: Sequence[str] | None = None, outputs: Seq
     """Return the same policy with other names for its inputs and outputs (networks and tree ensembles)."""
     rename = getattr(policy, "with_names", None)
     if rename is None:
-        raise InputError(f"a {type(policy).__name__} names its inputs and outputs itself; they cannot be renamed.")
+        raise InputError(
+            f"a {type(policy).__name__} names its inputs and outputs itself; they cannot be renamed.",
+            hint="Leave inputs and outputs out of task.toml.",
+        )
     result: AnyPolicy = rename(
         policy.inputs if inputs is None else inputs, policy.outputs if outputs is None else outputs
     )
@@ -124,7 +129,8 @@ def checked_mask(policy: Policy, rows: Rows, applicable: npt.ArrayLike | None) -
     if mask.shape != (len(rows), len(policy.outputs)):
         raise InputError(
             f"the mask has the shape {mask.shape}; it must be ({len(rows)}, {len(policy.outputs)}): "
-            f"one row per state and one column per output: {_shown(policy.outputs)}."
+            f"one row per state and one column per output: {_shown(policy.outputs)}.",
+            hint="Give a mask of that shape.",
         )
     return mask.view(np.uint8)
 
@@ -159,7 +165,7 @@ def row_of(policy: Policy, state: Mapping[str, Value]) -> Rows:
     for name in policy.inputs:
         if name not in state:
             raise InputError(
-                f"the policy reads '{name}', which the state does not have.", hint=did_you_mean(name, state)
+                f"the policy reads '{name}', which the state does not have.", hint=suggest(name, state)
             )
         values.append(float(state[name]))
     return np.array([values], dtype=np.float32)

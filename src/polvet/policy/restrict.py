@@ -17,5 +17,7 @@ def restrict_fitted(fitted: Fitted, keep: Collection[str]) -> Fitted:
     place = {variable.name: k for k, variable in enumerate(task.network.variables)}
     for column in fitted.variables:
         if before[column].name not in place:
-            raise InputError(f"'{before[column].name}' is left out, yet the policy reads it.")
+            raise InputError(
+                f"'{before[column].name}' is left out, yet the policy reads it.", hint="Keep the variable."
+            )
     return replace(fitted, task=task, variables=tuple(place[before[column].name] for column in fitted.variables))

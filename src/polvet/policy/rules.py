@@ -46,7 +46,11 @@ class InfixCondition:
         """Return whether the condition holds in the state; a condition whose value is a number is an InputError."""
         value = self.evaluate([state[name] for name in self.variables])
         if not isinstance(value, bool):
-            raise InputError(f"the condition has the value {value}, which is neither true nor false.", self.where)
+            raise InputError(
+                f"the condition has the value {value}, which is neither true nor false.",
+                self.where,
+                "Write a comparison.",
+            )
         return value
 
 
@@ -125,7 +129,11 @@ def rules_from_json(
     """Return the rule list of a `rules/1` document, or raise an InputError with the JSON path."""
     entries = document.get("rules")
     if not isinstance(entries, list) or not entries:
-        raise InputError("'rules' must be a list with at least one rule.", where.at("rules"))
+        raise InputError(
+            "'rules' must be a list with at least one rule.",
+            where.at("rules"),
+            'Write {"when": "x >= 3", "action": "a"} for each rule.',
+        )
     rules: list[Rule] = []
     for index, entry in enumerate(entries):
         place = where.at("rules").at(index)
@@ -134,7 +142,11 @@ def rules_from_json(
             or not isinstance(entry.get("when"), str)
             or not isinstance(entry.get("action"), str)
         ):
-            raise InputError("a rule is an object with the texts 'when' and 'action'.", place)
+            raise InputError(
+                "a rule is an object with the texts 'when' and 'action'.",
+                place,
+                'Write {"when": "x >= 3", "action": "a"} for each rule.',
+            )
         rules.append(Rule(entry["when"], entry["action"], parse(entry["when"], place.at("when"))))
     read = tuple(dict.fromkeys(name for rule in rules for name in rule.condition.variables))
     named = tuple(dict.fromkeys(rule.action for rule in rules))
@@ -142,10 +154,16 @@ def rules_from_json(
     labels = named if outputs is None else checked_names(outputs, len(outputs), "output", where)
     for name in read:
         if name not in columns:
-            raise InputError(f"the rules read '{name}', which is not among the inputs.", where.at("rules"))
+            raise InputError(
+                f"the rules read '{name}', which is not among the inputs.", where.at("rules"), "Add it to 'inputs'."
+            )
     for index, rule in enumerate(rules):
         if rule.action not in labels:
-            raise InputError(f"'{rule.action}' is not among the outputs.", where.at("rules").at(index).at("action"))
+            raise InputError(
+                f"'{rule.action}' is not among the outputs.",
+                where.at("rules").at(index).at("action"),
+                "Add it to 'outputs'.",
+            )
     return Rules(columns, labels, tuple(rules), frozenset(booleans))
 
 

@@ -48,7 +48,11 @@ def ensemble_from_skops(
     except InputError:
         raise
     except Exception as error:  # skops raises errors of many kinds on damaged files
-        raise InputError(f"is not a readable skops file ({type(error).__name__}: {error}).", where) from None
+        raise InputError(
+            f"is not a readable skops file ({type(error).__name__}: {error}).",
+            where,
+            "Save it again with skops.io.dump.",
+        ) from None
     return ensemble_from_sklearn(estimator, inputs, outputs, where)
 
 
@@ -62,7 +66,7 @@ def ensemble_from_sklearn(
     kind = type(estimator).__name__
     place = where or Where(kind)
     if not hasattr(estimator, "n_features_in_"):
-        raise InputError(f"{kind} is not a fitted scikit-learn estimator.", place)
+        raise InputError(f"{kind} is not a fitted scikit-learn estimator.", place, "Call fit before saving.")
     divisor = 0.0
     if kind in SINGLE:
         trees, base = [_tree(estimator, VECTOR, 1.0, place)], [0.0] * _width(estimator, place)
@@ -103,7 +107,11 @@ def _width(estimator: Any, where: Where) -> int:
     """Return the number of scores of a tree or forest."""
     if hasattr(estimator, "classes_"):
         if int(estimator.n_outputs_) != 1:
-            raise InputError(f"a classifier of {estimator.n_outputs_} outputs is not supported.", where)
+            raise InputError(
+                f"a classifier of {estimator.n_outputs_} outputs is not supported.",
+                where,
+                "Train one output per classifier.",
+            )
         return int(estimator.n_classes_)
     return int(estimator.n_outputs_)
 
@@ -159,7 +167,11 @@ def _histogram(estimator: Any, where: Where) -> tuple[list[Tree], list[float]]:
             nodes = predictor.nodes
             leaf = nodes["is_leaf"] != 0
             if (nodes["is_categorical"] != 0).any():
-                raise InputError("a tree has categorical splits, which are not supported.", where)
+                raise InputError(
+                    "a tree has categorical splits, which are not supported.",
+                    where,
+                    "Train with numeric features only.",
+                )
             trees.append(
                 make_tree(
                     1 if binary else k,

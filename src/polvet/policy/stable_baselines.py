@@ -19,6 +19,8 @@ from polvet.policy.archives import open_archive, read_member
 from polvet.policy.networks import Network, network_of
 from polvet.policy.torch_network import torch_package
 
+AGAIN = "Save the model again with model.save, or export the policy to ONNX."
+
 _ACTIVATION = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
 _IGNORED = ("q_net_target.", "mlp_extractor.value_net.", "value_net.")
 _ALIASES = ("pi_features_extractor.", "vf_features_extractor.", "features_extractor.")
@@ -33,9 +35,9 @@ def network_from_stable_baselines(
     try:
         settings = parse_json(text.decode(), where.at("data"), parse_constant=float)
     except UnicodeDecodeError:
-        raise InputError("'data' in the archive is not UTF-8 text.", where) from None
+        raise InputError("'data' in the archive is not UTF-8 text.", where, AGAIN) from None
     if not isinstance(settings, dict):
-        raise InputError("'data' in the archive is not a JSON object.", where)
+        raise InputError("'data' in the archive is not a JSON object.", where, AGAIN)
     weights = _weights(read_member(archive, "policy.pth", where), where)
     q_network = any(key.startswith("q_net.") for key in weights)
     _check_space(settings, "observation_space", "Box", where)
@@ -58,9 +60,9 @@ def _weights(data: bytes, where: Where) -> dict[str, Any]:
         found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle, zip and runtime errors of many kinds
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-        raise InputError(f"is not a plain table of weights ({reason}).", place) from None
+        raise InputError(f"is not a plain table of weights ({reason}).", place, AGAIN) from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
-        raise InputError("is not a plain table of weights.", place)
+        raise InputError("is not a plain table of weights.", place, AGAIN)
     return found
 
 
@@ -88,14 +90,16 @@ def _chain(weights: dict[str, Any], q_network: bool, where: Where) -> list[tuple
     layers = []
     for name in names:
         if f"{name}.weight" not in weights or f"{name}.bias" not in weights:
-            raise InputError(f"'{name}' has no weight or no bias.", place)
+            raise InputError(f"'{name}' has no weight or no bias.", place, AGAIN)
         pair = weights[f"{name}.weight"], weights[f"{name}.bias"]
         for part in pair:
             if part.dtype != torch.float32:
-                raise InputError(f"'{name}' has {part.dtype} weights; only float32 is read.", place)
+                raise InputError(
+                    f"'{name}' has {part.dtype} weights; only float32 is read.", place, "Save the model in float32."
+                )
         layers.append((pair[0].numpy(), pair[1].numpy()))
     if not layers:
-        raise InputError("there is no layer in the policy.", place)
+        raise InputError("there is no layer in the policy.", place, AGAIN)
     return layers
 
 
@@ -106,7 +110,9 @@ def _check_space(settings: dict[str, Any], key: str, needed: str, where: Where) 
     name = found.group(1) if found else None
     if name != needed:
         raise InputError(
-            f"the {key.replace('_', ' ')} is {name or 'unknown'}; only {needed} is read.", where.at("data").at(key)
+            f"the {key.replace('_', ' ')} is {name or 'unknown'}; only {needed} is read.",
+            where.at("data").at(key),
+            "Use MlpPolicy with ReLU, or export the policy to ONNX.",
         )
 
 
@@ -114,7 +120,7 @@ def _check_activation(settings: dict[str, Any], default: str, where: Where) -> N
     options = settings.get("policy_kwargs")
     place = where.at("data").at("policy_kwargs")
     if options is not None and not isinstance(options, dict):
-        raise InputError("the policy's options are not an object.", place)
+        raise InputError("the policy's options are not an object.", place, AGAIN)
     written = (options or {}).get("activation_fn")
     name = default
     if written is not None:

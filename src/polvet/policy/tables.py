@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where, suggest
 from polvet.files import write_whole
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
@@ -57,13 +57,15 @@ def table_from_json(document: Any, where: Where) -> Table:
     outputs = _name_list(document, "outputs", where)
     entries = document.get("rows")
     if not isinstance(entries, list):
-        raise InputError("'rows' must be a list.", where.at("rows"))
+        raise InputError("'rows' must be a list.", where.at("rows"), "Write a list of rows.")
     default = document.get("default")
     rows: dict[Key, tuple[float, ...]] = {}
     for index, entry in enumerate(entries):
         place = where.at("rows").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("state"), dict):
-            raise InputError("a row must be an object with a 'state' object.", place)
+            raise InputError(
+                "a row must be an object with a 'state' object.", place, 'Write {"state": {"x": 0}, "action": "a"}.'
+            )
         key = _key(entry["state"], inputs, place.at("state"))
         if key in rows:
             raise InputError("this state has two rows.", place, "Keep one of them.")
@@ -91,54 +93,56 @@ def save_table(table: Table, path: str) -> None:
 def _name_list(document: Any, key: str, where: Where) -> tuple[str, ...]:
     names = document.get(key)
     if not isinstance(names, list) or not names:
-        raise InputError(f"'{key}' must be a list of names.", where.at(key))
+        raise InputError(f"'{key}' must be a list of names.", where.at(key), 'Write ["x", "y"].')
     return checked_names(names, len(names), key.removesuffix("s"), where.at(key))
 
 
 def _key(state: Mapping[str, Any], inputs: tuple[str, ...], where: Where) -> Key:
     for name in state:
         if name not in inputs:
-            raise InputError(f"'{name}' is not an input of the table.", where, did_you_mean(name, inputs))
+            raise InputError(f"'{name}' is not an input of the table.", where, suggest(name, inputs))
     values = []
     for name in inputs:
         if name not in state:
-            raise InputError(f"the value of '{name}' is missing.", where)
+            raise InputError(f"the value of '{name}' is missing.", where, "Give every input a value.")
         values.append(_number(state[name], where.at(name)))
     with np.errstate(over="ignore"):
         key = tuple(np.array(values, dtype=np.float32).tolist())
     for name, value in zip(inputs, key, strict=True):
         if not math.isfinite(value):
-            raise InputError("the number is too large.", where.at(name))
+            raise InputError("the number is too large.", where.at(name), "Write a number that a float32 holds.")
     return key
 
 
 def _row_scores(entry: Mapping[str, Any], outputs: tuple[str, ...], where: Where) -> tuple[float, ...]:
     if ("scores" in entry) == ("action" in entry):
-        raise InputError("a row holds either 'scores' or an 'action'.", where)
+        raise InputError("a row holds either 'scores' or an 'action'.", where, "Write one of the two.")
     if "action" in entry:
         chosen = _label(entry["action"], outputs, where.at("action"))
         return tuple(1.0 if index == chosen else 0.0 for index in range(len(outputs)))
     scores = entry["scores"]
     if not isinstance(scores, list) or len(scores) != len(outputs):
-        raise InputError(f"'scores' must be a list of {len(outputs)} numbers, one per output.", where.at("scores"))
+        raise InputError(
+            f"'scores' must be a list of {len(outputs)} numbers, one per output.", where.at("scores"), "Write a number."
+        )
     return tuple(_number(score, where.at("scores").at(index)) for index, score in enumerate(scores))
 
 
 def _label(label: Any, outputs: tuple[str, ...], where: Where) -> int:
     if label not in outputs:
-        raise InputError(f"'{label}' is not an output of the table.", where, did_you_mean(str(label), outputs))
+        raise InputError(f"'{label}' is not an output of the table.", where, suggest(str(label), outputs))
     return outputs.index(label)
 
 
 def _number(value: Any, where: Where) -> float:
     if not isinstance(value, int | float):  # bool is an int: false is 0, true is 1
-        raise InputError(f"{json.dumps(value)[:60]} is not a number.", where)
+        raise InputError(f"{json.dumps(value)[:60]} is not a number.", where, "Write a number.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InputError("the number is too large.", where)
+        raise InputError("the number is too large.", where, "Write a number that a float32 holds.")
     return number
 
 

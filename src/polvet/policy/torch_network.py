@@ -39,14 +39,20 @@ def network_from_torch(
                     f"{shown} follows a linear layer without ReLU between.", place, "Multiply the two layers out."
                 )
             if part.weight.dtype != torch.float32:
-                raise InputError(f"{shown} has {part.weight.dtype} weights; only float32 is read.", place)
+                raise InputError(
+                    f"{shown} has {part.weight.dtype} weights; only float32 is read.",
+                    place,
+                    "Convert the module with .float().",
+                )
             weights = part.weight.detach().cpu().numpy()
             bias = np.zeros(len(weights), dtype=np.float32) if part.bias is None else part.bias.detach().cpu().numpy()
             layers.append((weights, bias))
             rectified = False
         elif isinstance(part, torch.nn.ReLU):
             if not layers:
-                raise InputError(f"{shown} is applied to the inputs themselves.", place)
+                raise InputError(
+                    f"{shown} is applied to the inputs themselves.", place, "Use Linear layers with ReLU between them."
+                )
             rectified = True
         elif isinstance(part, torch.nn.Dropout) and part.training:
             raise InputError(f"{shown} is random while training.", place, "Call .eval() first.")
@@ -55,7 +61,7 @@ def network_from_torch(
                 f"{shown} is not supported.", place, "Supported are Linear, ReLU, Flatten, Identity, Dropout."
             )
     if not layers:
-        raise InputError("the module has no linear layer.", place)
+        raise InputError("the module has no linear layer.", place, "Use Linear layers with ReLU between them.")
     if rectified:
         size = len(layers[-1][0])
         layers.append((np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)))

@@ -30,6 +30,8 @@ from polvet.policy.protocol import (
     checked_rows,
 )
 
+AGAIN = "The file is damaged: save the ensemble again."
+
 MAX_NODES = 32 * 1024 * 1024
 VECTOR = -1
 """The `output` of a tree whose leaves hold one value per output."""
@@ -185,9 +187,9 @@ def siblings_adjacent(tree: Tree) -> Tree:
 def check_trees(ensemble: TreeEnsemble, where: Where | None) -> None:
     """Raise an InputError unless every tree is a tree over existing inputs with thresholds and finite leaves."""
     if sum(len(tree.feature) for tree in ensemble.trees) > MAX_NODES:
-        raise InputError(f"the ensemble has more than {MAX_NODES} nodes.", where)
+        raise InputError(f"the ensemble has more than {MAX_NODES} nodes.", where, "Use fewer or smaller trees.")
     if not all(np.isfinite(value) for value in ensemble.base):
-        raise InputError(f"the base scores {list(ensemble.base)} are not all finite.", where)
+        raise InputError(f"the base scores {list(ensemble.base)} are not all finite.", where, AGAIN)
     for index, tree in enumerate(ensemble.trees):
         check_tree(tree, index, len(ensemble.inputs), len(ensemble.outputs), where)
 
@@ -198,19 +200,19 @@ def check_tree(tree: Tree, index: int, inputs: int, outputs: int, where: Where |
     count = len(tree.feature)
     width = outputs if tree.output == VECTOR else 1
     if count == 0:
-        raise InputError("the tree has no nodes.", place)
+        raise InputError("the tree has no nodes.", place, AGAIN)
     if tree.values.shape != (count, width):
-        raise InputError(f"the leaf values have the shape {tree.values.shape}, not ({count}, {width}).", place)
+        raise InputError(f"the leaf values have the shape {tree.values.shape}, not ({count}, {width}).", place, AGAIN)
     if any(len(array) != count for array in (tree.threshold, tree.left, tree.right, tree.default_left, tree.missing)):
-        raise InputError("the arrays of the tree differ in length.", place)
+        raise InputError("the arrays of the tree differ in length.", place, AGAIN)
     if not (tree.output == VECTOR or 0 <= tree.output < outputs):
-        raise InputError(f"the tree adds to output {tree.output}; there are {outputs}.", place)
+        raise InputError(f"the tree adds to output {tree.output}; there are {outputs}.", place, AGAIN)
     if tree.missing.max() > MISSING_NAN:
-        raise InputError(f"the kind of missing value {tree.missing.max()} is unknown.", place)
+        raise InputError(f"the kind of missing value {tree.missing.max()} is unknown.", place, AGAIN)
     inner = tree.feature >= 0
     if (tree.feature >= inputs).any():
         node = int(np.argmax(tree.feature >= inputs))
-        raise InputError(f"node {node} tests input {tree.feature[node]}; there are {inputs} inputs.", place)
+        raise InputError(f"node {node} tests input {tree.feature[node]}; there are {inputs} inputs.", place, AGAIN)
     # An infinite threshold is sound: such a split tells missing values from all others.
     if np.isnan(tree.threshold[inner]).any():
         node = int(np.flatnonzero(inner)[np.argmax(np.isnan(tree.threshold[inner]))])
@@ -223,7 +225,7 @@ def check_tree(tree: Tree, index: int, inputs: int, outputs: int, where: Where |
         outside = inner & ((side < 0) | (side >= count))
         if outside.any():
             node = int(np.argmax(outside))
-            raise InputError(f"node {node} has the child {side[node]}; there are {count} nodes.", place)
+            raise InputError(f"node {node} has the child {side[node]}; there are {count} nodes.", place, AGAIN)
     seen = np.zeros(count, dtype=np.bool_)
     level = np.array([0])
     while len(level):
@@ -267,7 +269,10 @@ def _compiled(ensemble: TreeEnsemble) -> _core.Trees:
     spans = np.array([tree.values.size for tree in ensemble.trees], dtype=np.int64)
     start = np.cumsum(spans) - spans
     if spans.sum() > np.iinfo(np.int32).max:
-        raise InputError(f"the ensemble has {spans.sum()} leaf values; at most {np.iinfo(np.int32).max} are read.")
+        raise InputError(
+            f"the ensemble has {spans.sum()} leaf values; at most {np.iinfo(np.int32).max} are read.",
+            hint="Use fewer or smaller trees.",
+        )
 
     def joined(arrays: list[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
         return np.ascontiguousarray(np.concatenate(arrays) if arrays else np.zeros(0), dtype=kind)

@@ -145,7 +145,7 @@ def _write(value: Any, parts: list[bytes]) -> None:
     elif isinstance(value, int):
         marker = next((m for m in "iIlL" if -(2 ** (8 * _SIZES[m] - 1)) <= value < 2 ** (8 * _SIZES[m] - 1)), None)
         if marker is None:
-            raise InputError(f"the integer {value} does not fit 64 bits.")
+            raise InputError(f"the integer {value} does not fit 64 bits.", hint="Save the model as JSON.")
         parts.append(marker.encode() + value.to_bytes(_SIZES[marker], "big", signed=True))
     elif isinstance(value, float):
         parts.append(b"d" + struct.pack(">f", value))

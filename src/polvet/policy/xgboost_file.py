@@ -36,6 +36,8 @@ from polvet.policy.trees import (
     siblings_adjacent,
 )
 
+AGAIN = "The file is damaged or of an unknown version: save it again with Booster.save_model."
+
 IDENTITY = frozenset({
     "multi:softmax", "multi:softprob", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror",
     "reg:absoluteerror", "reg:quantileerror", "binary:hinge", "binary:logitraw", "rank:pairwise", "rank:ndcg", "rank:map",
@@ -123,10 +125,10 @@ def xgboost_document(ensemble: TreeEnsemble) -> dict[str, Any]:
 def _trees(model: dict[str, Any], groups: int, features: int, where: Where) -> tuple[Tree, ...]:
     entries, info = model.get("trees"), model.get("tree_info")
     if not isinstance(entries, list) or info is None or len(info) != len(entries):
-        raise InputError("'trees' and 'tree_info' must be lists of the same length.", where)
+        raise InputError("'trees' and 'tree_info' must be lists of the same length.", where, AGAIN)
     declared = _integer(_object(model, "gbtree_model_param", where), "num_trees", where.at("gbtree_model_param"))
     if declared != len(entries):
-        raise InputError(f"{len(entries)} trees are listed, 'num_trees' says {declared}.", where)
+        raise InputError(f"{len(entries)} trees are listed, 'num_trees' says {declared}.", where, AGAIN)
     trees = []
     for index, entry in enumerate(entries):
         tree = _tree(entry, int(info[index]), groups, where.at("trees").at(index))
@@ -137,7 +139,7 @@ def _trees(model: dict[str, Any], groups: int, features: int, where: Where) -> t
 
 def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
     if not isinstance(entry, dict):
-        raise InputError("a tree must be an object.", where)
+        raise InputError("a tree must be an object.", where, AGAIN)
     left = _numbers(entry, "left_children", where)
     right = _numbers(entry, "right_children", where)
     feature = _numbers(entry, "split_indices", where)
@@ -145,7 +147,7 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
     default_left = _numbers(entry, "default_left", where)
     count = len(left)
     if any(len(array) != count for array in (right, feature, condition, default_left)):
-        raise InputError("the arrays of the tree differ in length.", where)
+        raise InputError("the arrays of the tree differ in length.", where, AGAIN)
     kinds = entry.get("split_type")
     if len(entry.get("categories_nodes", ())) or (kinds is not None and np.any(np.asarray(kinds) != 0)):
         raise InputError(
@@ -153,7 +155,7 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
         )
     for key, array in (("left_children", left), ("right_children", right), ("split_indices", feature)):
         if not (np.isfinite(array).all() and (array == np.floor(array)).all() and (np.abs(array) < 2**31).all()):
-            raise InputError("node numbers must be integers.", where.at(key))
+            raise InputError("node numbers must be integers.", where.at(key), AGAIN)
     leaf = left == -1
     apart = np.flatnonzero(~leaf & (right != left + 1))
     if len(apart):
@@ -165,10 +167,10 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
     width = _integer(entry.get("tree_param") or {}, "size_leaf_vector", where.at("tree_param"), default=1)
     features = np.where(leaf, -1, feature)
     if (features[~leaf] < 0).any():
-        raise InputError("a split tests an input with a negative number.", where.at("split_indices"))
+        raise InputError("a split tests an input with a negative number.", where.at("split_indices"), AGAIN)
     vector = width > 1
     if vector and width != groups:
-        raise InputError(f"the leaves hold {width} values, the model has {groups} outputs.", where)
+        raise InputError(f"the leaves hold {width} values, the model has {groups} outputs.", where, AGAIN)
     values = _vector_values(entry, leaf, right, width, where) if vector else np.where(leaf, condition, 0.0)
     return make_tree(
         VECTOR if vector else group, features, np.where(leaf, 0.0, condition), left, np.where(leaf, -1, right), values,
@@ -185,19 +187,21 @@ def _vector_values(
         weights = _numbers(entry, "leaf_weights", where, single=True)
         rows = right[leaf].astype(np.int64)
         if len(weights) % width or (rows < 0).any() or (rows >= len(weights) // width).any():
-            raise InputError("'leaf_weights' does not have a vector for every leaf.", where.at("leaf_weights"))
+            raise InputError("'leaf_weights' does not have a vector for every leaf.", where.at("leaf_weights"), AGAIN)
         table[leaf] = weights.reshape(-1, width)[rows]
         return table
     weights = _numbers(entry, "base_weights", where, single=True)
     if len(weights) != len(leaf) * width:
-        raise InputError(f"'base_weights' does not have {width} values for every node.", where.at("base_weights"))
+        raise InputError(
+            f"'base_weights' does not have {width} values for every node.", where.at("base_weights"), AGAIN
+        )
     table[leaf] = weights.reshape(-1, width)[leaf]
     return table
 
 
 def _for_second_output(tree: Tree, where: Where) -> Tree:
     if tree.output == VECTOR:
-        raise InputError("a binary model has vector leaves.", where)
+        raise InputError("a binary model has vector leaves.", where, AGAIN)
     return make_tree(
         1, tree.feature, tree.threshold, tree.left, tree.right, tree.values, tree.default_left, tree.missing
     )
@@ -209,16 +213,26 @@ def _base_margins(text: str, objective: str, groups: int, where: Where) -> tuple
     try:
         scores = [nearest_float32(part) for part in text.strip().strip("[]").split(",")]
     except ValueError:
-        raise InputError(f"the base score '{text}' is not a number or a list of numbers.", place) from None
+        raise InputError(
+            f"the base score '{text}' is not a number or a list of numbers.",
+            place,
+            "Save the model again with Booster.save_model.",
+        ) from None
     if len(scores) == 1:
         scores = scores * groups
     if len(scores) != groups:
-        raise InputError(f"{len(scores)} base scores for {groups} outputs.", place)
+        raise InputError(
+            f"{len(scores)} base scores for {groups} outputs.", place, "Save the model again with Booster.save_model."
+        )
     if objective in IDENTITY:
         return tuple(scores)
     if objective in LOGISTIC:
         if not all(0 < score < 1 for score in scores):
-            raise InputError(f"the base score {text} of '{objective}' is not between 0 and 1.", place)
+            raise InputError(
+                f"the base score {text} of '{objective}' is not between 0 and 1.",
+                place,
+                "Save the model again with Booster.save_model.",
+            )
         return tuple(float(_core.float32_logit(score)) for score in scores)
     raise InputError(
         f"the objective '{objective}' is not supported.",
@@ -323,9 +337,9 @@ def _attribute_names(attributes: Any, key: str, where: Where) -> list[str] | Non
     try:
         names = json.loads(attributes[key])
     except (TypeError, ValueError):
-        raise InputError("the attribute is not a JSON list of names.", place) from None
+        raise InputError("the attribute is not a JSON list of names.", place, 'Write ["x", "y"].') from None
     if not isinstance(names, list):
-        raise InputError("the attribute is not a JSON list of names.", place)
+        raise InputError("the attribute is not a JSON list of names.", place, 'Write ["x", "y"].')
     return list(checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), place))
 
 
@@ -340,7 +354,7 @@ def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, 
     try:
         value = int(parent.get(key, default))
     except (TypeError, ValueError):
-        raise InputError(f"'{key}' is not an integer.", where.at(key)) from None
+        raise InputError(f"'{key}' is not an integer.", where.at(key), AGAIN) from None
     if not least <= value <= 10_000_000:
         raise InputError(f"'{key}' is {value}.", where.at(key), f"It must be between {least} and 10000000.")
     return value
@@ -355,7 +369,7 @@ def _numbers(entry: dict[str, Any], key: str, where: Where, *, single: bool = Fa
     except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
     if found is None or array.ndim != 1:
-        raise InputError(f"'{key}' is missing or not a list of numbers.", where.at(key))
+        raise InputError(f"'{key}' is missing or not a list of numbers.", where.at(key), AGAIN)
     return array
 
 

@@ -73,7 +73,7 @@ def compare(
 ) -> Comparison:
     """Return where two policies of the same task differ; from all start states, or from the given ones."""
     if old.task.network.labels != new.task.network.labels:
-        raise InputError("the two policies are not fitted to the same task.")
+        raise InputError("the two policies are not fitted to the same task.", hint="Fit both to the same task.")
     bounds = limits or Limits()
     program = compiled or Compiled(old.task.network, conditions=[old.task.fail, old.task.goal])
     packed = _packed_starts(old, program, starts)

@@ -126,7 +126,10 @@ def fault_demands(known: Applicability, faults: Sequence[Fault], mode: Mode, mar
     for k, fault in enumerate(faults):
         bad = place.get(fault.action)
         if bad is None:
-            raise InputError(f"the policy has no output for the faulty action '{fault.action}'.")
+            raise InputError(
+                f"the policy has no output for the faulty action '{fault.action}'.",
+                hint="Give the faults of this policy.",
+            )
         if mode == "safe":
             targets[k, [place[name] for name in fault.safe_actions if name in place]] = True
             targets[k] &= applicable[k]

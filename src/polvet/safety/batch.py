@@ -3,6 +3,9 @@
 The file holds JSON lines: a head {"format": "decisions/1", "task_sha256", "options"} and one line per decided state
 {"state", "safe", "expanded", "seconds"}. Lines are only appended; a line cut off by a crash is dropped on the next start.
 Undecided states are not written: they are tried again.
+
+A crew decides portions of fixed size, each with a memory of its own: the verdicts are the same, but what one portion learns
+does not help the next, so that `expanded` counts more looks where states share much.
 """
 
 from __future__ import annotations
@@ -10,19 +13,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.state_files import StateFormat
 from polvet.files import parse_json, read_text
 from polvet.kernel.compiled import Limits
 from polvet.model.semantics import State
-from polvet.safety.decide import Decided, Decider, Verdict
+from polvet.safety.decide import Decided, Decider, Question, Verdict, preference_of
+from polvet.workers.parcel import Parcel, open_parcel
+from polvet.workers.protocol import Crew
 
 FIRST_PORTION, LARGEST_PORTION = 1_000, 20_000
+CREW_PORTION = 1_000
 WANTED_SECONDS = 1.0
 FORMAT = "decisions/1"
 
@@ -44,6 +50,7 @@ def decide_many(
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
     bounds = limits or Limits()
@@ -54,6 +61,14 @@ def decide_many(
     distinct = list(dict.fromkeys(states))
     resumed = sum(state in known for state in distinct)
     left = [state for state in distinct if state not in known]
+    if crew is not None:
+        for part, answers in _by_crew(crew, decider, left, bounds):
+            known.update(zip(part, answers, strict=True))
+            if file is not None:
+                _append(names, file, part, answers)
+            if bounds.on_progress is not None:
+                bounds.on_progress(len(known), len(distinct))
+        return Batch([known[state] for state in states], resumed)
     portion, position = FIRST_PORTION, 0
     while position < len(left):
         part = left[position : position + portion]
@@ -73,6 +88,45 @@ def decide_many(
         elif time.monotonic() - begun - spent > 2 * WANTED_SECONDS:
             portion = max(portion // 2, 1)
     return Batch([known[state] for state in states], resumed)
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """States for a worker to decide, and how."""
+
+    states: tuple[State, ...]
+    question: Question
+    megabytes: int | None
+    most_states: int | None
+
+
+def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
+    """Return the verdict on each state of the portion; nothing is remembered from another one."""
+    opened = open_parcel(parcel)
+    preference = None if opened.bound is None else preference_of(opened.bound)
+    decider = Decider(
+        opened.task, preference=preference, disable_out_of_bounds=parcel.disable_out_of_bounds,
+        **asdict(portion.question),
+    )  # fmt: skip
+    return decider.decide(portion.states, limits=Limits(None, portion.megabytes, portion.most_states))
+
+
+def _by_crew(
+    crew: Crew, decider: Decider, states: Sequence[State], bounds: Limits
+) -> Iterator[tuple[Sequence[State], list[Decided]]]:
+    cuts = range(0, len(states), CREW_PORTION)
+    portions = [
+        Portion(tuple(states[cut : cut + CREW_PORTION]), decider.question, bounds.megabytes, bounds.states)
+        for cut in cuts
+    ]
+    done = 0
+    try:
+        for answers in crew.map(decide_portion, portions, seconds=bounds.seconds):
+            yield portions[done].states, answers
+            done += 1
+    except LimitReached as limit:
+        for portion in portions[done:]:
+            yield portion.states, [Decided(Verdict.UNKNOWN, 0, 0, 0.0, limit)] * len(portion.states)
 
 
 def _later(progress: OnProgress | None, done: int, total: int) -> OnProgress | None:

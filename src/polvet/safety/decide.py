@@ -25,6 +25,7 @@ from polvet.errors import InputError, LimitReached, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, Limits, Words
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.policy.binding import Bound
 
 ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "propagate-bdd", "vi", "tvi", "lao", "lrtdp")
 ORDERS = ("app", "policy", "random", "last")
@@ -56,6 +57,23 @@ class Decided:
     passes: int
     seconds: float
     limit: LimitReached | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How states are decided: all that another process needs to answer in the same way."""
+
+    algorithm: str
+    order: str
+    share: bool
+    seed: int
+    radius: int | None
+
+
+def preference_of(bound: Bound) -> Preference:
+    """Return the policy as an action order."""
+    applicable = bound.compiled.semantics.applicable
+    return lambda state: bound.fitted.choose(state, applicable(state))
 
 
 def compile_task(task: Task, *, disable_out_of_bounds: bool = False) -> Compiled:
@@ -93,6 +111,7 @@ class Decider:
         self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
         self.radius = radius
         self.stopped: LimitReached | None = None  # the last call of `known_packed`
+        self.question = Question(algorithm, order, self.share, seed, radius)
         self.relaxed_games = 0  # how many of them say which states are lost
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
         self._core = _core.Decider(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from polvet.errors import InputError, Where
 from polvet.files import read_json, write_whole
 
+AGAIN = "Write the shield with polvet permit -o."
+
 if TYPE_CHECKING:
     from polvet.model.task import Task
     from polvet.shield.permissive import Permitted
@@ -113,7 +115,7 @@ def read_shield(document: Any, where: Where) -> Shield:
         raise InputError("is no shield.", where, f'It needs "format": "{FORMAT}".')
     rows = document.get("states")
     if not isinstance(rows, list) or not rows:
-        raise InputError("'states' is not a list of states.", where.at("states"))
+        raise InputError("'states' is not a list of states.", where.at("states"), AGAIN)
     bound = _fraction(document.get("bound"), where.at("bound"))
     variables: tuple[str, ...] | None = None
     actions: dict[Key, tuple[str | None, ...]] = {}
@@ -123,15 +125,15 @@ def read_shield(document: Any, where: Where) -> Shield:
         state = row.get("state") if isinstance(row, dict) else None
         allowed = row.get("allowed") if isinstance(row, dict) else None
         if not isinstance(state, dict) or not isinstance(allowed, list):
-            raise InputError("has no 'state' and 'allowed'.", here)
+            raise InputError("has no 'state' and 'allowed'.", here, AGAIN)
         if not all(action is None or isinstance(action, str) for action in allowed):
-            raise InputError("an allowed action is no label.", here.at("allowed"))
+            raise InputError("an allowed action is no label.", here.at("allowed"), AGAIN)
         variables = variables or tuple(state)
         if set(state) != set(variables):
-            raise InputError("names other variables than the first state.", here.at("state"))
+            raise InputError("names other variables than the first state.", here.at("state"), AGAIN)
         key = tuple(state[name] for name in variables)
         if key in actions:
-            raise InputError("stands twice.", here)
+            raise InputError("stands twice.", here, AGAIN)
         actions[key] = tuple(allowed)
         values[key] = _fraction(row.get("value"), here.at("value"))
     assert variables is not None

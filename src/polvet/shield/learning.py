@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -83,6 +84,7 @@ def learn(
     inside: Mask | None = None,
     rng: random.Random | None = None,
     seconds: float | None = None,
+    on_round: Callable[[Round], None] | None = None,
 ) -> Learned | Impossible:
     """Return a safe scheduler of least expected cost, learning the costs (reward `cost` of the world) by visiting.
 
@@ -152,6 +154,8 @@ def learn(
                 upper,
             )
         )
+        if on_round is not None:
+            on_round(rounds[-1])
         if _agree(lower, upper, how.gap):
             reason = "optimal: lower and upper bound agree"
             break

@@ -50,7 +50,10 @@ def imitate(
     """Return an ensemble that learnt from rows to take the taught outputs."""
     chosen = options or TreeOptions()
     if not len(rows):
-        raise InputError("there is nothing to learn from: no run of the teacher makes a decision.")
+        raise InputError(
+            "there is nothing to learn from: no run of the teacher makes a decision.",
+            hint="Give more --runs, or another --teacher.",
+        )
     xgboost = _xgboost()
     data = xgboost.DMatrix(rows, label=taught, nthread=1)
     losses: dict[str, Any] = {}

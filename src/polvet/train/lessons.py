@@ -37,7 +37,11 @@ def policy_lessons(
     guide = fitted if teacher is None else load_fitted(fitted.task, teacher)
     missing = set(guide.policy.outputs) - set(fitted.policy.outputs)
     if missing:
-        raise InputError(f"the teacher chooses '{min(missing)}', which is no output.", Where("--teacher"))
+        raise InputError(
+            f"the teacher chooses '{min(missing)}', which is no output.",
+            Where("--teacher"),
+            "Name it among the outputs in task.toml.",
+        )
     bound = guide.compile(disable_out_of_bounds=disable_out_of_bounds)
     rows_of = replace(fitted, task=guide.task).bind(bound.compiled).core
     rollout = _core.Rollout(bound.core, starts, FAIL, GOAL, LANES, max_steps, seed)
@@ -59,7 +63,7 @@ def potential_of(fitted: Fitted, text: str, where: Where) -> Potential:
     network = fitted.task.network
     expression = network.resolve(parse_expression(text, where), where)
     if kind_of(expression, {variable.name: variable.kind for variable in network.variables}) is Kind.BOOL:
-        raise InputError("a potential is a number, not a truth value.", where)
+        raise InputError("a potential is a number, not a truth value.", where, "Write a numeric expression.")
     value = bound.compiled.semantics.compile(expression)
 
     def potential(states: Words) -> NDArray[np.float64]:

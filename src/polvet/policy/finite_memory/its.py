@@ -33,6 +33,8 @@ from polvet.policy.finite_memory.fmp import (
 )
 from polvet.policy.finite_memory.linear import CONSTANT, bounds_of, is_infeasible, plus, substituted
 
+AGAIN = "Write it as the KoAT or SMT-LIB transition systems that docs/termination.md describes."
+
 Linear = dict[str, int]
 
 
@@ -73,7 +75,7 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
     start = re.search(r"FUNCTIONSYMBOLS\s+(\w+)", text)
     declared = re.search(r"\(VAR([^)]*)\)", text)
     if start is None or declared is None:
-        raise InputError("is no KoAT problem: STARTTERM or VAR is missing.", where)
+        raise InputError("is no KoAT problem: STARTTERM or VAR is missing.", where, AGAIN)
     transitions: list[Transition] = []
     arity: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -131,7 +133,7 @@ def _koat_term(text: str, where: Where) -> Linear | None:
     try:
         return _from_ast(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError:
-        raise InputError(f"'{text.strip()}' is no term.", where) from None
+        raise InputError(f"'{text.strip()}' is no term.", where, AGAIN) from None
     except _Nonlinear:
         return None
 
@@ -165,7 +167,7 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
     forms = _expressions(text, where)
     definitions = {form[1]: form for form in forms if isinstance(form, list) and form and form[0] == "define-fun"}
     if "next_main" not in definitions or "init_main" not in definitions:
-        raise InputError("defines no init_main and next_main.", where)
+        raise InputError("defines no init_main and next_main.", where, AGAIN)
     parameters = [name for name, sort in definitions["init_main"][2] if sort == "Int"]
     initial = _find(definitions["init_main"][4], "cfg_init")[2]
     transitions: list[Transition] = []
@@ -173,10 +175,12 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
     after = {f"{name.removesuffix('^0')}^post": name for name in parameters}
     free = [name for name, sort in both if sort == "Int" and name not in parameters and name not in after]
     if free:
-        raise InputError(f"next_main has the parameter '{free[0]}', which is neither before nor after a step.", where)
+        raise InputError(
+            f"next_main has the parameter '{free[0]}', which is neither before nor after a step.", where, AGAIN
+        )
     for clause in body[1:] if body[0] == "or" else [body]:
         if clause[0] != "cfg_trans2":
-            raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where)
+            raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where, AGAIN)
         for guard in _disjuncts(clause[5], where):
             transitions.append(_smt_transition(clause[2], clause[4], guard, after))
     return TransitionSystem(Path(where.file).name, tuple(parameters), initial, tuple(transitions))
@@ -189,13 +193,13 @@ def _expressions(text: str, where: Where) -> list[Any]:
             stack.append([])
         elif token == ")":
             if len(stack) == 1:
-                raise InputError("a bracket is closed that was not opened.", where)
+                raise InputError("a bracket is closed that was not opened.", where, AGAIN)
             done = stack.pop()
             stack[-1].append(done)
         else:
             stack[-1].append(token)
     if len(stack) != 1:
-        raise InputError("a bracket is not closed.", where)
+        raise InputError("a bracket is not closed.", where, AGAIN)
     return stack[0]
 
 
@@ -230,7 +234,7 @@ def _disjuncts(form: Any, where: Where) -> list[list[Linear]]:
                 return [_compared(_from_smt(form[1]), "==" if form[0] == "=" else form[0], _from_smt(form[2]))]
             except _Nonlinear:
                 return [[]]
-    raise InputError(f"'{form[0]}' is not read in a formula.", where)
+    raise InputError(f"'{form[0]}' is not read in a formula.", where, AGAIN)
 
 
 def _from_smt(form: Any) -> Linear:

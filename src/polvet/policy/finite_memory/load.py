@@ -31,7 +31,9 @@ def load_fmp(path: str | Path, *, policy: str | Path | None = None) -> FiniteMem
     where = Where(str(path))
     if text.lstrip()[:1] in ("{", "[") and "->" not in text.lstrip().splitlines()[0]:
         if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
-            raise InputError(f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where)
+            raise InputError(
+                f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where, "Flatten the document."
+            )
         return parse_fmp(parse_json(text, where), where)
     if is_its(text):
         return abstract_its(parse_its(text, where))

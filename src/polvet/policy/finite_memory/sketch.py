@@ -52,7 +52,9 @@ def parse_sketch(text: str, where: Where) -> FiniteMemoryPolicy:
     if len(set(names)) < len(names):
         raise InputError("a feature is named twice.", where, "Remove one of them.")
     if len(names) > MAX_FEATURES:
-        raise InputError(f"{len(names)} features make too many control states; at most {MAX_FEATURES}.", where)
+        raise InputError(
+            f"{len(names)} features make too many control states; at most {MAX_FEATURES}.", where, "Use fewer features."
+        )
     if not lines:
         raise InputError("the sketch has no rules.", where, "Write CONDITION -> EFFECTS.")
     features = Features(names, frozenset(numbers))

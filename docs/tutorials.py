@@ -1,0 +1,81 @@
+"""The tutorials' code, run: `python docs/tutorials.py` runs every block and writes what it printed into the pages.
+
+A block ```console holds commands (`$ polvet ...`, which may end in 10, 20 or 30 as documented) with their output below each; a
+block ```python is a program, and the block ```text right after it what it prints. All blocks of a page run in one folder, in
+order. With `--check` nothing is written: pages whose output has changed are named, and the exit code is 1. Times are no output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from difflib import unified_diff
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+TIMES = re.compile(r"\b\d+\.\d+ s\b|\b[\d,]+ (?=states/s)|(?<=^  \d )\s+\d+\.\d\d", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """Return the tutorials."""
+    return sorted(DOCS.glob("tutorial-*.md"))
+
+
+def run_page(text: str) -> str:
+    """Return the page with the output of its blocks as it is now."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def run(found: re.Match[str]) -> str:
+            if found[1] == "console":
+                return f"```console\n{_run_commands(found[2], Path(folder))}```\n"
+            printed = _printed([sys.executable, "-c", found[2]], Path(folder))
+            return f"```python\n{found[2]}```\n" + (f"\n```text\n{printed}```\n" if printed else "")
+
+        return BLOCK.sub(run, text)
+
+
+def _run_commands(block: str, folder: Path) -> str:
+    lines = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            lines.append(line + "\n" + _printed(["sh", "-c", line.removeprefix("$ ")], folder))
+    return "".join(lines)
+
+
+def _printed(command: list[str], folder: Path) -> str:
+    here = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": here + os.pathsep + os.environ["PATH"], "COLUMNS": "120"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    if "Traceback" in done.stderr or done.returncode not in (0, 10, 20, 30):
+        raise RuntimeError(f"{command[-1]}\n{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def timeless(text: str) -> str:
+    """Return the text without what differs from run to run."""
+    return TIMES.sub("_", text)
+
+
+def main() -> int:
+    """Run all pages."""
+    changed = 0
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        after = run_page(before)
+        if timeless(before) == timeless(after):
+            continue
+        changed += 1
+        if "--check" in sys.argv:
+            sys.stdout.writelines(unified_diff(before.splitlines(True), after.splitlines(True), page.name, "now"))
+        else:
+            page.write_text(after, encoding="utf-8")
+            sys.stdout.write(f"{page.name} written\n")
+    return int("--check" in sys.argv and changed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""A parcel: a task and a policy as bytes, so that a process on another machine reads exactly what was read here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from polvet import __version__
+from polvet.errors import InputError, Where
+from polvet.files import read_bytes
+from polvet.load import TaskOptions, TaskParts, make_task, read_parts
+from polvet.model.task import PolicyReading, Task
+from polvet.policy.binding import Bound, Fitted, load_fitted
+
+OPENED = 4
+"""How many parcels a process keeps open: a worker serves one command after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What workers need to know; the same bytes make the same parcel."""
+
+    parts: TaskParts  # its model is a file's name here, without a folder
+    model: bytes
+    policy: tuple[str, bytes] | None = None  # the file's name, without a folder, and its content
+    disable_out_of_bounds: bool = False
+    version: str = __version__
+
+    def __hash__(self) -> int:
+        return hash((self.parts.sha256, self.policy, self.disable_out_of_bounds, self.version))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A parcel's content, read."""
+
+    task: Task
+    fitted: Fitted | None
+    bound: Bound | None
+
+
+def pack(
+    task: Path, options: TaskOptions, *, policy: Path | None = None, fitted: Fitted | None = None,
+    mode: str | None = None, disable_out_of_bounds: bool = False,
+) -> Parcel:  # fmt: skip
+    """Return the parcel of the files; `fitted` is the policy as it was read here, `mode` stands for the task's own."""
+    parts = read_parts(task, options)
+    reading = parts.reading if mode is None else replace(parts.reading, mode=mode)
+    content = None
+    if policy is not None:
+        if policy.suffix == ".jani2nnet":
+            raise InputError(
+                "names another file, which workers do not have.", Where(str(policy)), "Give the .nnet file itself."
+            )
+        content = policy.name, read_bytes(policy)
+        if fitted is not None and policy.suffix == ".nnet":  # its names may stand in a file beside it
+            reading = PolicyReading(reading.mode, tuple(fitted.policy.inputs), tuple(fitted.policy.outputs))
+    model = read_bytes(parts.model)
+    named = replace(parts, model=Path(parts.model.name), reading=reading)
+    return Parcel(named, model, content, disable_out_of_bounds)
+
+
+@lru_cache(maxsize=OPENED)
+def open_parcel(parcel: Parcel) -> Opened:
+    """Return the task and the compiled policy; the same parcel is opened once in a process."""
+    if parcel.version != __version__:
+        raise InputError(
+            f"this worker has polvet {__version__}, the command has {parcel.version}.", Where("--workers"),
+            "Install the same version on every machine of the cluster.",
+        )  # fmt: skip
+    with TemporaryDirectory(prefix="polvet-") as folder:
+        model = Path(folder) / "model" / parcel.parts.model.name
+        model.parent.mkdir()
+        model.write_bytes(parcel.model)
+        task = make_task(replace(parcel.parts, model=model))
+        if parcel.policy is None:
+            return Opened(task, None, None)
+        name, content = parcel.policy
+        file = Path(folder) / name
+        file.write_bytes(content)
+        fitted = load_fitted(task, file)
+        return Opened(task, fitted, fitted.compile(disable_out_of_bounds=parcel.disable_out_of_bounds))

@@ -1,0 +1,164 @@
+"""On a real Ray cluster commands write the same bytes as here, also when workers are killed in the middle of a chunk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polvet.domains.shipped import find_shipped
+from tests.workers.cluster import NODES, start_cluster
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+LINE, BIRD = find_shipped("line-faulty"), find_shipped("bird")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with start_cluster() as found:
+        yield found
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "polvet", *map(str, arguments), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process, code):
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == code, errors
+    return json.loads(out)
+
+
+def run(*arguments, code):
+    return finish(start(*arguments), code)
+
+
+def fuzz(folder, workers):
+    return ["fuzz", LINE.task, LINE.policy, "--runs", "24000", "--round", "256", "--seed", "5", "-o", folder / "runs.jsonl",
+            "--workers", workers]  # fmt: skip
+
+
+def evaluate(folder, workers):
+    return ["evaluate", BIRD.task, BIRD.policy, "--starts", "400", "--runs", "2000", "--max-steps", "300", "--seed", "2",
+            "-o", folder / "runs.jsonl", "--workers", workers]  # fmt: skip
+
+
+def decide(folder, workers):
+    return ["decide", BIRD.task, "--states", folder.parent / "states.jsonl", "--fresh", "-o", folder / "decided.jsonl",
+            "--certificates", folder / "why", "--workers", workers]  # fmt: skip
+
+
+COMMANDS = {"fuzz": (fuzz, 10), "evaluate": (evaluate, 0), "decide": (decide, 10)}
+
+
+def files_of(folder):
+    """Every file's content; the seconds that deciding took are no result."""
+    found = {}
+    for file in sorted(folder.rglob("*.json*")):
+        content = file.read_text()
+        if file.name == "decided.jsonl":
+            rows = [json.loads(line) for line in content.splitlines()]
+            content = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+        found[str(file.relative_to(folder))] = content
+    return found
+
+
+def results_of(answer):
+    """The figures without those that tell what it cost."""
+    costs = ("decide_seconds", "threads", "peak_bytes", "known_states", "search")
+    figures = {key: value for key, value in answer["figures"].items() if key not in costs}
+    if "states" in figures:
+        figures["states"] = [{**row, "seconds": None} for row in figures["states"]]
+    return answer["verdict"], answer["reason"], figures
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("local")
+    (folder / "cluster").mkdir()
+    run("explore", BIRD.task, "-o", folder / "states.jsonl", code=0)
+    lines = (folder / "states.jsonl").read_text().splitlines()
+    (folder / "states.jsonl").write_text("\n".join(lines[:6000]) + "\n")
+    answers = {}
+    for name, (command, code) in COMMANDS.items():
+        (folder / name).mkdir()
+        answers[name] = run(*command(folder / name, "1"), code=code)
+    return folder, answers
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("deaths", [0, 2])
+def test_the_cluster_writes_what_one_process_writes(cluster, local, name, deaths):
+    folder, answers = local
+    command, code = COMMANDS[name]
+    mine = folder / f"{name}-{deaths}"
+    mine.mkdir()
+    process = start(*command(mine, f"ray:{cluster.address}"))
+    assert cluster.kill_workers(process, deaths) == deaths
+    answer = finish(process, code)
+    assert files_of(mine) == files_of(folder / name)
+    assert files_of(mine)
+    there, here = (json.loads(json.dumps(results_of(one)).replace(str(f), "")) for one, f in
+                   ((answer, mine), (answers[name], folder / name)))  # fmt: skip
+    assert there == here
+
+
+def test_a_campaign_goes_on_elsewhere(cluster, local):
+    folder, _ = local
+    mine = folder / "begun-here"
+    mine.mkdir()
+    begun = [*fuzz(mine, "2")]
+    begun[begun.index("24000")] = "6000"
+    run(*begun, code=10)
+    run(*fuzz(mine, f"ray:{cluster.address}"), code=10)
+    assert files_of(mine) == files_of(folder / "fuzz")
+
+
+def test_a_time_limit_keeps_what_came_back(cluster, tmp_path):
+    command = [*fuzz(tmp_path, f"ray:{cluster.address}"), "--time-limit", "12"]
+    command[command.index("24000")] = "1000000000"
+    answer = run(*command, code=10)
+    assert "time limit" in answer["reason"]
+    assert answer["figures"]["rounds"] > 0
+    assert len((tmp_path / "runs.jsonl.journal").read_text().splitlines()) == answer["figures"]["rounds"] + 1
+
+
+def test_a_grid_of_queries_gets_the_same_answers(cluster, tmp_path):
+    answers = []
+    for workers in ("1", f"ray:{cluster.address}"):
+        file = tmp_path / f"{workers[:3]}.json"
+        command = [sys.executable, "-m", "benchmarks.queries", "--count", "8", "--alone", "--workers", workers]
+        found = subprocess.run([*command, "-o", str(file)], capture_output=True, text=True, timeout=300, cwd=ROOT)
+        assert found.returncode == 0, found.stderr
+        rows = json.loads(file.read_text())["questions"]
+        answers.append([(row["kind"], row["polvet"]["answer"]) for row in rows])
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 16
+
+
+def test_all_nodes_serve(cluster):
+    code = f"import ray; ray.init('{cluster.address}', log_to_driver=False); print(len(ray.nodes()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert found.stdout.strip() == str(NODES), found.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_an_input_error():
+    process = start("fuzz", LINE.task, LINE.policy, "--workers", "ray:127.0.0.1:9")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 30
+    assert "no Ray cluster answers at '127.0.0.1:9'" in errors
+    assert "ray start --head" in errors
+
+
+def test_a_missing_ray_names_its_extra():
+    code = "import sys; sys.modules['ray'] = None; from polvet.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "fuzz", str(LINE.task), str(LINE.policy), "--workers", "ray:auto"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 30
+    assert "polvet[ray]" in found.stderr
