@@ -2,7 +2,7 @@
 
 Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-Ensemble Action Policies in AI Planning,
          section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
-Differs  where fuzzing finds no new fault, the policy's runs from all debugging starts are searched exhaustively before
+Differs  where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
          verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
          goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored and the
          loop resumed (`store.py`)

@@ -1,7 +1,7 @@
 """The four steps of the loop on one policy. Each is a function of the files before it, the settings and the seed.
 
 `evaluate`  %Unsafe and %Goal on the evaluation starts
-`search`    (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds none
+`search`    (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
 `repair`    (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
 `verify`    (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
@@ -61,6 +61,8 @@ VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
 QUICK_STATES = 50_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
+LITTLE = 100
+"""Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
 Done = tuple[dict[str, Any], dict[str, str]]
 
 
@@ -128,7 +130,7 @@ class Steps:
         }, {}  # fmt: skip
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
-        """Fuzz from the debugging starts; where that gives no new fault, or few states are reached, search exhaustively."""
+        """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
         settings = self.settings
         fuzzed = find_unsafe_runs(
             bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
@@ -139,33 +141,35 @@ class Steps:
         self._refuse_cut(found.limit)
         figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
         shown = self._shown(found, fuzzed.runs)
-        if every := self._search_all(bound, nothing_new=not self._new(found.faults)):
+        faults = {(fault.state, fault.action): fault for fault in found.faults}
+        if every := self._search_all(bound, little_new=len(self._new(found.faults)) < LITTLE):
             figures |= {**every.figures, "runs": fuzzed.figures["runs"]}
-            found = every
-        new = self._new(found.faults)
+            faults |= {(fault.state, fault.action): fault for fault in every.faults}
+        unsafe_starts = (every or found).unsafe_starts
+        new = self._new(list(faults.values()))
         figures |= {
             "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
-            "unsafe_starts": len(found.unsafe_starts), "policy_sha256": bound.fitted.sha256,
+            "faults": len(faults), "unsafe_starts": len(unsafe_starts), "policy_sha256": bound.fitted.sha256,
         }  # fmt: skip
         files = self._write_faults(
-            f"faults/{iteration}.json", new, policy, found.exhaustive and self.debugging.complete
+            f"faults/{iteration}.json", new, policy, (every or found).exhaustive and self.debugging.complete
         )
         if shown:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
-        if found.unsafe_starts:
+        if unsafe_starts:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
-            proof = prove(prover, found.unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
+            proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
             files["certificate"] = self.store.write(f"certificates/unsafe-start-{iteration}.json", json.dumps(proof))
         return figures, files
 
-    def _search_all(self, bound: Bound, *, nothing_new: bool) -> FaultAnalysis | None:
-        """All faults where the policy reaches few states; else, where fuzzing found none, those on runs that searching finds."""
+    def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
+        """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
         few = self._limits(min(QUICK_STATES, self.settings.max_states))
         space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
         if describe_limit(space, few) is None:
             found = all_faults(bound, self.decider, starts=self.packed, limits=self._limits())
-        elif nothing_new:
+        elif little_new:
             runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
             found = find_faults(bound, self.decider, runs, limits=self._limits())
         else:
