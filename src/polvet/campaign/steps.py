@@ -10,10 +10,10 @@ A step returns its figures and its files {role: name}; a step that a time limit 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ class Means:
     """What a campaign may use: threads, a deadline (monotonic), megabytes; and how its task was given."""
 
     threads: int = 1
-    deadline: float = inf
+    deadline: float = math.inf
     megabytes: int | None = None
     disable_out_of_bounds: bool = False
     options: TaskOptions = field(default_factory=TaskOptions)
@@ -196,7 +196,7 @@ class Steps:
         )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
         if isinstance(found, Unknown):
-            if self.means.deadline != inf:
+            if self.means.deadline != math.inf:
                 raise LimitReached(found.reason)  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
         proof = json.dumps(certificate_of(bound, found, self.means.given()), ensure_ascii=False)
@@ -242,7 +242,8 @@ class Steps:
         wanted = list(self.faults.values())
         if settings.mode == "safe":
             wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)
-        keep = list(goals.states[: settings.keep])
+        # The less often the policy reaches the goal, the less there is to keep.
+        keep = list(goals.states[: math.ceil(settings.keep * goals.share)])
         candidates: list[tuple[float, Repaired]] = []
         local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
         method: str | None = settings.method
@@ -298,7 +299,7 @@ class Steps:
 
     def _limits(self, states: int | None = None) -> Limits:
         """Return what is left of the limits; no time left raises LimitReached."""
-        if self.means.deadline == inf:
+        if self.means.deadline == math.inf:
             return Limits(None, self.means.megabytes, states)
         left = self.means.deadline - time.monotonic()
         if left <= 0:

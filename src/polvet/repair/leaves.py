@@ -32,7 +32,7 @@ from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
-LARGE = 2000  # more faults: one
+LARGE = 2000  # more faults: one, and none gets a leaf of its own for the sake of kept states
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
@@ -71,7 +71,10 @@ def repair_leaves(
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
     task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
-    for attempt in (task.by_leaves, task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points):
+    isolations = [] if len(faults) > LARGE else [task.isolating(price) for price in PRICES]
+    for attempt in (task.by_leaves, task.by_separation, *isolations, task.by_points):
+        if attempt == task.by_points and best is not None and best.fixed.sum() == task.possible and len(faults) > LARGE:
+            break  # a leaf of its own for each of thousands of faults makes a policy that nobody wants to keep
         made = attempt(best)
         if made is None:
             continue
