@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--variants", default="default,penalty")
     parser.add_argument("--folder", type=Path, default=Path("out/table-2"))
     parser.add_argument("--results", type=Path, default=RESULTS / "debugging.json")
+    parser.add_argument("--resume", action="store_true", help="go on with campaigns that reached the time limit")
     parser.add_argument(
         "--fractions", action="store_true", help="repair with parts of the faults of finished campaigns"
     )
