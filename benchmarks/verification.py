@@ -185,8 +185,8 @@ def write(rows: list[dict[str, Any]], questions: list[dict[str, Any]], seconds: 
     lines = [
         "# Verification", "",
         f"Verdict and seconds; limits of {_span(rows, OURS)} s (our methods) and {_span(rows, CONFIGURATIONS)} s (the paper's "
-        "configurations, predicates of start and fail, refined), on a busy machine. `-`: not decided, empty: not asked, *not read*: the model was "
-        "not read as linear data in a minute. *Safe (their word)*: the abstraction closes with answers of Z3 or Marabou.", "",
+        "configurations, predicates of start and fail, refined), on a busy machine. `-`: not decided, empty: not asked, *not read*: the "
+        "model was not read as linear data in a minute. *Safe (their word)*: the abstraction closes with answers of Z3 or Marabou.", "",
         "| instance | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|",
     ]  # fmt: skip
     for name in sorted({row["instance"] for row in rows}):
