@@ -80,7 +80,7 @@ def descendants(root: int) -> list[int]:
 
 
 def hold() -> None:
-    os.environ["RAY_WORKER_NICENESS"] = "0"  # Ray's workers step back otherwise, where others work as well
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so; its workers step back otherwise)
     from ray.cluster_utils import Cluster as RayNodes
 
     nodes = RayNodes()
