@@ -49,3 +49,8 @@ def on_config(config: Any) -> Any:
         nav.append({"More": [f"{name}.md" for name in sorted(found)]})
     config["nav"] = nav
     return config
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return the page with links to benchmark tables, which stand outside of the pages' folder, led to their pages."""
+    return markdown.replace("](../benchmarks/results/", "](measured/")

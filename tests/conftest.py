@@ -5,6 +5,7 @@ The watch looks at every InputError that polvet makes while tests run, also insi
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
 
-QUICK_EXAMPLES = 10
+QUICK_EXAMPLES, QUICK_CASES = 10, 3
 SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "polvet")
 _unhelpful: list[str] = []
 _make = InputError.__init__
@@ -41,12 +42,21 @@ def _every_error_has_a_next_step():
     assert not _unhelpful, "errors without a next step: " + "; ".join(_unhelpful)
 
 
-def pytest_collection_modifyitems(items):
-    """With POLVET_QUICK (`make quick`) random examples are few: the whole suite draws as many as each test says."""
+def pytest_collection_modifyitems(config, items):
+    """With POLVET_QUICK (`make quick`) a test has few cases and few random examples; the whole suite has all of them."""
     if not os.environ.get("POLVET_QUICK"):
         return
+    cases: Counter[str] = Counter()
+    left_out = []
     for item in items:
+        name = item.nodeid.partition("[")[0]
+        cases[name] += 1
+        if cases[name] > QUICK_CASES:
+            left_out.append(item)
         wanted = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
         if wanted is not None:
             few = settings(wanted, max_examples=min(wanted.max_examples, QUICK_EXAMPLES))
             item.obj._hypothesis_internal_use_settings = few
+    gone = set(left_out)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in gone]

@@ -80,6 +80,7 @@ def descendants(root: int) -> list[int]:
 
 
 def hold() -> None:
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so; its workers step back otherwise)
     from ray.cluster_utils import Cluster as RayNodes
 
     nodes = RayNodes()
