@@ -402,6 +402,27 @@ class Enlargement {
     std::deque<u32> queue_;
 };
 
+// Marks the states that permitted options reach from the initial ones (Definition 8: the states of the induced MDP).
+void reach_permitted(In<u64> branch_start, In<u32> target, In<u64> option_start, In<u64> option_choice, In<u8> permitted, In<u32> initial, Out<u8> reached) {
+    if (permitted.size() + 1 != option_choice.size() || reached.size() + 1 != option_start.size()) throw std::invalid_argument("the arrays do not fit together");
+    nb::gil_scoped_release release;
+    std::fill(reached.data(), reached.data() + reached.size(), u8{0});
+    std::vector<u32> stack;
+    const auto reach = [&](u32 s) {
+        if (reached.data()[s]) return;
+        reached.data()[s] = 1;
+        stack.push_back(s);
+    };
+    for (u64 i = 0; i < initial.size(); ++i) reach(initial.data()[i]);
+    while (!stack.empty()) {
+        const u32 s = stack.back();
+        stack.pop_back();
+        for (u64 o = option_start.data()[s]; o < option_start.data()[s + 1]; ++o)
+            if (permitted.data()[o])
+                for (u64 b = branch_start.data()[option_choice.data()[o]]; b < branch_start.data()[option_choice.data()[o + 1]]; ++b) reach(target.data()[b]);
+    }
+}
+
 // The least risk where several operators share an option: the chooser minimises over options, the environment maximises inside one. Values
 // grow from 0, so they are lower bounds at any time; `best` names an option of least worth. Returns whether they settled before the time was up.
 bool least_risk_game(In<u64> branch_start, In<u32> target, In<double> probability, In<u64> option_start, In<u64> option_choice, Out<double> value, Out<u32> best, double seconds) {
@@ -491,6 +512,7 @@ void bind_permissive(nb::module_& m) {
         .def("permit", &Enlargement::permit, "options"_a)
         .def("read", &Enlargement::read, "permitted"_a, "reached"_a, "value"_a)
         .def("count", &Enlargement::count);
+    m.def("reach_permitted", &reach_permitted, "branch_start"_a, "target"_a, "option_start"_a, "option_choice"_a, "permitted"_a, "initial"_a, "reached"_a);
     m.def("least_risk_game", &least_risk_game, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "value"_a, "best"_a, "seconds"_a);
     m.def("q_learn", &q_learn, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "permitted"_a, "initial"_a, "cost"_a, "quality"_a, "seen"_a, "episodes"_a, "longest"_a,
           "explore"_a, "seed"_a, "seconds"_a);

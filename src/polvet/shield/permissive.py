@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -90,6 +90,7 @@ def permit(
     begun = time.monotonic()
     deadline = None if seconds is None else begun + seconds
     chance = rng or random.Random(0)
+    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))  # costs play no part
     everything = np.ones(world.options, dtype=bool)
     proved = _judge(world, everything, bound, deadline)
     if proved is not None:
