@@ -297,6 +297,7 @@ class Enlargement:
         initial: NDArray[np.uint32],
         minimum: NDArray[np.float64],
         least: NDArray[np.uint32],
+        rank: NDArray[np.uint32],
         bound: float,
         slack: float,
         cap: int,

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_learn_names_what_is_missing(task: str, capsys: Any) -> None:
     assert run(["learn", task, "--cost", "fuel"]) == 30
     assert run(["learn", task, "--cost", "fuel", "--bound", "0.1", "--goal", "x > 5"]) == 30
     assert "goal" in capsys.readouterr().err
+
+
+def test_pictures_are_drawn_and_the_tree_is_written(task: str, tmp_path: Path, capsys: Any) -> None:
+    tree, grid, bounds = (str(tmp_path / name) for name in ("tree.json", "grid.svg", "bounds.svg"))
+    code, found = answer(capsys, "permit", task, "--bound", "0.1", "--tree", tree, "--picture", grid)
+    assert code == 0
+    assert found["figures"]["tree_leaves"] > 1
+    panels = [one.text for one in ElementTree.parse(grid).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"right", "up"} <= set(panels)
+    code, found = answer(
+        capsys, "learn", task, "--cost", "fuel", "--bound", "0.2", "--deterministic", "--picture", bounds
+    )
+    assert (code, found["verdict"]) == (0, "optimal")
+    lines = list(ElementTree.parse(bounds).iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == 3
+    assert len(lines[0].attrib["points"].split()) == found["figures"]["iterations"]

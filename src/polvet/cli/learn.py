@@ -39,6 +39,7 @@ Iterations = Annotated[int, typer.Option("--iterations", help="At most so many p
 Episodes = Annotated[int, typer.Option("--episodes", help="Runs per permissive scheduler.", min=1)]
 Gap = Annotated[float, typer.Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="Only schedulers that do not toss coins.")]
+Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds per iteration (SVG).")]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +69,7 @@ def learn(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    picture: Picture = None,
     json: Json = False,
 ) -> int:
     """Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`."""
@@ -144,6 +146,16 @@ def learn(
             document.save(output)
             certificate = str(output)
             lines.append(f"written  {output} (the last permissive scheduler, as a shield)")
+    if picture is not None:
+        from polvet.files import write_whole
+        from polvet.report.shield_pictures import draw_bounds
+
+        series = {
+            "upper": [one.upper for one in result.rounds], "lower": [one.lower for one in result.rounds],
+            "unconstrained lower": [one.unconstrained for one in result.rounds],
+        }  # fmt: skip
+        write_whole(picture, draw_bounds(series))
+        lines.append(f"written  {picture}")
     if result.optimal:
         verdict, code = "optimal", ExitCode.DONE
     elif (kappa is not None and result.upper <= kappa) or (given is not None and result.upper < math.inf):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,8 @@ Exact = Annotated[
     bool | None,
     typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size)."),
 ]
+Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
+Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -53,6 +56,8 @@ def permit(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    tree: Tree = None,
+    picture: Picture = None,
     json: Json = False,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
@@ -115,6 +120,19 @@ def permit(
     if output is not None:
         shield.save(output)
         lines.append(f"written   {output}")
+    if tree is not None:
+        from polvet.shield.tree import grow_tree
+
+        grown = grow_tree(shield)
+        grown.save(tree)
+        figures |= {"tree_leaves": grown.leaves, "tree_depth": grown.depth}
+        lines.append(f"written   {tree} ({grown.leaves:,} leaves, depth {grown.depth}, the same in every listed state)")
+    if picture is not None:
+        from polvet.files import write_whole
+        from polvet.report.shield_pictures import draw_permissions
+
+        write_whole(picture, draw_permissions(shield))
+        lines.append(f"written   {picture}")
     certificate: Any = str(output) if output is not None else shield.document
     return Answer(
         "permitted", ExitCode.DONE, time.monotonic() - begun, figures, lines, seed=seed, certificate=certificate

@@ -104,9 +104,7 @@ class OccupationProgram:
         if self._solver.getModelStatus() != self._optimal:
             return None
         solution = self._solver.getSolution()
-        return Occupation(
-            np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[self._risk_row])
-        )
+        return Occupation(np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[self._risk_row]))
 
 
 def propose_occupation(world: World, cost: Float64s, bound: Fraction) -> Occupation | None:

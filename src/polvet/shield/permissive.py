@@ -23,6 +23,7 @@ import polvet._core as _core
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
+from polvet.mdp.graph import connected_components
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.least_risk import NONE, LeastRisk, find_goal_seeds, find_least_risk, worth_of_options
 from polvet.shield.world import SubMdp, World, induce_permitted
@@ -231,7 +232,7 @@ class _Enlarger:
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
+            connected_components(mdp)[1], above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
@@ -293,11 +294,11 @@ class _Enlarger:
             kept = self._longest_safe(base, accepted)
             if kept is None:
                 return None
-            pending = [*pending, *(options[0] for options in accepted[kept:])]
             permitted = base.copy()
             for options in accepted[:kept]:
                 permitted[options] = True
             kernel.reset(permitted.astype(np.uint8))
+            pending += self._open(permitted, accepted[kept:])
         settled = self._of_reached(permitted)  # every option of these states was tried
         while pending:
             if self._late():
@@ -316,11 +317,16 @@ class _Enlarger:
             if additions and not is_safe(self.world, permitted, self.bound, self.deadline):
                 permitted = sure
                 kernel.reset(permitted.astype(np.uint8))
-                pending += [options[0] for options in additions]
+                pending += self._open(permitted, additions)
             now = self._of_reached(permitted)
             pending += np.flatnonzero(now & ~settled & ~permitted).tolist() if permitted is sure else []
             settled |= now
         return int(permitted.sum()), permitted, complete
+
+    def _open(self, permitted: Mask, dropped: list[list[int]]) -> list[int]:
+        """Return the options of reached states among those that were dropped again."""
+        near = self._of_reached(permitted)
+        return [option for options in dropped for option in options if near[option] and not permitted[option]]
 
     def _of_reached(self, permitted: Mask) -> Mask:
         """Return the options of the states that have a permitted one."""
