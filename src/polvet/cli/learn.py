@@ -12,6 +12,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.permit import impossible_lines
 from polvet.cli.tasks import (
     Constants,
     Fail,
@@ -113,7 +114,7 @@ def learn(
     if isinstance(result, Impossible):
         minimum = result.exact if result.exact is not None else result.upper
         figures["minimum"] = float(minimum)
-        lines = [f"bound    {limit}", f"minimum  {float(minimum):.9g}"]
+        lines = impossible_lines(world, limit, result)
         return Answer("impossible", ExitCode.FOUND, seconds, figures, lines, seed=seed).show(as_json=json)
     history = [
         {

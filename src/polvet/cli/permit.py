@@ -94,7 +94,7 @@ def permit(
         figures |= {"minimum": float(minimum), "lower": result.lower, "upper": result.upper}
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
-        lines = [f"bound     {limit}", f"minimum   {figures.get('minimum_exact', '')} = {float(minimum):.9g}"]
+        lines = impossible_lines(world, limit, result)
         return Answer("impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed).show(
             as_json=json
         )
@@ -116,6 +116,8 @@ def permit(
         f"maximal   {'yes: no action can be added' if result.maximal else 'unknown: the time was up before all were tried'}",
         f"goal      {_goal_line(task.goal == FALSE, result)}",
     ]
+    if figures["dead_ends"]:
+        lines.append(f"dead ends {figures['dead_ends']:,} states without an applicable action: runs end there, safely")
     shield = make_shield(task, world, result, limit, options_to_json(options, disable_out_of_bounds=disabled))
     if output is not None:
         shield.save(output)
@@ -137,6 +139,19 @@ def permit(
     return Answer(
         "permitted", ExitCode.DONE, time.monotonic() - begun, figures, lines, seed=seed, certificate=certificate
     ).show(as_json=json)
+
+
+def impossible_lines(world: Any, limit: Any, result: Any) -> list[str]:
+    """Return why nothing stays below the bound, and which bound could be met."""
+    lines = [f"bound     {limit}"]
+    if world.fail[world.mdp.initial].any():
+        return [*lines, "minimum   1: a start state fails already; change --start or --fail"]
+    if result.exact is not None:
+        short = str(result.exact)
+        told = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
+    else:
+        told = f"between {result.lower:.9g} and {result.upper:.9g}"
+    return [*lines, f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound"]
 
 
 def _dead_ends(world: Any) -> int:

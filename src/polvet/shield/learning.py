@@ -96,6 +96,8 @@ def learn(
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
+    if world.fail[world.mdp.initial].any() and bound < 1:
+        return Impossible(1.0, 1.0, Fraction(1))
     _check_world(world, cost_lower, cost_upper)
     ceiling = float(world.mdp.rewards[COST].max()) if cost_upper is None else cost_upper
     chance = rng or random.Random(0)
@@ -218,6 +220,8 @@ def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> N
         raise InputError("several operators share a label.", hint="Learning needs one operator per label and state.")
     if len(world.mdp.initial) != 1:
         raise InputError(f"there are {len(world.mdp.initial)} start states.", Where("--start"), "Learning needs one.")
+    if world.ended[world.mdp.initial].any():
+        raise InputError("the run ends in the start state.", Where("--start"), "Start where something is to be done.")
     if not world.goal.any():
         raise InputError("no goal state can be reached.", Where("--goal"), "Give a condition that some run satisfies.")
     costs = world.mdp.rewards[COST]
