@@ -34,6 +34,9 @@ Exact = Annotated[
 ]
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
 Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
+Distributions = Annotated[
+    int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +52,7 @@ def permit(
     fail: Fail = None,
     goal: Goal = None,
     attempts: Attempts = None,
+    distributions: Distributions = 0,
     exact: Exact = None,
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
@@ -66,6 +70,8 @@ def permit(
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield import permit as find_permitted
+    from polvet.shield.file import read_shield, to_mixed_document
+    from polvet.shield.mixtures import Mixed, permit_mixtures
     from polvet.shield.world import parse_bound
 
     begun = time.monotonic()
@@ -84,7 +90,12 @@ def permit(
             )  # fmt: skip
         figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
         left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
-        result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
+        mixed: Mixed | Impossible | None = None
+        if distributions:
+            mixed = permit_mixtures(world, limit, distributions=distributions, attempts=attempts)
+            result = mixed.pure if isinstance(mixed, Mixed) else mixed
+        else:
+            result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
     except LimitReached as error:
         return Answer(
             "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
@@ -118,7 +129,15 @@ def permit(
     ]
     if figures["dead_ends"]:
         lines.append(f"dead ends {figures['dead_ends']:,} states without an applicable action: runs end there, safely")
-    shield = make_shield(task, world, result, limit, options_to_json(options, disable_out_of_bounds=disabled))
+    given = options_to_json(options, disable_out_of_bounds=disabled)
+    if isinstance(mixed, Mixed):
+        shield = read_shield(to_mixed_document(task, world, mixed, limit, given), Where("shield"))
+        figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+        lines.append(
+            f"mixed     {mixed.count:,} distributions beside; the risk with them is {float(mixed.result.risk):.9g}"
+        )
+    else:
+        shield = make_shield(task, world, result, limit, given)
     if output is not None:
         shield.save(output)
         lines.append(f"written   {output}")

@@ -145,6 +145,13 @@ class _Proof:
     upper: float
 
 
+def prove(world: World, permitted: Mask, bound: Fraction) -> Permitted | None:
+    """Return the given options with the proof that they are safe, or None; whether more could be added is not asked."""
+    begun = time.monotonic()
+    proved = _judge(world, permitted, bound, None)
+    return None if proved is None else _permitted(world, permitted, proved, False, 0, begun)
+
+
 def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | None = None) -> bool:
     """Return whether every compliant scheduler is proved to fail with at most `bound`; fractions decide near ties."""
     sub = induce_permitted(world, permitted)
