@@ -32,6 +32,7 @@ RELATIVE_SLACK = 1e-9
 ATTEMPTS = 60
 SEARCH_SECONDS = 20.0  # no further attempt is begun after that
 FULL_ORDERS = 0.3  # the share of attempts that start from the seed; the others enlarge a thinned best one
+SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
 
@@ -106,7 +107,7 @@ def permit(
     if seeds is None:
         seeds = find_goal_seeds(world, bound, seconds=seconds)
     seeds = seeds or [fallback]
-    enlargement = _Enlarger(world, bound, risk, deadline)
+    enlargement = _Enlarger(world, bound, risk, deadline, None if seconds is None else begun + SEARCH_SHARE * seconds)
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
     best = enlargement.search(seeds, attempts, chance, priority)
@@ -231,8 +232,10 @@ def safe_region(world: World) -> Mask:
 class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
-    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None) -> None:
-        self.world, self.bound, self.deadline = world, bound, deadline
+    def __init__(
+        self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None, search_until: float | None
+    ) -> None:
+        self.world, self.bound, self.deadline, self.search_until = world, bound, deadline, search_until
         mdp = world.mdp
         near = float(bound)
         above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
@@ -284,10 +287,10 @@ class _Enlarger:
                 return noise
 
     def _late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.search_until is not None and time.monotonic() > self.search_until
 
     def _seconds(self) -> float:
-        return -1.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return -1.0 if self.search_until is None else max(0.0, self.search_until - time.monotonic())
 
     def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, bool] | None:
         """Return the permitted options of one pass; None where the seed does not stay below the bound."""
