@@ -60,7 +60,7 @@ def find_deterministic(
         search.consider(mask)
     deadline = None if seconds is None else time.monotonic() + seconds
     root = search.open_node(frozenset(), 0.0)
-    heap = [] if root is None else [root]
+    heap: list[_Node] = [] if root is None else [root]
     done = math.inf  # the least bound of a node that is not branched on although it lies below the upper bound
     while heap:
         if heap[0].lower >= search.upper - gap * max(1.0, abs(search.upper)):
@@ -96,7 +96,9 @@ class _Search:
         self.program = OccupationProgram(world, cost, bound)
         self.starts = world.mdp.choice_start.astype(np.int64)
         self.owners = world.owners()
-        self.upper, self.best, self.nodes = math.inf, None, 0  # type: tuple[float, Mask | None, int]
+        self.upper = math.inf
+        self.best: Mask | None = None
+        self.nodes = 0
 
     def open_node(self, closed: frozenset[int], above: float) -> _Node | None:
         """Return the node that leaves all but the closed choices; None where it is proved to hold no safe scheduler."""
