@@ -1,21 +1,28 @@
-"""Permissive schedulers and safety-constrained learning on the five instances of the paper's Table 1, side by side.
+"""Permissive schedulers and safety-constrained learning on the five instances of the paper's Table 1, side by side; scale.
 
-For each instance: (a) SMT with greedy enlargement on Z3, (c) MILP on HiGHS, (d) incremental enlargement; then the learning
-loop with its bounds per iteration. All figures come from one run; only ratios mean something.
-    python -m benchmarks.shields [--smt-seconds 60] [--milp-seconds 30] [--iterations 20] [--only janitor]
+For each instance, each in a process of its own: (a) SMT with greedy enlargement on Z3, (c) MILP on HiGHS, (d) incremental
+enlargement (the default); then the learning loop with its bounds per iteration, for deterministic schedulers as in the
+paper and with coins. Then large models. Times are processor time; all come from one run, only ratios mean something.
+An SMT run that is ended by its limit of processor time counts as a lower bound on its time.
+    python -m benchmarks.shields [--smt-seconds 120] [--milp-seconds 60] [--learn-seconds 120] [--only 0,1] [--no-scale]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from polvet.domains import generate
-from polvet.shield import Permitted, build_world, permit
+from polvet.kernel.compiled import Compiled
+from polvet.shield import Permitted, World, build_world, permit
 from polvet.shield.learning import Learned, LearningOptions, learn
 from polvet.shield.milp import permit_by_milp
 from polvet.shield.smt import PermissiveSmt, reachable_options
@@ -28,90 +35,203 @@ INSTANCES: list[tuple[str, dict[str, int], str, str]] = [
     ("comexp", {"width": 6, "height": 6, "distance": 6}, "0.08", "energy"),
     ("comexp", {"width": 8, "height": 8, "distance": 6}, "0.12", "energy"),
 ]
+LARGE: list[tuple[str, dict[str, int], str]] = [
+    ("janitor", {"width": 18, "height": 18}, "0.05"),
+    ("folline", {"length": 1000, "width": 101}, "0.0001"),
+    ("comexp", {"width": 66, "height": 66, "distance": 6}, "0.3"),
+]
+Row = dict[str, Any]
 
 
-def measure(name: str, sizes: dict[str, int], bound_text: str, cost: str, options: Any) -> dict[str, Any]:
-    bound = Fraction(bound_text)
-    world = build_world(generate(name, **sizes).task(), cost=cost, exact=True)
-    title = f"{name} {','.join(map(str, sizes.values()))}"
-    row: dict[str, Any] = {
-        "instance": title, "bound": bound_text, "states": world.mdp.states, "options": world.options,
-    }  # fmt: skip
-    for key, attempts in (("default_one", 1), ("default", options.attempts)):
-        begun = time.perf_counter()
-        found = permit(world, bound, attempts=attempts)
-        assert isinstance(found, Permitted)
-        row[key] = {"count": found.count, "seconds": time.perf_counter() - begun, "risk": float(found.risk)}
-        row[key]["maximal"] = found.maximal
-    begun = time.perf_counter()
-    encoding = PermissiveSmt(world, bound, seconds=options.smt_seconds)
+def title(name: str, sizes: dict[str, int]) -> str:
+    return f"{name} {','.join(map(str, sizes.values()))}"
+
+
+def world_of(number: int) -> tuple[World, Fraction]:
+    name, sizes, bound, cost = INSTANCES[number]
+    return build_world(generate(name, **sizes).task(), cost=cost, exact=True), Fraction(bound)
+
+
+def say(row: Row) -> None:
+    """Print one line for the parent; what was printed last counts."""
+    print(json.dumps(row | {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}), flush=True)
+
+
+def sizes_of(number: int, options: Any) -> None:
+    name, sizes, _, _ = INSTANCES[number]
+    space = Compiled(generate(name, **sizes).task().network).explore(build=True)
+    states = len(space)
+    _, branch_start, target, *_ = space.take_matrix()
+    say({"states": states, "transitions": len(branch_start) - 1, "branches": len(target)})
+
+
+def by_default(number: int, options: Any) -> None:
+    world, bound = world_of(number)
+    begun = time.process_time()
+    found = permit(world, bound, attempts=options.attempts)
+    assert isinstance(found, Permitted)
+    say({"count": found.count, "options": world.options, "seconds": time.process_time() - begun,
+         "risk": float(found.risk), "exact": found.exact, "maximal": found.maximal})  # fmt: skip
+
+
+def by_smt(number: int, options: Any) -> None:
+    world, bound = world_of(number)
+    begun = time.process_time()
+    say({"count": None, "seconds": options.smt_seconds, "finished": False})
+    hard = int(time.process_time() + options.smt_seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+    encoding = PermissiveSmt(world, bound)
     mask = encoding.find()
-    if mask is not None:
-        mask = encoding.enlarge(mask)
-    spent = time.perf_counter() - begun
-    count = None if mask is None else int(reachable_options(world, mask).sum())
-    row["smt"] = {"count": count, "seconds": spent, "finished": spent < options.smt_seconds}
-    begun = time.perf_counter()
-    milp = permit_by_milp(world, bound, seconds=options.milp_seconds)
-    row["milp"] = {
-        "count": milp.count, "seconds": time.perf_counter() - begun, "bound": milp.bound, "status": milp.status,
-    }  # fmt: skip
-    learned = learn(world, bound, options=LearningOptions(iterations=options.iterations), seconds=options.learn_seconds)
-    assert isinstance(learned, Learned)
-    row["learning"] = [
-        {"i": k + 1, "t": one.seconds, "unconstrained": one.unconstrained, "lower": one.lower,
-         "upper_deterministic": one.upper_deterministic, "upper": one.upper}
-        for k, one in enumerate(learned.rounds)
-    ]  # fmt: skip
-    row["reason"] = learned.reason
-    row["gap_percent"] = 100 * (learned.upper - learned.lower) / learned.upper
+    assert mask is not None
+    count = int(reachable_options(world, mask).sum())
+    say({"count": count, "seconds": options.smt_seconds, "finished": False, "first": time.process_time() - begun})
+    mask = encoding.enlarge(mask)
+    count = int(reachable_options(world, mask).sum())
+    say({"count": count, "seconds": time.process_time() - begun, "finished": True})
+
+
+def by_milp(number: int, options: Any) -> None:
+    world, bound = world_of(number)
+    begun = time.process_time()
+    found = permit_by_milp(world, bound, seconds=options.milp_seconds)
+    say({"count": found.count, "seconds": time.process_time() - begun, "bound": found.bound, "status": found.status})
+
+
+def by_learning(number: int, options: Any, *, randomised: bool) -> None:
+    world, bound = world_of(number)
+    begun = time.process_time()
+    how = LearningOptions(iterations=options.iterations, randomised=randomised, nodes=options.nodes)
+    found = learn(world, bound, options=how, seconds=options.learn_seconds)
+    assert isinstance(found, Learned)
+    rounds = [{"i": k + 1, "t": one.seconds, "unconstrained": one.unconstrained, "lower": one.lower, "upper": one.upper}
+              for k, one in enumerate(found.rounds)]  # fmt: skip
+    say({"seconds": time.process_time() - begun, "reason": found.reason, "rounds": rounds,
+         "gap_percent": 100 * (found.upper - found.lower) / found.upper})  # fmt: skip
+
+
+def by_scale(number: int, options: Any) -> None:
+    name, sizes, bound = LARGE[number]
+    begun = time.process_time()
+    world = build_world(generate(name, **sizes).task())
+    built = time.process_time() - begun
+    row: Row = {"instance": title(name, sizes), "bound": bound, "states": world.mdp.states, "options": world.options,
+                "build": built, "permitted": None, "reason": "did not end"}  # fmt: skip
+    say(row)
+    found = permit(world, Fraction(bound), seconds=options.scale_seconds)
+    assert isinstance(found, Permitted)
+    say(row | {"reason": None, "permitted": found.count, "of": found.options, "reached": len(found.sub.states),
+               "lower": found.lower, "upper": found.upper, "exact": found.exact, "maximal": found.maximal,
+               "seconds": time.process_time() - begun})  # fmt: skip
+
+
+ROUTES: dict[str, Callable[[int, Any], None]] = {
+    "sizes": sizes_of,
+    "default": by_default,
+    "smt": by_smt,
+    "milp": by_milp,
+    "learning": lambda number, options: by_learning(number, options, randomised=False),
+    "coins": lambda number, options: by_learning(number, options, randomised=True),
+    "scale": by_scale,
+}
+
+
+def run(route: str, number: int) -> Row:
+    """Return the last line that a process of its own printed; a limit may have ended it before its own end."""
+    command = [sys.executable, "-m", "benchmarks.shields", *sys.argv[1:], "--route", route, "--number", str(number)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    lines = done.stdout.splitlines()
+    if not lines or (done.returncode > 0):
+        raise SystemExit(f"{route} {number} ended with {done.returncode}")
+    row: Row = json.loads(lines[-1])
     return row
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row], large: list[Row]) -> str:
     lines = [
-        "| instance | bound | options | (a) SMT | (c) MILP | (d) one order | (d) default | SMT time / (d) default time |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+        "# Permissive schedulers and learning", "",
+        "Allowed reachable options and processor seconds. SMT: `>` where its limit ended it (a lower bound on its time).", "",
+        "| instance | bound | options | (a) SMT | (c) MILP | (d) default | SMT time / default time |",
+        "|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
     for row in rows:
-        smt, milp, one, default = row["smt"], row["milp"], row["default_one"], row["default"]
-        late = "" if smt["finished"] else " (time was up)"
+        smt, milp, default = row["smt"], row["milp"], row["default"]
+        more = "" if smt["finished"] else ">"
+        shown = "nothing yet" if smt["count"] is None else smt["count"]
+        most = f"{milp['bound']:.0f}" if milp["bound"] < 1e9 else "unknown"
         lines.append(
-            f"| {row['instance']} | {row['bound']} | {row['options']} | {smt['count']} in {smt['seconds']:.1f} s{late} "
-            f"| {milp['count']} in {milp['seconds']:.1f} s (at most {milp['bound']:.0f}) "
-            f"| {one['count']} in {one['seconds']:.2f} s | {default['count']} in {default['seconds']:.2f} s "
-            f"| {smt['seconds'] / default['seconds']:.1f} |"
+            f"| {row['instance']} | {row['bound']} | {default['options']} | {shown} in {more}{smt['seconds']:.1f} s "
+            f"| {milp['count']} in {milp['seconds']:.1f} s (at most {most}) "
+            f"| {default['count']} in {default['seconds']:.2f} s | {more}{smt['seconds'] / default['seconds']:.1f} |"
         )
-    lines += ["", "| instance | i | t | unconstrained lower | lower | upper | gap |", "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        rounds = row["learning"]
-        for one in [rounds[0], *([rounds[len(rounds) // 2]] if len(rounds) > 2 else []), *rounds[1:][-1:]]:
-            gap = 100 * (one["upper"] - one["lower"]) / one["upper"]
+    for key, what in (("learning", "deterministic schedulers"), ("coins", "schedulers that may toss coins")):
+        lines += ["", f"Learning: {what}", "",
+                  "| benchmark | states | trans. | branch. | bound | i | t | unconstrained lower | lower | upper | gap |",
+                  "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        for row in rows:
+            size, rounds = row["sizes"], row[key]["rounds"]
+            head = f"{row['instance']} | {size['states']} | {size['transitions']} | {size['branches']} | {row['bound']}"
+            for one in [rounds[0], *([rounds[len(rounds) // 2]] if len(rounds) > 2 else []), *rounds[1:][-1:]]:
+                gap = 100 * (one["upper"] - one["lower"]) / one["upper"]
+                lines.append(
+                    f"| {head} | {one['i']} | {one['t']:.1f} s | {one['unconstrained']:.2f} | {one['lower']:.2f} "
+                    f"| {one['upper']:.2f} | {gap:.2f}% |"
+                )
+    if large:
+        lines += ["", "Scale (one order of additions)", "",
+                  "| model | states | options | bound | allowed | risk between | gap | maximal | processor time | memory |",
+                  "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for row in large:
+        if row["permitted"] is None:
             lines.append(
-                f"| {row['instance']} | {one['i']} | {one['t']:.1f} s | {one['unconstrained']:.2f} | {one['lower']:.2f} "
-                f"| {one['upper']:.2f} | {gap:.2f}% |"
+                f"| {row['instance']} | {row['states']} | {row['options']} | {row['bound']} | {row['reason']} | | | | | |"
             )
+            continue
+        lines.append(
+            f"| {row['instance']} | {row['states']} | {row['options']} | {row['bound']} | {row['permitted']} "
+            f"| {row['lower']:.12g} and {row['upper']:.12g} | {row['upper'] - row['lower']:.2g} "
+            f"| {'yes' if row['maximal'] else 'time was up'} | {row['seconds']:.0f} s | {row['megabytes']} MB |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smt-seconds", type=float, default=60.0)
-    parser.add_argument("--milp-seconds", type=float, default=30.0)
-    parser.add_argument("--learn-seconds", type=float, default=60.0)
-    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--smt-seconds", type=float, default=120.0)
+    parser.add_argument("--milp-seconds", type=float, default=60.0)
+    parser.add_argument("--learn-seconds", type=float, default=120.0)
+    parser.add_argument("--scale-seconds", type=float, default=600.0)
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--nodes", type=int, default=2_000)
     parser.add_argument("--attempts", type=int, default=20)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="0,1,2,3,4")
+    parser.add_argument("--large", default=",".join(map(str, range(len(LARGE)))))
+    parser.add_argument("--no-scale", action="store_true")
+    parser.add_argument("--route", choices=list(ROUTES))
+    parser.add_argument("--number", type=int, default=0)
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for instance in INSTANCES:
-        if options.only and instance[0] not in options.only:
-            continue
-        rows.append(measure(*instance, options))
-        print(table(rows[-1:]), flush=True)
+    if options.route:
+        ROUTES[options.route](options.number, options)
+        return
+    rows: list[Row] = []
+    large: list[Row] = []
+
+    def write() -> None:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "shields.json").write_text(json.dumps(rows, indent=1) + "\n")
-        (RESULTS / "shields.md").write_text("# Permissive schedulers and learning\n\n" + table(rows))
+        (RESULTS / "shields.json").write_text(json.dumps({"instances": rows, "large": large}, indent=1) + "\n")
+        (RESULTS / "shields.md").write_text(table(rows, large))
+
+    for number in map(int, options.only.split(",")):
+        name, sizes, bound, _ = INSTANCES[number]
+        row: Row = {"instance": title(name, sizes), "bound": bound}
+        for route in ("sizes", "default", "smt", "milp", "learning", "coins"):
+            row[route] = run(route, number)
+        rows.append(row)
+        write()
+        print(table(rows[-1:], []), flush=True)
+    for number in [] if options.no_scale else map(int, options.large.split(",")):
+        large.append(run("scale", number))
+        write()
+    print(table(rows, large), flush=True)
 
 
 if __name__ == "__main__":

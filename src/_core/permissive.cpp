@@ -12,7 +12,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <deque>
 #include <queue>
 #include <random>
 #include <stdexcept>
@@ -34,11 +33,11 @@ enum class Trial { ACCEPTED, REJECTED, BORDERLINE, HARD };
 class Enlargement {
   public:
     Enlargement(In<u64> choice_start, In<u64> branch_start, In<u32> target, In<double> probability, In<u64> option_start, In<u64> option_choice, In<u8> fail, In<u32> initial,
-                In<double> minimum, In<u32> least, double bound, double slack, u64 cap)
-        : arrays_{choice_start, branch_start}, target_(target), probability_(probability), option_start_(option_start), option_choice_(option_choice), fail_(fail), initial_(initial), minimum_(minimum), least_(least),
+                In<double> minimum, In<u32> least, In<u32> rank, double bound, double slack, u64 cap)
+        : arrays_{choice_start, branch_start}, target_(target), probability_(probability), option_start_(option_start), option_choice_(option_choice), fail_(fail), initial_(initial), minimum_(minimum), least_(least), rank_(rank),
           m_{static_cast<u32>(fail.size()), choice_start.data(), branch_start.data(), target.data(), probability.data()}, back_(m_), bound_(bound), slack_(slack), cap_(cap) {
         const u64 options = option_choice.size() - 1, choices = branch_start.size() - 1;
-        if (option_start.size() != m_.states + u64{1} || choice_start.size() != m_.states + u64{1} || minimum.size() != m_.states || least.size() != m_.states || option_start.data()[m_.states] != options || option_choice.data()[options] != choices)
+        if (option_start.size() != m_.states + u64{1} || choice_start.size() != m_.states + u64{1} || minimum.size() != m_.states || least.size() != m_.states || rank.size() != m_.states || option_start.data()[m_.states] != options || option_choice.data()[options] != choices)
             throw std::invalid_argument("the arrays of the world do not fit together");
         option_of_.resize(choices);
         for (u64 o = 0; o < options; ++o)
@@ -104,19 +103,43 @@ class Enlargement {
         };
         for (u32 s = 0; s < m_.states; ++s)
             if (reached_[s]) offer(s);
+        // Many at once while they fit, one by one near the bound. More permitted means higher values, so a group fits exactly where each of its
+        // options would have been accepted in turn; a group that does not fit is put back and a smaller one is tried.
+        std::size_t size = 1 + heap.size() / 8;
+        std::vector<Entry> group;
+        std::vector<u32> options;
         while (!heap.empty()) {
             if (poll.expired()) return {accepted, open, false};
-            const u32 o = heap.top().second;
-            heap.pop();
-            if (permitted_[o]) continue;
-            switch (try_add(o, poll)) {
+            group.clear();
+            options.clear();
+            while (!heap.empty() && group.size() < size) {
+                if (!permitted_[heap.top().second]) {
+                    group.push_back(heap.top());
+                    options.push_back(heap.top().second);
+                }
+                heap.pop();
+            }
+            if (options.empty()) continue;
+            if (options.size() > 1) {
+                if (try_group(options, poll)) {
+                    accepted.push_back(added_);
+                    for (const u32 s : newly_) offer(s);
+                    size *= 2;
+                } else {
+                    for (const Entry& entry : group) heap.push(entry);
+                    size = std::max<std::size_t>(1, options.size() / 4);
+                }
+                continue;
+            }
+            switch (try_add(options[0], poll)) {
                 case Trial::ACCEPTED:
                     accepted.push_back(added_);
                     for (const u32 s : newly_) offer(s);
+                    size *= 2;
                     break;
                 case Trial::REJECTED: break;
                 case Trial::BORDERLINE:
-                case Trial::HARD: open.push_back(o);
+                case Trial::HARD: open.push_back(options[0]);
             }
         }
         return {accepted, open, true};
@@ -177,6 +200,12 @@ class Enlargement {
     u64 count() const { return static_cast<u64>(std::count(permitted_.begin(), permitted_.end(), u8{1})); }
 
   private:
+    struct Waiting {
+        u32 rank;
+        u64 turn;
+        u32 state;
+    };
+    static bool later(const Waiting& a, const Waiting& b) { return a.rank != b.rank ? a.rank > b.rank : a.turn > b.turn; }
     u64 first(u32 s) const { return option_start_.data()[s]; }
     bool ends(u32 s) const { return first(s) == first(s + 1); }
     u32 owner(u32 o) const { return back_.owner[option_choice_.data()[o]]; }
@@ -192,7 +221,8 @@ class Enlargement {
     void push(u32 s) {
         if (queued_[s]) return;
         queued_[s] = 1;
-        queue_.push_back(s);
+        queue_.push_back({rank_.data()[s], turn_++, s});
+        std::push_heap(queue_.begin(), queue_.end(), later);
     }
     double initial_value() const {
         double worst = 0;
@@ -229,8 +259,9 @@ class Enlargement {
         work_ = 0;
         Flow flow = Flow::SETTLED;
         while (!queue_.empty()) {
-            const u32 s = queue_.front();
-            queue_.pop_front();
+            const u32 s = queue_.front().state;
+            std::pop_heap(queue_.begin(), queue_.end(), later);
+            queue_.pop_back();
             queued_[s] = 0;
             if (ends(s)) continue;
             const double x = backup(s);
@@ -248,7 +279,7 @@ class Enlargement {
                 if (fresh_[p] || (reached_[p] && permitted_[option_of_[c]])) push(p);
             }
         }
-        for (const u32 s : queue_) queued_[s] = 0;
+        for (const Waiting& one : queue_) queued_[one.state] = 0;
         queue_.clear();
         return flow;
     }
@@ -369,6 +400,36 @@ class Enlargement {
         if (result != Trial::ACCEPTED) drop_added();
         return finish(o, result);
     }
+    // Permit all the options; states that become reachable take their least risky one. Where the initial value does not stay below the bound, nothing changes.
+    bool try_group(const std::vector<u32>& options, Poll& poll) {
+        before_ = initial_value();
+        added_ = options;
+        newly_.clear();
+        stack_.clear();
+        for (const u32 o : options) {
+            permitted_[o] = 1;
+            each_target(o, [&](u32 t) { reach(t); });
+            push(owner(o));
+        }
+        while (!stack_.empty()) {
+            const u32 s = stack_.back();
+            stack_.pop_back();
+            newly_.push_back(s);
+            push(s);
+            if (ends(s)) continue;
+            const u32 chosen = least_.data()[s];
+            permitted_[chosen] = 1;
+            added_.push_back(chosen);
+            each_target(chosen, [&](u32 t) { reach(t); });
+        }
+        if (propagate(bound_, 10 * cap_, poll) == Flow::SETTLED && judge() == Trial::ACCEPTED) {
+            forget();
+            return true;
+        }
+        drop_added();
+        undo(0);
+        return false;
+    }
     Trial finish(u32 o, Trial result) {
         if (result == Trial::ACCEPTED) {
             if (added_.empty()) added_.assign(1, o);
@@ -389,7 +450,7 @@ class Enlargement {
     In<u8> fail_;
     In<u32> initial_;
     In<double> minimum_;
-    In<u32> least_;
+    In<u32> least_, rank_;
     View m_;
     BackwardIndex back_;
     double bound_, slack_, before_ = 0;
@@ -399,8 +460,30 @@ class Enlargement {
     std::vector<double> value_;
     std::vector<u64> stamp_;  // the last part of the undo log that holds the state
     std::vector<std::pair<u32, double>> log_;
-    std::deque<u32> queue_;
+    std::vector<Waiting> queue_;  // a heap: what lies further down settles first, the order of arrival among equals
+    u64 turn_ = 0;
 };
+
+// Marks the states that permitted options reach from the initial ones (Definition 8: the states of the induced MDP).
+void reach_permitted(In<u64> branch_start, In<u32> target, In<u64> option_start, In<u64> option_choice, In<u8> permitted, In<u32> initial, Out<u8> reached) {
+    if (permitted.size() + 1 != option_choice.size() || reached.size() + 1 != option_start.size()) throw std::invalid_argument("the arrays do not fit together");
+    nb::gil_scoped_release release;
+    std::fill(reached.data(), reached.data() + reached.size(), u8{0});
+    std::vector<u32> stack;
+    const auto reach = [&](u32 s) {
+        if (reached.data()[s]) return;
+        reached.data()[s] = 1;
+        stack.push_back(s);
+    };
+    for (u64 i = 0; i < initial.size(); ++i) reach(initial.data()[i]);
+    while (!stack.empty()) {
+        const u32 s = stack.back();
+        stack.pop_back();
+        for (u64 o = option_start.data()[s]; o < option_start.data()[s + 1]; ++o)
+            if (permitted.data()[o])
+                for (u64 b = branch_start.data()[option_choice.data()[o]]; b < branch_start.data()[option_choice.data()[o + 1]]; ++b) reach(target.data()[b]);
+    }
+}
 
 // The least risk where several operators share an option: the chooser minimises over options, the environment maximises inside one. Values
 // grow from 0, so they are lower bounds at any time; `best` names an option of least worth. Returns whether they settled before the time was up.
@@ -483,14 +566,15 @@ void bind_permissive(nb::module_& m) {
     using namespace polvet::mdp;
     using namespace nb::literals;
     nb::class_<Enlargement>(m, "Enlargement", "A permissive scheduler that grows; keeps its arrays alive.")
-        .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, double, double, u64>(), "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a,
-             "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a, "minimum"_a, "least"_a, "bound"_a, "slack"_a, "cap"_a)
+        .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, In<u32>, double, double, u64>(), "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a,
+             "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a, "minimum"_a, "least"_a, "rank"_a, "bound"_a, "slack"_a, "cap"_a)
         .def("reset", &Enlargement::reset, "seed"_a)
         .def("enlarge", &Enlargement::enlarge, "priority"_a, "seconds"_a)
         .def("extension", &Enlargement::extension, "option"_a, "best"_a)
         .def("permit", &Enlargement::permit, "options"_a)
         .def("read", &Enlargement::read, "permitted"_a, "reached"_a, "value"_a)
         .def("count", &Enlargement::count);
+    m.def("reach_permitted", &reach_permitted, "branch_start"_a, "target"_a, "option_start"_a, "option_choice"_a, "permitted"_a, "initial"_a, "reached"_a);
     m.def("least_risk_game", &least_risk_game, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "value"_a, "best"_a, "seconds"_a);
     m.def("q_learn", &q_learn, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "permitted"_a, "initial"_a, "cost"_a, "quality"_a, "seen"_a, "episodes"_a, "longest"_a,
           "explore"_a, "seed"_a, "seconds"_a);

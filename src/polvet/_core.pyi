@@ -297,6 +297,7 @@ class Enlargement:
         initial: NDArray[np.uint32],
         minimum: NDArray[np.float64],
         least: NDArray[np.uint32],
+        rank: NDArray[np.uint32],
         bound: float,
         slack: float,
         cap: int,
@@ -308,6 +309,15 @@ class Enlargement:
     def read(self, permitted: NDArray[np.uint8], reached: NDArray[np.uint8], value: NDArray[np.float64]) -> None: ...
     def count(self) -> int: ...
 
+def reach_permitted(
+    branch_start: NDArray[np.uint64],
+    target: NDArray[np.uint32],
+    option_start: NDArray[np.uint64],
+    option_choice: NDArray[np.uint64],
+    permitted: NDArray[np.uint8],
+    initial: NDArray[np.uint32],
+    reached: NDArray[np.uint8],
+) -> None: ...
 def least_risk_game(
     branch_start: NDArray[np.uint64],
     target: NDArray[np.uint32],

@@ -1,13 +1,17 @@
 """`polvet permit` and `polvet learn`: verdicts, exit codes, figures, and files that `polvet certify` accepts."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from polvet.cli.app import run
 from polvet.domains import generate
+from polvet.jani.write import dump_model
+from polvet.model.build import ModelBuilder
 
 
 @pytest.fixture
@@ -87,3 +91,54 @@ def test_learn_names_what_is_missing(task: str, capsys: Any) -> None:
     assert run(["learn", task, "--cost", "fuel"]) == 30
     assert run(["learn", task, "--cost", "fuel", "--bound", "0.1", "--goal", "x > 5"]) == 30
     assert "goal" in capsys.readouterr().err
+
+
+def test_pictures_are_drawn_and_the_tree_is_written(task: str, tmp_path: Path, capsys: Any) -> None:
+    tree, grid, bounds = (str(tmp_path / name) for name in ("tree.json", "grid.svg", "bounds.svg"))
+    code, found = answer(capsys, "permit", task, "--bound", "0.1", "--tree", tree, "--picture", grid)
+    assert code == 0
+    assert found["figures"]["tree_leaves"] > 1
+    panels = [one.text for one in ElementTree.parse(grid).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"right", "up"} <= set(panels)
+    code, found = answer(
+        capsys, "learn", task, "--cost", "fuel", "--bound", "0.2", "--deterministic", "--picture", bounds
+    )
+    assert (code, found["verdict"]) == (0, "optimal")
+    lines = list(ElementTree.parse(bounds).iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == 3
+    assert len(lines[0].attrib["points"].split()) == found["figures"]["iterations"]
+
+
+def test_a_start_that_fails_already_or_has_ended_is_said_so(task: str, capsys: Any) -> None:
+    assert run(["permit", task, "--bound", "0.1", "--fail", "x == 0"]) == 10
+    assert "a start state fails already" in capsys.readouterr().out
+    code, found = answer(capsys, "learn", task, "--cost", "fuel", "--bound", "0.1", "--fail", "x == 0")
+    assert (code, found["verdict"], found["figures"]["minimum"]) == (10, "impossible", 1.0)
+    assert run(["learn", task, "--cost", "fuel", "--bound", "0.1", "--goal", "x == 0"]) == 30
+    assert "the run ends in the start state" in capsys.readouterr().err
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused_with_their_place(task: str, capsys: Any) -> None:
+    model = Path(task.replace(".toml", ".jani"))
+    document = json.loads(model.read_text())
+    document["automata"][0]["edges"][0]["destinations"][0]["probability"] = {"exp": 0.3}
+    model.write_text(json.dumps(document))
+    for command in (["permit", task, "--bound", "0.1"], ["learn", task, "--bound", "0.1", "--cost", "fuel"]):
+        assert run(command) == 30
+        said = capsys.readouterr().err
+        assert "automata[0].edges[0].destinations" in said
+        assert "sum to" in said
+
+
+def test_dead_ends_are_counted_and_end_runs_safely(tmp_path: Path, capsys: Any) -> None:
+    m = ModelBuilder("dead_ends")
+    x = m.int("x", 0, 4, initial=0)
+    m.edge("left", guard=x == 0, to={x: 1})
+    m.edge("right", guard=x == 0, to=[(Fraction(1, 2), {x: 2}), (Fraction(1, 2), {x: 3})])
+    (tmp_path / "dead.jani").write_text(dump_model(m.build()))
+    model = str(tmp_path / "dead.jani")
+    code, found = answer(capsys, "permit", model, "--fail", "x == 2", "--goal", "x == 4", "--bound", "0.4")
+    assert (code, found["figures"]["dead_ends"], found["figures"]["permitted"]) == (0, 2, 1)
+    assert not found["figures"]["goal_reachable"]
+    assert run(["permit", model, "--fail", "x == 2", "--goal", "x == 4", "--bound", "0.4"]) == 0
+    assert "dead ends 2 states" in capsys.readouterr().out

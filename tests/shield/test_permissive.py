@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polvet.errors import InputError, Where
+from polvet.domains import generate
+from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reach, SparseMdp, solve
-from polvet.shield import Impossible, World, permit
+from polvet.shield import Impossible, World, build_world, permit
 from polvet.shield.permissive import Permitted, safe_region
 from polvet.shield.world import parse_bound
 from tests.shield import oracle
@@ -169,3 +170,19 @@ def test_a_bound_that_is_no_probability_is_refused(text: str) -> None:
 def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
     with pytest.raises(InputError, match="sum to"):
         World.of(SparseMdp.build([[[(0, HALF)]]]), fail=np.array([False]))
+
+
+def test_what_a_time_limit_leaves_is_safe_and_says_that_it_may_not_be_maximal() -> None:
+    world = build_world(generate("janitor", width=7, height=7).task(), exact=False)
+    bound = Fraction(1, 20)
+    for seconds in (0.02, 0.2):
+        try:
+            result = permit(world, bound, seconds=seconds)
+        except LimitReached:
+            continue
+        assert isinstance(result, Permitted)
+        assert result.upper <= 0.05
+        assert result.count > 0
+    result = permit(world, bound, seconds=60.0, attempts=1)
+    assert isinstance(result, Permitted)
+    assert result.lower <= result.upper <= 0.05

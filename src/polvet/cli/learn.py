@@ -13,6 +13,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
+from polvet.cli.permit import impossible_lines
 from polvet.cli.progress import Meter, watching
 from polvet.cli.tasks import (
     Constants,
@@ -43,6 +44,7 @@ Iterations = Annotated[int, typer.Option("--iterations", help="At most so many p
 Episodes = Annotated[int, typer.Option("--episodes", help="Runs per permissive scheduler.", min=1)]
 Gap = Annotated[float, typer.Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="Only schedulers that do not toss coins.")]
+Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds per iteration (SVG).")]
 
 
 def register(app: typer.Typer) -> None:
@@ -72,6 +74,7 @@ def learn(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    picture: Picture = None,
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
@@ -119,7 +122,7 @@ def learn(
     if isinstance(result, Impossible):
         minimum = result.exact if result.exact is not None else result.upper
         figures["minimum"] = float(minimum)
-        lines = [f"bound    {limit}", f"minimum  {float(minimum):.9g}"]
+        lines = impossible_lines(world, limit, result)
         return Answer("impossible", ExitCode.FOUND, seconds, figures, lines, seed=seed).show(as_json=json)
     history = [
         {
@@ -151,7 +154,17 @@ def learn(
         if output is not None:
             document.save(output)
             certificate = str(output)
-            lines.append(f"written  {output} (the last permissive scheduler, as a shield)")
+            lines.append(f"written  {output} (a permissive scheduler that holds the best deterministic one found, as a shield)")
+    if picture is not None:
+        from polvet.files import write_whole
+        from polvet.report.shield_pictures import draw_bounds
+
+        series = {
+            "upper": [one.upper for one in result.rounds], "lower": [one.lower for one in result.rounds],
+            "unconstrained lower": [one.unconstrained for one in result.rounds],
+        }  # fmt: skip
+        write_whole(picture, draw_bounds(series))
+        lines.append(f"written  {picture}")
     if result.optimal:
         verdict, code = "optimal", ExitCode.DONE
     elif (kappa is not None and result.upper <= kappa) or (given is not None and result.upper < math.inf):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,11 @@ Exact = Annotated[
     bool | None,
     typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size)."),
 ]
+Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
+Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
+Distributions = Annotated[
+    int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +52,7 @@ def permit(
     fail: Fail = None,
     goal: Goal = None,
     attempts: Attempts = None,
+    distributions: Distributions = 0,
     exact: Exact = None,
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
@@ -53,6 +60,8 @@ def permit(
     memory_limit: MemoryLimit = None,
     seed: Seed = 0,
     output: Output = None,
+    tree: Tree = None,
+    picture: Picture = None,
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
@@ -62,6 +71,8 @@ def permit(
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield import permit as find_permitted
+    from polvet.shield.file import read_shield, to_mixed_document
+    from polvet.shield.mixtures import Mixed, permit_mixtures
     from polvet.shield.world import parse_bound
 
     begun = time.monotonic()
@@ -82,7 +93,12 @@ def permit(
             if meter is not None:
                 meter.tell("adding actions", states=world.mdp.states, actions=world.options)
             left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
-            result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
+            mixed: Mixed | Impossible | None = None
+            if distributions:
+                mixed = permit_mixtures(world, limit, distributions=distributions, attempts=attempts)
+                result = mixed.pure if isinstance(mixed, Mixed) else mixed
+            else:
+                result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
     except LimitReached as error:
         return Answer(
             "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
@@ -92,7 +108,7 @@ def permit(
         figures |= {"minimum": float(minimum), "lower": result.lower, "upper": result.upper}
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
-        lines = [f"bound     {limit}", f"minimum   {figures.get('minimum_exact', '')} = {float(minimum):.9g}"]
+        lines = impossible_lines(world, limit, result)
         return Answer("impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed).show(
             as_json=json
         )
@@ -114,14 +130,50 @@ def permit(
         f"maximal   {'yes: no action can be added' if result.maximal else 'unknown: the time was up before all were tried'}",
         f"goal      {_goal_line(task.goal == FALSE, result)}",
     ]
-    shield = make_shield(task, world, result, limit, options_to_json(options, disable_out_of_bounds=disabled))
+    if figures["dead_ends"]:
+        lines.append(f"dead ends {figures['dead_ends']:,} states without an applicable action: runs end there, safely")
+    given = options_to_json(options, disable_out_of_bounds=disabled)
+    if isinstance(mixed, Mixed):
+        shield = read_shield(to_mixed_document(task, world, mixed, limit, given), Where("shield"))
+        figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+        lines.append(
+            f"mixed     {mixed.count:,} distributions beside; the risk with them is {float(mixed.result.risk):.9g}"
+        )
+    else:
+        shield = make_shield(task, world, result, limit, given)
     if output is not None:
         shield.save(output)
         lines.append(f"written   {output}")
+    if tree is not None:
+        from polvet.shield.tree import grow_tree
+
+        grown = grow_tree(shield)
+        grown.save(tree)
+        figures |= {"tree_leaves": grown.leaves, "tree_depth": grown.depth}
+        lines.append(f"written   {tree} ({grown.leaves:,} leaves, depth {grown.depth}, the same in every listed state)")
+    if picture is not None:
+        from polvet.files import write_whole
+        from polvet.report.shield_pictures import draw_permissions
+
+        write_whole(picture, draw_permissions(shield))
+        lines.append(f"written   {picture}")
     certificate: Any = str(output) if output is not None else shield.document
     return Answer(
         "permitted", ExitCode.DONE, time.monotonic() - begun, figures, lines, seed=seed, certificate=certificate
     ).show(as_json=json)
+
+
+def impossible_lines(world: Any, limit: Any, result: Any) -> list[str]:
+    """Return why nothing stays below the bound, and which bound could be met."""
+    lines = [f"bound     {limit}"]
+    if world.fail[world.mdp.initial].any():
+        return [*lines, "minimum   1: a start state fails already; change --start or --fail"]
+    if result.exact is not None:
+        short = str(result.exact)
+        told = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
+    else:
+        told = f"between {result.lower:.9g} and {result.upper:.9g}"
+    return [*lines, f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound"]
 
 
 def _dead_ends(world: Any) -> int:

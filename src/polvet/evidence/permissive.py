@@ -5,6 +5,8 @@ A `shield/1` file lists states with `allowed` labels and `value`. Replayed in th
 - every other state allows at least one applicable label (null where only silent operators are enabled), and nothing else;
 - the value of a state is at least the expected value of each enabled operator of an allowed label and of each silent
   operator, whose outcomes are all listed;
+- a state may also have `mixed`, distributions over applicable labels: each label has exactly one enabled operator there,
+  no silent operator is enabled, the weights sum to 1, and the value is at least the expected value of the mixture;
 - the value of every start state is at most the bound.
 Such values are a pre-fixed point, so no compliant scheduler fails with more. Where the file says that the values are
 exact, each must be attained: some allowed operator has it as expected value, and following such operators a fail state
@@ -41,6 +43,11 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         if exact not in ("exact", "upper-bounds"):
             return Rejected("'values' is neither 'exact' nor 'upper-bounds'")
         rows = {state: _rows(arena, state, allowed[state]) for state in listed}
+        mixtures = 0
+        for state, item in zip(listed, certificate["states"], strict=True):
+            for mixture in _mixtures(arena, state, item.get("mixed", [])):
+                rows[state] = [*(rows[state] or []), mixture]
+                mixtures += 1
         starts = _starts(arena)
         _check_values(arena, rows, values)
         if exact == "exact":
@@ -62,7 +69,8 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
     how = "exactly" if exact == "exact" else "at most"
     return Accepted(
         f"in {arena.about} every run of allowed actions fails with probability at most {bound} "
-        f"(worst case {how} {float(worst):.6g}; {len(listed)} states, {choices} allowed actions)"
+        f"(worst case {how} {float(worst):.6g}; {len(listed)} states, {choices} allowed actions"
+        f"{f' and {mixtures} mixtures of actions' if mixtures else ''})"
     )
 
 
@@ -136,6 +144,34 @@ def _rows(arena: Arena, state: State, allowed: list[str | None]) -> list[Row] | 
         for target, probability in row.items():
             mixed[target] = mixed.get(target, Fraction(0)) + probability / len(moves)
     return [mixed] if chain else rows
+
+
+def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
+    """Return the distribution over outcomes of each mixture of labels."""
+    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+        raise Malformed(f"'mixed' of {arena.show(state)} is not a list of distributions")
+    if not items:
+        return []
+    # SOUND: only where a label is one operator and nothing else moves does a mixture of labels mix their outcomes.
+    if arena.is_fail(state) or arena.is_goal(state) or arena.task.network.model.type is ModelType.DTMC:
+        raise Malformed(f"{arena.show(state)} has mixtures, but nobody chooses there")
+    moves = arena.moves(state)
+    if any(move.label is None for move in moves):
+        raise Malformed(f"{arena.show(state)} has mixtures beside silent operators")
+    found: list[Row] = []
+    for item in items:
+        weights = {label: _fraction(weight, f"a weight of {arena.show(state)}") for label, weight in item.items()}
+        if sum(weights.values()) != 1 or min(weights.values()) < 0:
+            raise Malformed(f"the weights of a mixture of {arena.show(state)} do not sum to 1")
+        row: Row = {}
+        for label, weight in weights.items():
+            mine = [move for move in moves if move.label == label]
+            if len(mine) != 1:
+                raise Malformed(f"'{label}' has {len(mine)} operators in {arena.show(state)}; a mixture needs one")
+            for outcome in mine[0].outcomes:
+                row[outcome.state] = row.get(outcome.state, Fraction(0)) + weight * outcome.probability
+        found.append({target: chance for target, chance in row.items() if chance})
+    return found
 
 
 def _expected(arena: Arena, state: State, row: Row, values: dict[State, Fraction]) -> Fraction:

@@ -30,14 +30,14 @@ def shield_page(path: Path, document: Mapping[str, Any]) -> Page:
         f"<p>Check it without trusting whoever made it:</p>{code(f'polvet certify {path} --task MODEL')}</div>"
     )
     parts = []
-    if (axes := _axes(shield)) is not None:
+    if (axes := find_axes(shield)) is not None:
         parts.append(Part("heat", "Heat map", section("heat", "Risk and permission", _heat(shield, *axes))))
     parts.append(_states(shield))
     return Page(f"Shield {path.name}", head, tuple(parts))
 
 
-def _axes(shield: Shield) -> tuple[int, int] | None:
-    """The places of two integer variables with few values, positions first."""
+def find_axes(shield: Shield) -> tuple[int, int] | None:
+    """Return the places of two integer variables with few values, positions first."""
     values = [{key[k] for key in shield.actions} for k in range(len(shield.variables))]
     fit = [
         k for k, seen in enumerate(values)

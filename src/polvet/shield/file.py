@@ -19,6 +19,7 @@ AGAIN = "Write the shield with polvet permit -o."
 
 if TYPE_CHECKING:
     from polvet.model.task import Task
+    from polvet.shield.mixtures import Mixed
     from polvet.shield.permissive import Permitted
     from polvet.shield.world import World
 
@@ -40,6 +41,7 @@ class Shield:
     values: Mapping[Key, Fraction]
     bound: Fraction = Fraction(1)
     document: Mapping[str, Any] = field(default_factory=dict)
+    mixed: Mapping[Key, tuple[Mapping[str, Fraction], ...]] = field(default_factory=dict)
 
     def key(self, state: Mapping[str, Any]) -> Key:
         """Return the state as the table holds it: one value per variable."""
@@ -69,6 +71,11 @@ class Shield:
         allowed = self.allowed(state)
         return action if action in allowed or not allowed else allowed[0]
 
+    def mixtures(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Fraction], ...]:
+        """Return the distributions over actions that are allowed beside the actions, where the shield has some."""
+        self.allowed(state)
+        return self.mixed.get(self.key(state), ())
+
     def risk(self, state: Mapping[str, Any]) -> Fraction:
         """Return the greatest probability of failing from the state under any allowed actions."""
         self.allowed(state)
@@ -94,6 +101,34 @@ def to_document(
         allowed = [world.label_of(o) for o in range(starts[state], starts[state + 1]) if o in permitted]
         named = state_to_json(task, world.states[state])
         rows.append({"state": named, "allowed": allowed, "value": str(result.values[place])})
+    return _document(task, rows, result, bound, options)
+
+
+def to_mixed_document(
+    task: Task, world: World, found: Mixed, bound: Fraction, options: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a shield with mixtures: beside `allowed` a state may have `mixed`, distributions over labels."""
+    from polvet.evidence.states import state_to_json
+
+    assert world.states is not None
+    result, wider = found.result, found.world
+    starts = wider.option_start.tolist()
+    rows = []
+    for place, state in enumerate(result.sub.states.tolist()):
+        mine = [o for o in range(starts[state], starts[state + 1]) if result.permitted[o] and len(found.option[o]) == 1]
+        row: dict[str, Any] = {
+            "state": state_to_json(task, world.states[state]), "allowed": [wider.label_of(o) for o in mine],
+            "value": str(result.values[place]),
+        }  # fmt: skip
+        if mixtures := found.distributions(place):
+            row["mixed"] = [{str(world.label_of(o)): str(w) for o, w in one.items()} for one in mixtures]
+        rows.append(row)
+    return _document(task, rows, result, bound, options)
+
+
+def _document(
+    task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction, options: Mapping[str, Any] | None
+) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
         "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
@@ -120,6 +155,7 @@ def read_shield(document: Any, where: Where) -> Shield:
     variables: tuple[str, ...] | None = None
     actions: dict[Key, tuple[str | None, ...]] = {}
     values: dict[Key, Fraction] = {}
+    mixed: dict[Key, tuple[Mapping[str, Fraction], ...]] = {}
     for place, row in enumerate(rows):
         here = where.at("states").at(place)
         state = row.get("state") if isinstance(row, dict) else None
@@ -136,8 +172,19 @@ def read_shield(document: Any, where: Where) -> Shield:
             raise InputError("stands twice.", here, AGAIN)
         actions[key] = tuple(allowed)
         values[key] = _fraction(row.get("value"), here.at("value"))
+        if "mixed" in row:
+            mixed[key] = _mixtures(row["mixed"], here.at("mixed"))
     assert variables is not None
-    return Shield(variables, actions, values, bound, document)
+    return Shield(variables, actions, values, bound, document, mixed)
+
+
+def _mixtures(items: Any, where: Where) -> tuple[Mapping[str, Fraction], ...]:
+    if not isinstance(items, list) or not all(isinstance(one, dict) and one for one in items):
+        raise InputError("is not a list of distributions.", where)
+    found = [{label: _fraction(weight, where) for label, weight in one.items()} for one in items]
+    if any(sum(one.values()) != 1 or min(one.values()) < 0 for one in found):
+        raise InputError("the weights of a distribution do not sum to 1.", where)
+    return tuple(found)
 
 
 def make_shield(

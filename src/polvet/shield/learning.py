@@ -5,7 +5,9 @@ Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforceme
          step 3 `_lower_bounds`, step 4 the tests at the end of the loop in `learn`.
 Differs  the lower bound counts safe schedulers only (`occupation`; the paper's unconstrained one is reported beside it);
          the scheduler that attains it, randomised in one state, is deployed as a permissive scheduler of its own
-         (one distribution per state, end of section 4.1). Costs that were not visited count as their lower bound,
+         (one distribution per state, end of section 4.1). For deterministic schedulers alone (randomised=False) the
+         search of `deterministic` gives the lower bound, the seed of the next permissive scheduler, and, with ever
+         more nodes once the loop stalls, the proof. Costs that were not visited count as their lower bound,
          so this optimism ends exactly when the optimum is proved.
 Cost     each round visits at least one new choice or is the last: at most as many rounds as choices.
 Limits   one start state, one operator per label. Runs end in fail states: a failed run costs what it cost until then.
@@ -27,10 +29,13 @@ import polvet._core as _core
 from polvet.errors import InputError, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
+from polvet.shield.deterministic import find_deterministic
 from polvet.shield.least_risk import NONE, find_goal_seeds, find_least_risk
 from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted
+
+FEW_NODES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Learned:
     rounds: tuple[Round, ...]
     deterministic: Mask | None  # options of the best deterministic scheduler
     randomised: Randomised | None
-    permissive: Permitted | None  # the last one deployed
+    permissive: Permitted | None  # the last one deployed, or one that holds the best deterministic scheduler
     optimal: bool = field(default=False)
 
 
@@ -72,6 +77,7 @@ class LearningOptions:
     kappa: float | None = None  # good enough
     randomised: bool = True
     attempts: int = 1
+    nodes: int = 2_000  # how far the search for the deterministic optimum may go, once nothing else is new
 
 
 def learn(
@@ -92,10 +98,13 @@ def learn(
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
+    if world.fail[world.mdp.initial].any() and bound < 1:
+        return Impossible(1.0, 1.0, Fraction(1))
     _check_world(world, cost_lower, cost_upper)
     ceiling = float(world.mdp.rewards[COST].max()) if cost_upper is None else cost_upper
     chance = rng or random.Random(0)
     begun = time.monotonic()
+    deadline = None if seconds is None else begun + seconds
     true_cost = world.mdp.rewards[COST]
     careful = find_least_risk(world).option
     seen = np.zeros(world.mdp.choices, dtype=np.uint64)
@@ -103,19 +112,21 @@ def learn(
     deployed: list[Mask] = []
     best_mask: Mask | None = None
     best_random: Randomised | None = None
+    hopeful: Mask | None = None  # the cheapest safe deterministic scheduler if unknown costs are as low as they may be
     upper = upper_deterministic = math.inf
     lower = 0.0
+    nodes = FEW_NODES
     last: Permitted | None = None
     reason = f"iteration limit of {how.iterations} reached"
     for iteration in range(how.iterations):
-        if seconds is not None and time.monotonic() - begun > seconds:
+        if deadline is not None and time.monotonic() > deadline:
             reason = f"time limit of {seconds:g} s reached"
             break
         known = seen > 0
         hoped = np.where(known, true_cost, cost_lower)
-        permitted, found = inside, None
+        permitted = inside
         if inside is None:
-            found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance)
+            found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance, hopeful)
             if isinstance(found, Impossible):
                 return found
             last = found
@@ -123,25 +134,34 @@ def learn(
         assert permitted is not None
         deployed.append(permitted)
         _explore(world, permitted, true_cost, cost_lower, seen, how, chance)
+        if hopeful is not None:
+            _deploy(world, hopeful.astype(np.float64), seen, min(how.episodes, 500), how.longest, chance)
         # The scheduler that optimism prefers is safe by itself: it is deployed as well, and may show new costs.
         hoped = np.where(seen > 0, true_cost, cost_lower)
         proposal = propose_occupation(world, hoped, bound)
         if proposal is not None and how.randomised and inside is None:
             candidate = evaluate_randomised(world, hoped, proposal.visits, careful, bound)
             if candidate is not None:
-                _deploy(world, candidate, seen, min(how.episodes, 500), how.longest, chance)
+                _deploy(world, candidate.weights, seen, min(how.episodes, 500), how.longest, chance)
         known = seen > 0
         # SOUND: an upper bound may only use what was seen, or what is promised.
         spent = np.where(known, true_cost, ceiling)
-        mask, value = _best_inside(world, permitted, spent)
-        if value < upper_deterministic:
-            upper_deterministic, best_mask = value, mask
+        for one in [permitted, *([hopeful] if hopeful is not None else [])]:
+            mask, value = _best_inside(world, one, spent)
+            if value < upper_deterministic:
+                upper_deterministic, best_mask = value, mask
         hoped = np.where(known, true_cost, cost_lower)
         unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower)
         if proposal is not None and how.randomised and inside is None:
             mixed = evaluate_randomised(world, spent, proposal.visits, careful, bound)
             if mixed is not None and mixed.cost < min(upper, upper_deterministic):
                 best_random = mixed
+        if not how.randomised and inside is None and not _agree(lower, upper_deterministic, how.gap):
+            searched = find_deterministic(
+                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, seconds=_left(deadline),
+                known=[one for one in (best_mask, hopeful) if one is not None],
+            )  # fmt: skip
+            lower, hopeful = max(lower, searched.lower), searched.scheduler
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
             Round(
@@ -162,13 +182,35 @@ def learn(
         if how.kappa is not None and upper <= how.kappa:
             reason = f"good enough: at most {how.kappa:g}"
             break
-        if inside is not None or (
-            iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1])
-        ):
+        if inside is not None:
             reason = "nothing new can be learned"
             break
+        if how.randomised:
+            if iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1]):
+                reason = "nothing new can be learned"
+                break
+        elif _stalls(rounds):
+            if nodes >= how.nodes:
+                reason = f"nothing new can be learned; the deterministic optimum was searched for in {nodes:,} nodes"
+                break
+            nodes = min(how.nodes, 4 * nodes)  # look harder for a cheaper one, and for the proof
+    if best_mask is not None and last is not None and (best_mask & ~last.permitted).any():
+        wider = permit(world, bound, attempts=how.attempts, rng=chance, seeds=[best_mask])
+        last = wider if isinstance(wider, Permitted) else last  # it holds the best deterministic scheduler
     optimal = _agree(lower, upper, how.gap)
     return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal)
+
+
+def _stalls(rounds: list[Round]) -> bool:
+    """Return whether the last three rounds moved neither bound."""
+    if len(rounds) < 3:
+        return False
+    old, new = rounds[-3], rounds[-1]
+    return new.lower <= old.lower * (1 + 1e-9) and new.upper >= old.upper * (1 - 1e-9)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _agree(lower: float, upper: float, gap: float) -> bool:
@@ -182,6 +224,8 @@ def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> N
         raise InputError("several operators share a label.", hint="Learning needs one operator per label and state.")
     if len(world.mdp.initial) != 1:
         raise InputError(f"there are {len(world.mdp.initial)} start states.", Where("--start"), "Learning needs one.")
+    if world.ended[world.mdp.initial].any():
+        raise InputError("the run ends in the start state.", Where("--start"), "Start where something is to be done.")
     if not world.goal.any():
         raise InputError("no goal state can be reached.", Where("--goal"), "Give a condition that some run satisfies.")
     costs = world.mdp.rewards[COST]
@@ -200,13 +244,20 @@ def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> N
 
 
 def _next_permissive(
-    world: World, bound: Fraction, hoped: Float64s, known: Mask, deployed: list[Mask], attempts: int, rng: random.Random
+    world: World,
+    bound: Fraction,
+    hoped: Float64s,
+    known: Mask,
+    deployed: list[Mask],
+    attempts: int,
+    rng: random.Random,
+    hopeful: Mask | None,
 ) -> Permitted | Impossible:
     """Return a safe permissive scheduler that is not part of an earlier one, where the search finds one.
 
     It holds the cheapest safe deterministic scheduler under the hoped-for costs; unknown choices are added first.
     """
-    seeds = find_goal_seeds(world, bound, hoped)
+    seeds = ([] if hopeful is None else [hopeful]) + find_goal_seeds(world, bound, hoped)
     found: Permitted | Impossible | None = None
     for attempt in range(3):
         noise = np.random.default_rng(rng.getrandbits(64)).random(world.options)
@@ -243,13 +294,13 @@ def _explore(
 
 
 def _deploy(
-    world: World, scheduler: Randomised, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random
+    world: World, shares: Float64s, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random
 ) -> None:
-    """Run the randomised scheduler and note which choices were taken."""
+    """Run the scheduler that takes choices with these shares and note which were taken."""
     mdp = world.mdp
     starts, branch_start = mdp.choice_start.tolist(), mdp.branch_start.tolist()
     targets, probabilities = mdp.target.tolist(), mdp.probability.tolist()
-    weights = scheduler.weights.tolist()
+    weights = shares.tolist()
     for _ in range(episodes):
         state = int(mdp.initial[0])
         for _ in range(longest):
@@ -274,7 +325,9 @@ def _best_inside(world: World, permitted: Mask, spent: Float64s) -> tuple[Mask |
     chosen = (value.scheduler != NONE) & ~ended
     picked = (mdp.choice_start[:-1].astype(np.int64) + value.scheduler)[chosen]
     mask[sub.choices[picked]] = True  # options are choices in a plain world
-    return mask, value.upper
+    reached = np.zeros(world.options, dtype=bool)
+    reached[induce_permitted(world, mask).options] = True
+    return reached, value.upper
 
 
 def _lower_bounds(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.least_risk import risk_per_choice
-from polvet.shield.world import World
+from polvet.shield.world import World, induce_permitted
 
 MARGIN = (
     1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
@@ -47,60 +47,85 @@ class Randomised:
     cost: float
 
 
+class OccupationProgram:
+    """The program over the occupation measures of a world, kept in one solver: choices can be closed and opened again."""
+
+    def __init__(self, world: World, cost: Float64s, bound: Fraction) -> None:
+        import highspy as _highspy
+
+        highspy: Any = _highspy
+        mdp = world.mdp
+        inner = np.flatnonzero(~world.ended)
+        number = np.full(mdp.states, -1, dtype=np.int64)
+        number[inner] = np.arange(len(inner))
+        rows = len(inner) + 2  # the flow of each state; failing; getting stuck
+        owners = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
+        of_branch = np.repeat(np.arange(mdp.choices), np.diff(mdp.branch_start).astype(np.int64))
+        stuck = world.ended & ~world.fail & ~world.goal
+        into = number[mdp.target]
+        parts = [
+            (number[owners], np.arange(mdp.choices), np.ones(mdp.choices)),
+            (into[into >= 0], of_branch[into >= 0], -mdp.probability[into >= 0]),
+            (np.full(mdp.choices, rows - 2), np.arange(mdp.choices), risk_per_choice(mdp, world.fail)),
+            (np.full(mdp.choices, rows - 1), np.arange(mdp.choices), risk_per_choice(mdp, stuck)),
+        ]
+        row, column, entry = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        keys, place = np.unique(column * rows + row, return_inverse=True)
+        sums = np.bincount(place, weights=entry)
+        keep = np.abs(sums) > 1e-15
+        keys, sums = keys[keep], sums[keep]
+        lower, upper = np.zeros(rows), np.zeros(rows)
+        lower[number[mdp.initial]] = upper[number[mdp.initial]] = 1.0
+        lower[rows - 2], upper[rows - 2] = -math.inf, float(bound) * (1 - MARGIN)
+        program = highspy.HighsLp()
+        program.num_col_, program.num_row_ = mdp.choices, rows
+        program.col_cost_ = cost
+        program.col_lower_, program.col_upper_ = np.zeros(mdp.choices), np.full(mdp.choices, math.inf)
+        program.row_lower_, program.row_upper_ = lower, upper
+        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        program.a_matrix_.start_ = np.searchsorted(keys // rows, np.arange(mdp.choices + 1)).astype(np.int32)
+        program.a_matrix_.index_ = (keys % rows).astype(np.int32)
+        program.a_matrix_.value_ = sums
+        self._solver: Any = highspy.Highs()
+        self._solver.setOptionValue("output_flag", False)
+        self._solver.passModel(program)
+        self._optimal = highspy.HighsModelStatus.kOptimal
+        self._risk_row = rows - 2
+        self._closed: frozenset[int] = frozenset()
+
+    def optimum(self, closed: frozenset[int] = frozenset()) -> Occupation | None:
+        """Return an optimal occupation measure without the closed choices, or None where the program finds none."""
+        for choice in self._closed - closed:
+            self._solver.changeColBounds(choice, 0.0, math.inf)
+        for choice in closed - self._closed:
+            self._solver.changeColBounds(choice, 0.0, 0.0)
+        self._closed = closed
+        self._solver.run()
+        if self._solver.getModelStatus() != self._optimal:
+            return None
+        solution = self._solver.getSolution()
+        return Occupation(np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[self._risk_row]))
+
+
 def propose_occupation(world: World, cost: Float64s, bound: Fraction) -> Occupation | None:
     """Return an optimal occupation measure of the constrained MDP, or None where the program finds none."""
-    import highspy as _highspy
-
-    highspy: Any = _highspy
-
-    mdp = world.mdp
-    inner = np.flatnonzero(~world.ended)
-    number = np.full(mdp.states, -1, dtype=np.int64)
-    number[inner] = np.arange(len(inner))
-    rows = len(inner) + 2  # the flow of each state; failing; getting stuck
-    owners = np.repeat(np.arange(mdp.states), np.diff(mdp.choice_start).astype(np.int64))
-    of_branch = np.repeat(np.arange(mdp.choices), np.diff(mdp.branch_start).astype(np.int64))
-    stuck = world.ended & ~world.fail & ~world.goal
-    into = number[mdp.target]
-    parts = [
-        (number[owners], np.arange(mdp.choices), np.ones(mdp.choices)),
-        (into[into >= 0], of_branch[into >= 0], -mdp.probability[into >= 0]),
-        (np.full(mdp.choices, rows - 2), np.arange(mdp.choices), risk_per_choice(mdp, world.fail)),
-        (np.full(mdp.choices, rows - 1), np.arange(mdp.choices), risk_per_choice(mdp, stuck)),
-    ]
-    row, column, entry = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    keys, place = np.unique(column * rows + row, return_inverse=True)
-    sums = np.bincount(place, weights=entry)
-    keep = np.abs(sums) > 1e-15
-    keys, sums = keys[keep], sums[keep]
-    lower, upper = np.zeros(rows), np.zeros(rows)
-    lower[number[mdp.initial]] = upper[number[mdp.initial]] = 1.0
-    lower[rows - 2], upper[rows - 2] = -math.inf, float(bound) * (1 - MARGIN)
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = mdp.choices, rows
-    program.col_cost_ = cost
-    program.col_lower_, program.col_upper_ = np.zeros(mdp.choices), np.full(mdp.choices, math.inf)
-    program.row_lower_, program.row_upper_ = lower, upper
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    program.a_matrix_.start_ = np.searchsorted(keys // rows, np.arange(mdp.choices + 1)).astype(np.int32)
-    program.a_matrix_.index_ = (keys % rows).astype(np.int32)
-    program.a_matrix_.value_ = sums
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.passModel(program)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return None
-    solution = solver.getSolution()
-    return Occupation(np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[rows - 2]))
+    return OccupationProgram(world, cost, bound).optimum()
 
 
-def prove_lower_bound(world: World, cost: Float64s, bound: Fraction, price: float) -> float:
-    """Return a proved lower bound on the expected cost of every scheduler that fails with at most `bound`."""
-    mdp = world.mdp
-    priced = np.nextafter(cost + price * risk_per_choice(mdp, world.fail), 0.0)
+def prove_lower_bound(
+    world: World, cost: Float64s, bound: Fraction, price: float, *, open_: Mask | None = None
+) -> float:
+    """Return a proved lower bound on the expected cost of every scheduler that fails with at most `bound`.
+
+    `open_` leaves only some choices (of a plain world) to choose from.
+    """
+    mdp, fail, goal = world.mdp, world.fail, world.goal
+    if open_ is not None:
+        sub = induce_permitted(world, open_)
+        mdp, fail, goal, cost = sub.mdp, sub.fail, sub.goal, cost[sub.choices]
+    priced = np.nextafter(cost + price * risk_per_choice(mdp, fail), 0.0)
     mdp = replace(mdp, rewards={PRICED: np.maximum(0.0, priced)}, exact_rewards={})
-    value = solve(mdp, Reward(PRICED, world.goal | world.fail, minimise=True), relative_gap=1e-9)
+    value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=1e-9)
     if value.lower == math.inf:
         return math.inf
     # SOUND: the rounding of the rewards is covered by scaling down; every term is >= 0 and exact within 2^-50.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +23,7 @@ import polvet._core as _core
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
+from polvet.mdp.graph import connected_components
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.least_risk import NONE, LeastRisk, find_goal_seeds, find_least_risk, worth_of_options
 from polvet.shield.world import SubMdp, World, induce_permitted
@@ -31,6 +32,7 @@ RELATIVE_SLACK = 1e-9
 ATTEMPTS = 60
 SEARCH_SECONDS = 20.0  # no further attempt is begun after that
 FULL_ORDERS = 0.3  # the share of attempts that start from the seed; the others enlarge a thinned best one
+SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
 
@@ -90,6 +92,7 @@ def permit(
     begun = time.monotonic()
     deadline = None if seconds is None else begun + seconds
     chance = rng or random.Random(0)
+    world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))  # costs play no part
     everything = np.ones(world.options, dtype=bool)
     proved = _judge(world, everything, bound, deadline)
     if proved is not None:
@@ -104,7 +107,7 @@ def permit(
     if seeds is None:
         seeds = find_goal_seeds(world, bound, seconds=seconds)
     seeds = seeds or [fallback]
-    enlargement = _Enlarger(world, bound, risk, deadline)
+    enlargement = _Enlarger(world, bound, risk, deadline, None if seconds is None else begun + SEARCH_SHARE * seconds)
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
     best = enlargement.search(seeds, attempts, chance, priority)
@@ -141,6 +144,13 @@ class _Proof:
     exact: bool
     lower: float
     upper: float
+
+
+def prove(world: World, permitted: Mask, bound: Fraction) -> Permitted | None:
+    """Return the given options with the proof that they are safe, or None; whether more could be added is not asked."""
+    begun = time.monotonic()
+    proved = _judge(world, permitted, bound, None)
+    return None if proved is None else _permitted(world, permitted, proved, False, 0, begun)
 
 
 def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | None = None) -> bool:
@@ -222,15 +232,17 @@ def safe_region(world: World) -> Mask:
 class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
-    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None) -> None:
-        self.world, self.bound, self.deadline = world, bound, deadline
+    def __init__(
+        self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None, search_until: float | None
+    ) -> None:
+        self.world, self.bound, self.deadline, self.search_until = world, bound, deadline, search_until
         mdp = world.mdp
         near = float(bound)
         above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
+            connected_components(mdp)[1], above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
@@ -275,10 +287,10 @@ class _Enlarger:
                 return noise
 
     def _late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+        return self.search_until is not None and time.monotonic() > self.search_until
 
     def _seconds(self) -> float:
-        return -1.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        return -1.0 if self.search_until is None else max(0.0, self.search_until - time.monotonic())
 
     def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, bool] | None:
         """Return the permitted options of one pass; None where the seed does not stay below the bound."""
@@ -292,11 +304,11 @@ class _Enlarger:
             kept = self._longest_safe(base, accepted)
             if kept is None:
                 return None
-            pending = [*pending, *(options[0] for options in accepted[kept:])]
             permitted = base.copy()
             for options in accepted[:kept]:
                 permitted[options] = True
             kernel.reset(permitted.astype(np.uint8))
+            pending += self._open(permitted, accepted[kept:])
         settled = self._of_reached(permitted)  # every option of these states was tried
         while pending:
             if self._late():
@@ -315,11 +327,16 @@ class _Enlarger:
             if additions and not is_safe(self.world, permitted, self.bound, self.deadline):
                 permitted = sure
                 kernel.reset(permitted.astype(np.uint8))
-                pending += [options[0] for options in additions]
+                pending += self._open(permitted, additions)
             now = self._of_reached(permitted)
             pending += np.flatnonzero(now & ~settled & ~permitted).tolist() if permitted is sure else []
             settled |= now
         return int(permitted.sum()), permitted, complete
+
+    def _open(self, permitted: Mask, dropped: list[list[int]]) -> list[int]:
+        """Return the options of reached states among those that were dropped again."""
+        near = self._of_reached(permitted)
+        return [option for options in dropped for option in options if near[option] and not permitted[option]]
 
     def _of_reached(self, permitted: Mask) -> Mask:
         """Return the options of the states that have a permitted one."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+import polvet._core as _core
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, Limits, describe_limit
 from polvet.kernel.lower import Reward
@@ -212,26 +213,17 @@ class SubMdp:
 def induce_permitted(world: World, permitted: Mask) -> SubMdp:
     """Return the sub-MDP of the permitted options and the states they reach."""
     mdp = world.mdp
-    reached = np.zeros(mdp.states, dtype=bool)
-    option_start, option_choice = world.option_start.tolist(), world.option_choice.tolist()
-    branch_start, target = mdp.branch_start.tolist(), mdp.target.tolist()
-    allowed = permitted.tolist()
-    stack = [int(s) for s in mdp.initial]
-    reached[stack] = True
-    while stack:
-        state = stack.pop()
-        for option in range(option_start[state], option_start[state + 1]):
-            if allowed[option]:
-                for b in range(branch_start[option_choice[option]], branch_start[option_choice[option + 1]]):
-                    if not reached[target[b]]:
-                        reached[target[b]] = True
-                        stack.append(target[b])
+    marks = np.zeros(mdp.states, dtype=np.uint8)
+    _core.reach_permitted(
+        mdp.branch_start, mdp.target, world.option_start, world.option_choice, permitted.astype(np.uint8),
+        mdp.initial.astype(np.uint32), marks,
+    )  # fmt: skip
+    reached = marks.astype(bool)
     owners = world.owners()
     keep = permitted & reached[owners] if world.options else permitted
     widths = np.diff(world.option_choice).astype(np.int64)
     choices = np.flatnonzero(np.repeat(keep, widths))
-    counts = np.zeros(mdp.states, dtype=np.int64)
-    np.add.at(counts, np.repeat(owners, widths)[choices], 1)
+    counts = np.bincount(np.repeat(owners, widths)[choices], minlength=mdp.states)
     states = np.flatnonzero(reached)
     number = np.full(mdp.states, -1, dtype=np.int64)
     number[states] = np.arange(len(states))
