@@ -28,7 +28,7 @@ from polvet.repair.new_trees import (
     separating_shape,
     without_idle_trees,
 )
-from polvet.repair.target_lp import Found, TargetLp, Unmet
+from polvet.repair.target_lp import PASSES, Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
@@ -209,7 +209,7 @@ class _Task:
         separations = ROUNDS if len(self.faults) <= LARGE else 1
         for attempt in range(separations + 4):
             view = leaf_values(work, both.rows)
-            answer = TargetLp(view, both, self.deadline).solve()
+            answer = TargetLp(view, both, self.deadline).solve(passes=1 if len(self.faults) > LARGE else PASSES)
             if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():
