@@ -29,6 +29,7 @@ HIGH = 0.02  # a price of a row above this share of PRICE marks a partner in a c
 ROUNDS = 1000
 PASSES = 20
 BATCH = 100  # at most so many rows are added at once, the most violated ones: later targets are chosen better
+BATCHES = 6  # of many demands, a sixth at once: every batch is another program to solve
 LEAST_WORK = 10_000  # simplex iterations for choosing targets anew
 MORE_WORK = 2  # or so many times those before
 MANY = 30
@@ -137,8 +138,9 @@ class TargetLp:
         missing = np.flatnonzero(short > TOLERANCE)
         if not len(missing):
             return [], [], []
-        if len(missing) > BATCH:
-            missing = np.sort(missing[np.argsort(-short[missing], kind="stable")[:BATCH]])
+        most = max(BATCH, len(demands) // BATCHES)
+        if len(missing) > most:
+            missing = np.sort(missing[np.argsort(-short[missing], kind="stable")[:most]])
         best = np.where(demands.targets[missing], scores[missing], -np.inf).argmax(axis=1)
         rival = np.where(demands.rivals[missing], scores[missing], -np.inf).argmax(axis=1)
         new = self.target[missing] < 0
