@@ -32,6 +32,7 @@ def browser() -> Iterator[Any]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    opened.set_script_timeout(180)  # axe-core on a busy machine
     try:
         yield opened
     finally:

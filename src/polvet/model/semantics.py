@@ -111,8 +111,12 @@ class Semantics:
 
         result = []
         for joint in self.network.joints:
-            ready = [[edge for edge in edges if is_enabled(edge)] for edges in joint.participants]
-            for edges in product(*ready):
+            ready: list[list[int]] = []
+            for edges in joint.participants:
+                ready.append([edge for edge in edges if is_enabled(edge)])
+                if not ready[-1]:
+                    break  # whoever comes later is not asked
+            for edges in product(*ready) if ready[-1] else ():
                 try:
                     with self._computing(state, edges[0]):
                         result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))

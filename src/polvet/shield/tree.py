@@ -22,6 +22,7 @@ from polvet.files import read_json, write_whole
 from polvet.shield.file import Shield
 
 FORMAT = "shield-tree/1"
+RENEW = "Write the tree again with polvet permit --tree."
 Allowed = tuple[str | None, ...]
 
 
@@ -172,10 +173,10 @@ def load_tree(path: str | Path) -> ShieldTree:
         try:
             split = Split(str(node["variable"]), float(node["at_most"]), int(node["low"]), int(node["high"]))
         except (KeyError, TypeError, ValueError):
-            raise InputError("is neither a test nor a leaf.", here) from None
+            raise InputError("is neither a test nor a leaf.", here, RENEW) from None
         if not (place < split.low < len(document["nodes"]) and place < split.high < len(document["nodes"])):
-            raise InputError("leads to a node that is not further down.", here)
+            raise InputError("leads to a node that is not further down.", here, RENEW)
         nodes.append(split)
     if not nodes:
-        raise InputError("has no nodes.", where.at("nodes"))
+        raise InputError("has no nodes.", where.at("nodes"), RENEW)
     return ShieldTree(tuple(nodes), {k: v for k, v in document.items() if k not in ("format", "nodes")})
