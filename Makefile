@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 EXTRAS ?= dev,test,bdd,peers,ray
 CORE   := $(wildcard src/_core/*)
 
-.PHONY: all demo test quick torture lint docs wheel bench clean
+.PHONY: all demo test cluster quick torture lint docs wheel bench clean
 all: $(VENV)/.built
 
 $(VENV)/.ready: pyproject.toml
@@ -18,10 +18,13 @@ $(VENV)/.built: $(VENV)/.ready CMakeLists.txt $(CORE)
 	touch $@
 
 test: $(VENV)/.built
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -m "not cluster" -n auto --dist loadfile
+
+cluster: $(VENV)/.built   # the tests that start a Ray cluster: minutes, and several processes at once
+	$(BIN)/python -m pytest -m cluster tests/workers
 
 quick: $(VENV)/.built
-	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow" -x -n 2
+	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster" -x -n 2
 
 torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
 	$(BIN)/python -m tests.torture

@@ -92,8 +92,10 @@ def local(tmp_path_factory):
     return folder, answers
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("deaths", [0, 2])
+@pytest.mark.parametrize(
+    ("name", "deaths"), [("fuzz", 0), ("evaluate", 0), ("decide", 0), ("fuzz", 2), ("evaluate", 2)]
+)  # deciding is over before a worker is found at work
+@pytest.mark.cluster
 def test_the_cluster_writes_what_one_process_writes(cluster, local, name, deaths):
     folder, answers = local
     command, code = COMMANDS[name]
@@ -101,8 +103,8 @@ def test_the_cluster_writes_what_one_process_writes(cluster, local, name, deaths
     mine.mkdir()
     process = start(*command(mine, f"ray:{cluster.address}"))
     killed = cluster.kill_workers(process, deaths)
-    assert killed >= min(deaths, 1)  # the command may end before the last one is found at work
     answer = finish(process, code)
+    assert killed >= min(deaths, 1)  # the command may end before the last one is found at work
     assert files_of(mine) == files_of(folder / name)
     assert files_of(mine)
     there, here = (json.loads(json.dumps(results_of(one)).replace(str(f), "")) for one, f in
@@ -110,6 +112,7 @@ def test_the_cluster_writes_what_one_process_writes(cluster, local, name, deaths
     assert there == here
 
 
+@pytest.mark.cluster
 def test_a_campaign_goes_on_elsewhere(cluster, local):
     folder, _ = local
     mine = folder / "begun-here"
@@ -121,6 +124,7 @@ def test_a_campaign_goes_on_elsewhere(cluster, local):
     assert files_of(mine) == files_of(folder / "fuzz")
 
 
+@pytest.mark.cluster
 def test_a_time_limit_keeps_what_came_back(cluster, tmp_path):
     command = [*fuzz(tmp_path, f"ray:{cluster.address}"), "--time-limit", "12"]
     command[command.index("24000")] = "1000000000"
@@ -130,6 +134,7 @@ def test_a_time_limit_keeps_what_came_back(cluster, tmp_path):
     assert len((tmp_path / "runs.jsonl.journal").read_text().splitlines()) == answer["figures"]["rounds"] + 1
 
 
+@pytest.mark.cluster
 def test_a_grid_of_queries_gets_the_same_answers(cluster, tmp_path):
     answers = []
     for workers in ("1", f"ray:{cluster.address}"):
@@ -143,6 +148,7 @@ def test_a_grid_of_queries_gets_the_same_answers(cluster, tmp_path):
     assert len(answers[0]) == 16
 
 
+@pytest.mark.cluster
 def test_all_nodes_serve(cluster):
     code = f"import ray; ray.init('{cluster.address}', log_to_driver=False); print(len(ray.nodes()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
