@@ -149,3 +149,13 @@ def test_a_limit_leaves_states_open_and_says_so():
     assert found.open > 0
     assert "time limit" in str(found.limit)
     assert {fault.state for fault in found.faults} <= {fault.state for fault in whole.faults}
+
+
+def test_the_limit_that_stopped_deciding_is_the_one_that_is_named():
+    shipped = find_shipped("line-faulty")
+    fitted = load_fitted(load_task(shipped.task), shipped.policy)
+    bound = fitted.compile()
+    runs = find_unsafe_runs(bound, bound.compiled.pack_starts(Starts.of(fitted.task)), seed=1).runs
+    found = find_faults(bound, Decider(fitted.task), runs, limits=Limits(megabytes=8_000, states=2))
+    assert found.limit is not None
+    assert found.limit.option == "--max-states"
