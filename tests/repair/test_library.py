@@ -96,3 +96,13 @@ def test_onnxruntime_confirms_every_fixed_fault(method):
     made, agreement = repair_checked(fitted, faults, method=method)
     assert not made.left
     assert (agreement.library, agreement.confirmed) == ("onnxruntime", len(faults))
+
+
+def test_a_penalty_is_added_only_where_the_fault_remains(tmp_path):
+    fitted = load_fitted(TASK, trained("xgboost", tmp_path))
+    faults = random_faults(np.random.default_rng(1), fitted, 9)
+    made, _ = repair_checked(fitted, faults, method="penalty")
+    assert made.trees_added > 0
+    again, _ = repair_checked(fit(fitted.task, made.policy), faults, method="penalty")
+    assert again.trees_added == 0
+    assert len(again.fixed) == len(faults)
