@@ -1,9 +1,9 @@
 """Trees that a repair adds: penalty trees, trees that separate conflicting faults, and trees that single out points.
 
-Source   section 5.1 (`penalty_tree`), Appendix B (`penalty`), section 5.3 (`separating_shape`; `conflicts` in `demands.py`)
+Source   section 5.1 (`penalty_trees.py`), Appendix B (`penalty`), section 5.3 (`separating_shape`; `conflicts` in `demands.py`)
 Differs  the pre-check on equal output configurations is exact: it asks for an order of the actions that serves all demands.
          A separating tree stops where every leaf is free of conflicts (the paper: one state per leaf), so it stays small.
-         Points of many faults share one tree (`point_tree`), where the paper has a tree for each.
+         Points of many faults share one tree (`point_shape`), where the paper has a tree for each.
 """
 
 from __future__ import annotations
