@@ -1,8 +1,10 @@
 // Python's view of the safety solvers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "decide.h"
@@ -140,20 +142,36 @@ void bind_decide(nb::module_& m) {
                                   give(std::move(nanoseconds)));
         }, "states"_a, "seconds"_a, "bytes"_a, "max_states"_a, "progress"_a.none(),
            "known (0 undecided, 1 unsafe, 2 safe), status, looks, passes and nanoseconds per state.")
-        .def("avoid", [](Decider& d, const Program& program, std::vector<uint32_t> variables, Array<uint8_t> lost) {
-            auto doomed = std::make_shared<Doomed>();
+        .def("foresee", [](Decider& d, const Program& program, std::vector<uint32_t> variables, std::vector<std::tuple<double, double, uint64_t>> lines,
+                           std::vector<std::pair<uint32_t, int64_t>> clocks, Array<uint8_t> verdicts) {
+            auto told = std::make_shared<Foreseen>();
             uint64_t size = 1;
+            size_t real = lines.size();
             for (size_t k = variables.size(); k-- > 0;) {
                 const Field& field = program.fields.at(variables[k]);
-                if (field.real || field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
-                doomed->places.push_back({field.word, field.shift, field.mask, size});
-                size *= field.range + 1;
+                uint64_t count = field.range + 1;
+                if (field.real) {
+                    if (real-- == 0) throw nb::value_error("a real variable has no cells");
+                    const auto [lower, scale, cells] = lines[real];
+                    told->lines.push_back({field.word, lower, scale, count = cells, size});
+                } else {
+                    if (field.range >= (uint64_t(1) << 32)) throw nb::value_error("a variable has too many values");
+                    told->places.push_back({field.word, field.shift, field.mask, size});
+                }
+                size *= count;
                 if (size > (uint64_t(1) << 32)) throw nb::value_error("there are too many combinations");
             }
-            if (lost.size() != size) throw nb::value_error("the table has another number of entries");
-            doomed->lost.assign(lost.data(), lost.data() + lost.size());
-            for (auto& solver : d.solvers) solver->avoid(doomed);
-        }, "program"_a, "variables"_a, "lost"_a, "States whose values of the variables (the last one fastest) are marked are known to be unsafe.")
+            for (const auto& [variable, latest] : clocks) {
+                const Field& field = program.fields.at(variable);
+                if (field.real || latest < field.lower) throw nb::value_error("this is no clock");
+                told->clocks.push_back({field.word, field.shift, field.mask, uint64_t(latest - field.lower)});
+            }
+            if (verdicts.size() != size) throw nb::value_error("the table has another number of entries");
+            told->verdicts.assign(verdicts.data(), verdicts.data() + verdicts.size());
+            for (auto& solver : d.solvers) solver->foresee(told);
+        }, "program"_a, "variables"_a, "lines"_a, "clocks"_a, "verdicts"_a,
+           "Take the verdicts (0 none, 1 unsafe, 2 safe) on cells: combinations of values of the variables, the last one fastest. A real "
+           "variable has a line (lower end, cells per unit, cells); a clock (variable, value) says up to when all this holds.")
         .def("safe_policy", [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
             Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
             Watch watch = watch_of(limits);

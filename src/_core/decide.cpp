@@ -192,7 +192,7 @@ public:
         return result;
     }
 
-    void avoid(std::shared_ptr<const Doomed> doomed) override { game_.doomed.push_back(std::move(doomed)); }
+    void foresee(std::shared_ptr<const Foreseen> told) override { game_.foreseen.push_back(std::move(told)); }
     uint64_t peak() const override { return std::max<uint64_t>(game_.peak, game_.bytes() + algorithm_->bytes()); }
     uint64_t known_states() const override { return game_.size(); }
 
@@ -211,7 +211,7 @@ private:
     Lazy<Game>& prover() {
         // SOUND: a board says what is true, not why.
         if (options_.board) throw std::invalid_argument("evidence needs a single thread");
-        if (!game_.doomed.empty()) throw std::invalid_argument("evidence needs a search without relaxed games");
+        if (!game_.foreseen.empty()) throw std::invalid_argument("evidence needs a search without smaller games");
         return lazy();
     }
 

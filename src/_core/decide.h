@@ -51,7 +51,7 @@ public:
     virtual SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) = 0;
-    virtual void avoid(std::shared_ptr<const Doomed> doomed) = 0;      // from now on; ends the making of evidence
+    virtual void foresee(std::shared_ptr<const Foreseen> told) = 0;    // from now on; ends the making of evidence
     virtual uint64_t peak() const = 0;
     virtual uint64_t known_states() const = 0;
 };

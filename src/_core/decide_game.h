@@ -16,7 +16,7 @@
 #include <span>
 
 #include "decide_board.h"
-#include "decide_doomed.h"
+#include "decide_foreseen.h"
 #include "limits.h"
 #include "program.h"
 #include "store.h"
@@ -77,7 +77,7 @@ public:
     Watch* watch = nullptr;
     Board* board = nullptr;                  // what other threads proved, too
     std::vector<uint32_t> learned;           // since it was last published
-    std::vector<std::shared_ptr<const Doomed>> doomed;   // what relaxed games have lost
+    std::vector<std::shared_ptr<const Foreseen>> foreseen;   // what smaller games told
     std::function<size_t()> extra_bytes;
     std::function<int32_t(const uint64_t*)> preferred;   // for Order::POLICY: the label a policy chooses
 
@@ -160,7 +160,8 @@ private:
         // SOUND: fail beats goal.
         if (fail_ >= 0 && test(fail_, s)) return UNSAFE;
         if (goal_ >= 0 && test(goal_, s)) return SAFE;
-        for (const auto& relaxed : doomed) if (relaxed->holds(state)) return UNSAFE;
+        for (const auto& told : foreseen)
+            if (const Known known = told->find(state); known != UNDECIDED) return known;
         return board ? board->find(state) : UNDECIDED;
     }
     bool test(int32_t condition, uint32_t s) {

@@ -204,7 +204,10 @@ class Decider:
         max_states: int,
         progress: Callable[[int, int], None] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]: ...
-    def avoid(self, program: Program, variables: Sequence[int], lost: NDArray[np.uint8]) -> None: ...
+    def foresee(
+        self, program: Program, variables: Sequence[int], lines: Sequence[tuple[float, float, int]],
+        clocks: Sequence[tuple[int, int]], verdicts: NDArray[np.uint8],
+    ) -> None: ...  # fmt: skip
     def safe_policy(
         self, states: NDArray[np.uint64], seconds: float, bytes: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]: ...

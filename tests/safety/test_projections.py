@@ -14,7 +14,8 @@ from polvet.model.instantiate import instantiate
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task, condition
 from polvet.safety.decide import Decider
-from polvet.safety.projections import choose_patterns, is_large, iter_lost, sharpen, solve_pattern
+from polvet.safety.foresight import is_large, sharpen
+from polvet.safety.projections import choose_patterns, iter_lost, solve_pattern
 from tests.debug.oracle import cases
 from tests.safety.networks import TOP, all_states, random_model, unsafe_states
 
@@ -38,7 +39,7 @@ def test_what_is_lost_when_a_variable_is_forgotten_is_unsafe_with_each_of_its_va
         places = {variable.name: k for k, variable in enumerate(task.network.variables)}
         found = solve_pattern(task, [places["x"]])
         states = all_states(task)
-        lost = [state for state in states if found.lost[int(state[places["x"]])]]
+        lost = [state for state in states if found.verdicts[int(state[places["x"]])]]
         fails = Semantics(task.network).compile(task.fail)
         more = [state for state in lost if not fails(state)]
         if more:
@@ -57,7 +58,7 @@ def test_where_nothing_is_forgotten_the_relaxed_game_says_no_more_than_the_truth
                 index = 0
                 for k in pattern:
                     index = index * (TOP + 1) + int(state[k])
-                if found.lost[index]:
+                if found.verdicts[index]:
                     assert state in case.unsafe
                     lost_somewhere += 1
     assert lost_somewhere > 100
@@ -75,7 +76,7 @@ def test_sharpened_deciders_give_the_same_verdicts(name, options):
     assert (plain.known_packed(words) == sharp.known_packed(words)).all()
     if name == "one-way-line":
         assert used > 0
-        assert sum(int(found.lost.sum()) for found in iter_lost(task)) > 0
+        assert sum(int(found.verdicts.sum()) for found in iter_lost(task)) > 0
     rng = random.Random(0)
     for state in rng.sample(plain.compiled.unpack(words), 50):
         assert plain.judge_actions(state) == sharp.judge_actions(state)
@@ -90,7 +91,7 @@ def test_a_sharpened_decider_gives_no_evidence():
     decider = Decider(task)
     assert sharpen(decider) > 0
     state = next(iter(decider.compiled.unpack(_starts(decider, task)[:1])))
-    with pytest.raises(ValueError, match="relaxed"):
+    with pytest.raises(ValueError, match="smaller games"):
         decider.safe_policy([state])
 
 

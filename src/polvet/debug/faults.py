@@ -30,7 +30,7 @@ from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
 from polvet.safety.decide import Decider
-from polvet.safety.projections import is_large, sharpen
+from polvet.safety.foresight import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16

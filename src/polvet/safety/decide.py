@@ -32,6 +32,7 @@ ORDERS = ("app", "policy", "random", "last")
 NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2
 FAIL, GOAL = 0, 1  # the places of the conditions in the compiled task
+UNDECIDED, UNSAFE, SAFE = 0, 1, 2  # as the kernel tells verdicts
 
 Preference = Callable[[State], str | None]
 """A policy as an action order: the label it would choose."""
@@ -112,7 +113,7 @@ class Decider:
         self.radius = radius
         self.stopped: LimitReached | None = None  # the last call of `known_packed`
         self.question = Question(algorithm, order, self.share, seed, radius)
-        self.relaxed_games = 0  # how many of them say which states are lost
+        self.smaller_games = 0  # how many of them told it verdicts
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
         self._core = _core.Decider(
             self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
@@ -154,13 +155,21 @@ class Decider:
         self.stopped = self._limit(int(status[left[0]]), bounds) if len(left) else None
         return known
 
-    def avoid(self, variables: Sequence[int], lost: NDArray[np.uint8]) -> None:
-        """Take every state whose values of these variables are marked to be unsafe: relaxed games say so.
+    def foresee(
+        self,
+        variables: Sequence[int],
+        verdicts: NDArray[np.uint8],
+        *,
+        lines: Sequence[tuple[float, float, int]] = (),
+        clocks: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Take the verdicts of a smaller game: one for each combination of these variables' values, 0 where there is none.
 
+        A real variable has a line: the lower end, cells per unit, cells. A clock, (variable, value), says up to when this holds.
         From then on there is no evidence to be had from this decider: use another one for that.
         """
-        self._core.avoid(self.compiled.program, variables, lost)
-        self.relaxed_games += 1
+        self._core.foresee(self.compiled.program, variables, lines, clocks, verdicts)
+        self.smaller_games += 1
 
     def safe_actions(self, state: State, *, limits: Limits | None = None) -> tuple[str | None, ...]:
         """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""

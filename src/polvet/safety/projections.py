@@ -39,52 +39,36 @@ from polvet.model.expressions import (
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Variable
 from polvet.model.task import Task
-from polvet.safety.decide import Decider
+from polvet.safety.decide import UNSAFE, Decider
 
 MOST_COMBINATIONS = 1_000_000
 MOST_IN_ALL = 40_000_000
 PATIENCE = 2
-LARGE = 10_000_000
-UNSAFE = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lost:
-    """A pattern and, for each combination of its variables' values (the last one fastest), whether it is lost."""
+class Told:
+    """A pattern and, for each combination of its variables' values (the last one fastest), the verdict; 0 where there is none."""
 
     variables: tuple[int, ...]
-    lost: NDArray[np.uint8]
+    verdicts: NDArray[np.uint8]
+
+    @property
+    def share(self) -> Fraction:
+        """Return the share of combinations with a verdict."""
+        return Fraction(int(np.count_nonzero(self.verdicts)), len(self.verdicts))
 
 
-def is_large(task: Task) -> bool:
-    """Return whether the variables have more combinations of values than are worth searching one by one."""
-    return not all(_countable(v) for v in task.network.variables) or (
-        prod(_count(variable) for variable in task.network.variables) > LARGE
-    )
-
-
-def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
-    """Let the decider know what relaxed games have lost; return how many of them had something to say."""
-    if decider.compiled.disable_out_of_bounds:
-        return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
-    if decider.relaxed_games:
-        return decider.relaxed_games  # it knows already
-    for found in iter_lost(decider.task, limits=limits):
-        if found.lost.any():
-            decider.avoid(found.variables, found.lost)
-    return decider.relaxed_games
-
-
-def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Lost]:
+def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     """Yield what is lost in the relaxed games: over what decides `fail` alone, then over each pattern of `choose_patterns`.
 
     Two patterns in a row that say no more than the first game end the search: the others are of the same kind.
     """
     network = task.network
-    if any(len(joint.participants) != 1 for joint in network.joints):
-        return  # SOUND: an operator of several automata is not one of its edges
-    core = tuple(sorted(network.index_of(name) for name in _core(task)))
-    if not core or not _fits(network, {v.name: k for k, v in enumerate(network.variables)}, _core(task)):
+    if not has_one_automaton(network):
+        return
+    core = tuple(sorted(network.index_of(name) for name in core_of(task)))
+    if not core or not fits(network, core_of(task)):
         return
     first = solve_pattern(task, core, limits=limits)
     yield first
@@ -92,19 +76,23 @@ def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Lost]:
     for pattern in choose_patterns(task):
         if pattern == core:
             continue
-        room -= prod(_count(network.variables[k]) for k in pattern)
+        room -= prod(count_of(network.variables[k]) for k in pattern)
         if room < 0:
             return
         found = solve_pattern(task, pattern, limits=limits)
-        repeated = len(found.lost) // len(first.lost)
-        idle = idle + 1 if int(found.lost.sum()) <= int(first.lost.sum()) * repeated else 0
+        idle = idle + 1 if found.share <= first.share else 0
         if idle == 0:
             yield found
         if idle >= PATIENCE:
             return
 
 
-def _core(task: Task) -> set[str]:
+def has_one_automaton(network: Network) -> bool:
+    """Return whether every operator is a single edge. SOUND: an operator of several automata is not one of its edges."""
+    return all(len(joint.participants) == 1 for joint in network.joints)
+
+
+def core_of(task: Task) -> set[str]:
     """Return the variables of `fail`, and those in guards of edges that write them."""
     place = {variable.name for variable in task.network.variables}
     core = names(task.fail)
@@ -119,22 +107,22 @@ def choose_patterns(task: Task) -> list[tuple[int, ...]]:
     """Return patterns worth trying: what decides `fail`, with each variable of the goal and what moves along with it."""
     network = task.network
     place = {variable.name: k for k, variable in enumerate(network.variables)}
-    if any(len(joint.participants) != 1 for joint in network.joints):
+    if not has_one_automaton(network):
         return []
-    if not all(_countable(network.variables[place[name]]) for name in names(task.fail)):
+    if not all(is_countable(network.variables[place[name]]) for name in names(task.fail)):
         return []
-    core = _core(task)
+    core = core_of(task)
     found: dict[tuple[int, ...], None] = {}
     for wanted in sorted(names(task.goal) - core):
         pattern = set(core) | {wanted}
-        if not _fits(network, place, pattern):
+        if not fits(network, pattern):
             continue
         for companion in sorted(_companions(network, wanted) - pattern):
-            if _fits(network, place, pattern | {companion}):
+            if fits(network, pattern | {companion}):
                 pattern.add(companion)
                 break
         found[tuple(sorted(place[name] for name in pattern))] = None
-    if not found and _fits(network, place, core):
+    if not found and fits(network, core):
         found[tuple(sorted(place[name] for name in core))] = None
     return list(found)
 
@@ -150,18 +138,21 @@ def _companions(network: Network, name: str) -> set[str]:
     return {other for other in set().union(*sets) if sum(other in one for one in sets) * 2 > len(sets)}
 
 
-def _fits(network: Network, place: dict[str, int], pattern: set[str]) -> bool:
-    variables = [network.variables[place[name]] for name in pattern]
-    return all(_countable(v) for v in variables) and prod(_count(v) for v in variables) <= MOST_COMBINATIONS
+def fits(network: Network, pattern: set[str]) -> bool:
+    """Return whether these variables have a moderate number of combinations of values."""
+    variables = [variable for variable in network.variables if variable.name in pattern]
+    return all(is_countable(v) for v in variables) and prod(count_of(v) for v in variables) <= MOST_COMBINATIONS
 
 
-def _countable(variable: Variable) -> bool:
+def is_countable(variable: Variable) -> bool:
+    """Return whether the variable has finitely many values."""
     return variable.kind is Kind.BOOL or (
         variable.kind is Kind.INT and variable.lower is not None and variable.upper is not None
     )
 
 
-def _count(variable: Variable) -> int:
+def count_of(variable: Variable) -> int:
+    """Return how many values the variable has."""
     if variable.kind is Kind.BOOL:
         return 2
     assert variable.lower is not None
@@ -169,17 +160,23 @@ def _count(variable: Variable) -> int:
     return int(variable.upper) - int(variable.lower) + 1
 
 
-def solve_pattern(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Lost:
+def solve_pattern(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Told:
     """Return which combinations of the pattern's variables are lost; nothing is lost where a limit comes first."""
-    relaxed = relax(task, pattern)
-    compiled = Compiled(relaxed.network, conditions=[relaxed.fail, relaxed.goal], disable_out_of_bounds=True)
+    return solve_game(task, relax(task, pattern), pattern, UNSAFE, limits=limits)
+
+
+def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, limits: Limits | None = None) -> Told:
+    """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
+    compiled = Compiled(game.network, conditions=[game.fail, game.goal], disable_out_of_bounds=True)
     variables = [task.network.variables[k] for k in pattern]
-    sizes = [_count(variable) for variable in variables]
+    sizes = [count_of(variable) for variable in variables]
     rows = np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T.copy()
     rows += np.array([0 if v.kind is Kind.BOOL else int(v.lower or 0) for v in variables], dtype=np.int64)
-    decider = Decider(relaxed, compiled=compiled)
-    known = decider.known_packed(compiled.machine.pack(rows), limits=limits)
-    return Lost(tuple(pattern), (known == UNSAFE).astype(np.uint8))
+    more = np.zeros((len(rows), len(game.network.variables) - len(variables)), dtype=np.int64)
+    known = Decider(game, compiled=compiled).known_packed(
+        compiled.machine.pack(np.concatenate([rows, more], axis=1)), limits=limits
+    )
+    return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
 
 
 def relax(task: Task, pattern: Sequence[int]) -> Task:

@@ -1,0 +1,48 @@
+"""What smaller games tell a search beforehand: states that are lost or won whatever most of the variables hold.
+
+`projections.py`   relaxed games over a few variables: what is lost there is unsafe
+`restrictions.py`  restricted games over a few variables: what is won there is safe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from math import prod
+
+from polvet.kernel.compiled import Limits
+from polvet.model.task import Task
+from polvet.safety.decide import Decider
+from polvet.safety.projections import Told, count_of, is_countable, iter_lost
+from polvet.safety.restrictions import iter_won
+
+LARGE = 10_000_000
+ENOUGH = 0.75
+"""Where cheap games tell that share of all combinations, no others are played."""
+
+
+def is_large(task: Task) -> bool:
+    """Return whether the variables have more combinations of values than are worth searching one by one."""
+    variables = task.network.variables
+    return not all(is_countable(v) for v in variables) or prod(count_of(v) for v in variables) > LARGE
+
+
+def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
+    """Let the decider know what smaller games tell; return how many of them had something to say."""
+    if decider.compiled.disable_out_of_bounds:
+        return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
+    if decider.smaller_games:
+        return decider.smaller_games  # it knows already
+    lost = iter_lost(decider.task, limits=limits)
+    core = list(islice(lost, 1))
+    won = list(iter_won(decider.task, limits=limits))
+    _tell(decider, [*core, *won])
+    if sum(told.share for told in core) + max((told.share for told in won), default=0) < ENOUGH:
+        _tell(decider, lost)
+    return decider.smaller_games
+
+
+def _tell(decider: Decider, games: Iterable[Told]) -> None:
+    for told in games:
+        if told.share:
+            decider.foresee(told.variables, told.verdicts)
