@@ -96,13 +96,13 @@ def find_faults(
     """Return all faults on the given runs of the policy; every state on them is decided.
 
     The runs are taken to be runs of the policy (`refuse_foreign_runs` checks that). The decider must be of the same task,
-    with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, relaxed
-    games tell it first what is lost (`safety/projections.py`); after that it gives no evidence any more.
+    with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, smaller
+    games tell it first what is lost and won (`safety/foresight.py`); after that it gives no evidence any more.
     """
     begun = monotonic()
     packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
     if relax and len(packed) and is_large(bound.task):
-        sharpen(decider, limits=limits)
+        sharpen(decider, packed.states, limits=limits)
     judge = _Judge(bound, decider, _what_is_left(limits or Limits(), begun))
     numbers = judge.number(packed.states)
     judge.bisect(numbers, packed)
@@ -158,7 +158,7 @@ def all_faults(
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
     limit = describe_limit(space, bounds)
     if relax and is_large(bound.task):
-        sharpen(decider, limits=_what_is_left(bounds, begun))
+        sharpen(decider, space.states(0, min(len(space), BLOCK)), limits=_what_is_left(bounds, begun))
     judge = _Judge(bound, decider, _what_is_left(bounds, begun))
     for begin in range(0, len(space), BLOCK):
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))

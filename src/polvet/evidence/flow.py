@@ -52,54 +52,41 @@ class Went:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """An outcome of an operator: who chooses it (None: silent), its guard, what it assigns.
+class Way:
+    """An outcome of an operator: the number of its label (None: silent), its guard, what it assigns.
 
     `ends`: (variable, least, greatest) values after it that the guard sees to.
     """
 
-    output: int | None
+    label: int | None
     guard: int
     happens: tuple[Expression, ...]
     after: Mapping[str, Expression]
     ends: tuple[tuple[int, float, float], ...] = ()
 
 
-class Flow:
-    """A policy and its task over sets of states. Unreadable where the task or the policy cannot be followed so."""
+class Moves:
+    """A task over sets of states, whoever chooses. Unreadable where it cannot be followed so."""
 
-    def __init__(self, task: Task, fitted: Fitted) -> None:
-        self.task, self.network, self.fitted = task, task.network, fitted
+    def __init__(self, task: Task) -> None:
+        self.task, self.network = task, task.network
         self.variables = self.network.variables
         self.place = {variable.name: k for k, variable in enumerate(self.variables)}
         self.lower, self.upper = domain(self.network)
-        policy = fitted.policy
-        if isinstance(policy, NeuralNetwork):
-            self.bounds: NetworkBounds | TreeBounds = NetworkBounds(
-                policy, fitted.variables, len(self.variables), rounded=True
-            )
-        elif isinstance(policy, TreeEnsemble):
-            self.bounds = TreeBounds(policy, fitted.variables)
-        else:
-            raise Unreadable("only networks and tree ensembles are followed over sets of states")
         self.guards: list[Expression] = []
-        self.applicable: list[list[int]] = [[] for _ in fitted.labels]
+        self.guards_of: dict[int | None, list[int]] = {}  # by the number of the label; None: silent
         self.ways = list(self._ways())
 
-    def _ways(self) -> Iterator[_Way]:
-        output_of = {k: output for output, k in enumerate(self.fitted.labels) if k != UNKNOWN_LABEL}
+    def _ways(self) -> Iterator[Way]:
         for joint in self.network.joints:
-            number = None if joint.label is None else self.network.labels.index(joint.label)
+            label = None if joint.label is None else self.network.labels.index(joint.label)
             for edges in product(*joint.participants):
                 parts = [self.network.edges[edge] for edge in edges]
                 guard: Expression = BoolLiteral(True)
                 for part in parts:
                     guard = Binary("∧", guard, part.guard)
+                self.guards_of.setdefault(label, []).append(len(self.guards))
                 self.guards.append(guard)
-                if number is not None and number not in output_of:
-                    continue  # applicable, but the policy never chooses it
-                if number is not None:
-                    self.applicable[output_of[number]].append(len(self.guards) - 1)
                 for branches in product(*(range(len(part.branches)) for part in parts)):
                     happens = []
                     for part, k in zip(parts, branches, strict=True):
@@ -111,8 +98,7 @@ class Flow:
                             happens.append(Binary(">", likely, IntLiteral(0)))
                     else:
                         after = effects(self.network, parts, branches)
-                        output = None if number is None else output_of[number]
-                        yield _Way(output, len(self.guards) - 1, tuple(happens), after, self._ends(guard, after))
+                        yield Way(label, len(self.guards) - 1, tuple(happens), after, self._ends(guard, after))
 
     def _ends(self, guard: Expression, after: Mapping[str, Expression]) -> tuple[tuple[int, float, float], ...]:
         found = []
@@ -152,39 +138,7 @@ class Flow:
         outside = np.asarray(((low < self.lower) | (high > self.upper)).any(axis=1))
         return outside | truth_of(self.task.fail, self.forms(sets))[1]
 
-    # -- a step
-
-    def step(self, sets: Sets) -> Went:
-        """Return what may follow, one set per source, operator and outcome; none where all states have ended."""
-        forms = self.forms(sets)
-        ended = truth_of(self.task.goal, forms)[0]
-        guards = [truth_of(guard, forms) for guard in self.guards]
-        chosen = self._possible_outputs(sets, guards)
-        taken: list[Sets] = []
-        sources: list[np.ndarray] = []
-        for way in self.ways:
-            possible: Bools = guards[way.guard][1] & ~ended
-            if way.output is not None:
-                possible = possible & chosen[:, way.output]
-            for condition in way.happens:
-                if possible.any():
-                    possible = possible & truth_of(condition, forms)[1]
-            source = np.flatnonzero(possible)
-            if not len(source):
-                continue
-            mine = sets.take(source)
-            moved, left = self._moved(mine, way)
-            taken.append(moved)
-            sources.append(source[left])
-        if not taken:
-            return Went(sets.take([]), np.zeros(0, dtype=np.intp))
-        whole = Sets(
-            np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
-            np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
-        )  # fmt: skip
-        return Went(whole, np.concatenate(sources))
-
-    def _moved(self, sets: Sets, way: _Way) -> tuple[Sets, np.ndarray]:
+    def moved(self, sets: Sets, way: Way) -> tuple[Sets, np.ndarray]:
         """Return the sets after the step, and which there are: others the guard excludes."""
         forms = self.forms(sets)
         center, slopes, error = sets.center.copy(), sets.slopes.copy(), sets.error.copy()
@@ -203,6 +157,61 @@ class Flow:
         """Return the bounds of a value as its variable holds it."""
         low, high = form.bounds()
         return (low, high) if self.variables[place].kind is Kind.REAL else (np.ceil(low), np.floor(high))
+
+
+class Flow(Moves):
+    """A policy and its task over sets of states. Unreadable where the task or the policy cannot be followed so."""
+
+    def __init__(self, task: Task, fitted: Fitted) -> None:
+        super().__init__(task)
+        self.fitted = fitted
+        policy = fitted.policy
+        if isinstance(policy, NeuralNetwork):
+            self.bounds: NetworkBounds | TreeBounds = NetworkBounds(
+                policy, fitted.variables, len(self.variables), rounded=True
+            )
+        elif isinstance(policy, TreeEnsemble):
+            self.bounds = TreeBounds(policy, fitted.variables)
+        else:
+            raise Unreadable("only networks and tree ensembles are followed over sets of states")
+        self.output_of = {k: output for output, k in enumerate(fitted.labels) if k != UNKNOWN_LABEL}
+        self.applicable = [
+            [] if label == UNKNOWN_LABEL else self.guards_of.get(label, []) for label in fitted.labels
+        ]
+
+    # -- a step
+
+    def step(self, sets: Sets) -> Went:
+        """Return what may follow, one set per source, operator and outcome; none where all states have ended."""
+        forms = self.forms(sets)
+        ended = truth_of(self.task.goal, forms)[0]
+        guards = [truth_of(guard, forms) for guard in self.guards]
+        chosen = self._possible_outputs(sets, guards)
+        taken: list[Sets] = []
+        sources: list[np.ndarray] = []
+        for way in self.ways:
+            possible: Bools = guards[way.guard][1] & ~ended
+            if way.label is not None:
+                if way.label not in self.output_of:
+                    continue  # applicable, but the policy never chooses it
+                possible = possible & chosen[:, self.output_of[way.label]]
+            for condition in way.happens:
+                if possible.any():
+                    possible = possible & truth_of(condition, forms)[1]
+            source = np.flatnonzero(possible)
+            if not len(source):
+                continue
+            mine = sets.take(source)
+            moved, left = self.moved(mine, way)
+            taken.append(moved)
+            sources.append(source[left])
+        if not taken:
+            return Went(sets.take([]), np.zeros(0, dtype=np.intp))
+        whole = Sets(
+            np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
+            np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
+        )  # fmt: skip
+        return Went(whole, np.concatenate(sources))
 
     def _possible_outputs(self, sets: Sets, guards: Sequence[tuple[Bools, Bools]]) -> Bools:
         """Return [n, outputs]: which outputs some state of the set may choose, in some order of evaluation."""

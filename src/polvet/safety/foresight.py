@@ -2,6 +2,7 @@
 
 `projections.py`   relaxed games over a few variables: what is lost there is unsafe
 `restrictions.py`  restricted games over a few variables: what is won there is safe
+`cells.py`         games over cells of real values: both
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Iterable
 from itertools import islice
 from math import prod
 
-from polvet.kernel.compiled import Limits
+from polvet.kernel.compiled import Limits, Words
 from polvet.model.task import Task
+from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
 from polvet.safety.projections import Told, count_of, is_countable, iter_lost
 from polvet.safety.restrictions import iter_won
@@ -27,8 +29,11 @@ def is_large(task: Task) -> bool:
     return not all(is_countable(v) for v in variables) or prod(count_of(v) for v in variables) > LARGE
 
 
-def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
-    """Let the decider know what smaller games tell; return how many of them had something to say."""
+def sharpen(decider: Decider, around: Words | None = None, *, limits: Limits | None = None) -> int:
+    """Let the decider know what smaller games tell; return how many of them had something to say.
+
+    `around`: packed states of the kind that will be asked about; cells of real values are laid around them.
+    """
     if decider.compiled.disable_out_of_bounds:
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
     if decider.smaller_games:
@@ -39,6 +44,8 @@ def sharpen(decider: Decider, *, limits: Limits | None = None) -> int:
     _tell(decider, [*core, *won])
     if sum(told.share for told in core) + max((told.share for told in won), default=0) < ENOUGH:
         _tell(decider, lost)
+    if around is not None:
+        foresee_cells(decider, around, limits=limits)
     return decider.smaller_games
 
 
