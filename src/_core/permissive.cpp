@@ -87,8 +87,8 @@ class Enlargement {
     }
 
     // Try every option that is not permitted, by ascending priority (infinite: not at all); states that become reachable bring theirs. Lists what was accepted, in order and with
-    // the options their new states take, one list per addition; what needs an exact test; and whether the time sufficed.
-    std::tuple<std::vector<std::vector<u32>>, std::vector<u32>, bool> enlarge(In<double> priority, double seconds) {
+    // the options their new states take, one list per addition; what needs an exact test; and whether time and work (branches looked at) sufficed.
+    std::tuple<std::vector<std::vector<u32>>, std::vector<u32>, bool> enlarge(In<double> priority, double seconds, u64 work) {
         if (priority.size() != permitted_.size()) throw std::invalid_argument("priority needs one entry per option");
         std::vector<std::vector<u32>> accepted;
         std::vector<u32> open;
@@ -108,8 +108,9 @@ class Enlargement {
         std::size_t size = 1 + heap.size() / 8;
         std::vector<Entry> group;
         std::vector<u32> options;
+        const u64 begun = spent_;
         while (!heap.empty()) {
-            if (poll.expired()) return {accepted, open, false};
+            if (poll.expired() || spent_ - begun > work) return {accepted, open, false};
             group.clear();
             options.clear();
             while (!heap.empty() && group.size() < size) {
@@ -197,6 +198,7 @@ class Enlargement {
         std::copy(reached_.begin(), reached_.end(), reached.data());
         std::copy(value_.begin(), value_.end(), value.data());
     }
+    u64 work() const { return spent_; }
     u64 count() const { return static_cast<u64>(std::count(permitted_.begin(), permitted_.end(), u8{1})); }
 
   private:
@@ -281,6 +283,7 @@ class Enlargement {
         }
         for (const Waiting& one : queue_) queued_[one.state] = 0;
         queue_.clear();
+        spent_ += work_;
         return flow;
     }
     void undo(std::size_t to) {
@@ -454,7 +457,7 @@ class Enlargement {
     View m_;
     BackwardIndex back_;
     double bound_, slack_, before_ = 0;
-    u64 cap_, work_ = 0, epoch_ = 1;
+    u64 cap_, work_ = 0, spent_ = 0, epoch_ = 1;
     std::vector<u32> option_of_, stack_, added_, newly_, opened_;
     std::vector<u8> permitted_, reached_, fresh_, queued_, is_initial_;
     std::vector<double> value_;
@@ -569,10 +572,11 @@ void bind_permissive(nb::module_& m) {
         .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, In<u32>, double, double, u64>(), "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a,
              "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a, "minimum"_a, "least"_a, "rank"_a, "bound"_a, "slack"_a, "cap"_a)
         .def("reset", &Enlargement::reset, "seed"_a)
-        .def("enlarge", &Enlargement::enlarge, "priority"_a, "seconds"_a)
+        .def("enlarge", &Enlargement::enlarge, "priority"_a, "seconds"_a, "work"_a)
         .def("extension", &Enlargement::extension, "option"_a, "best"_a)
         .def("permit", &Enlargement::permit, "options"_a)
         .def("read", &Enlargement::read, "permitted"_a, "reached"_a, "value"_a)
+        .def("work", &Enlargement::work, "How many branches were looked at so far.")
         .def("count", &Enlargement::count);
     m.def("reach_permitted", &reach_permitted, "branch_start"_a, "target"_a, "option_start"_a, "option_choice"_a, "permitted"_a, "initial"_a, "reached"_a);
     m.def("least_risk_game", &least_risk_game, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "value"_a, "best"_a, "seconds"_a);

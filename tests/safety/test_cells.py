@@ -33,7 +33,10 @@ def random_real_task(seed):
     def step():
         change = {}
         for name in names:
-            factor, shift = rng.choice(["1", "1", "0.5", "-0.9", "1.2"]), rng.choice(["-1.3", "-0.4", "0.3", "0.9", "2"])
+            factor, shift = (
+                rng.choice(["1", "1", "0.5", "-0.9", "1.2"]),
+                rng.choice(["-1.3", "-0.4", "0.3", "0.9", "2"]),
+            )
             other = rng.choice([f"+ 0.1 * {rng.choice(names)}", ""])
             change[name] = f"{factor} * {name} + {shift} {other}"
         if rng.random() < 0.3:

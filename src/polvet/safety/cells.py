@@ -73,9 +73,7 @@ def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits
     return told
 
 
-def judge_cells(
-    decider: Decider, around: Words, *, cells: int = CELLS, limits: Limits | None = None
-) -> Judged | None:
+def judge_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits: Limits | None = None) -> Judged | None:
     """Return the cells around the packed states with their verdicts; None where the model cannot be followed over cells."""
     try:
         moves = Moves(decider.task)
@@ -148,7 +146,13 @@ def _grid(moves: Moves, decider: Decider, around: Words, cells: int) -> _Grid | 
     clocks = [k for k in range(len(moves.variables)) if k not in reals and _is_clock(moves, k)]
     rest = [k for k in range(len(moves.variables)) if k not in reals and k not in clocks]
     sizes = [int(moves.upper[k] - moves.lower[k]) + 1 for k in rest]
-    if not reals or len(clocks) > 1 or not len(around) or any(size > FEW for size in sizes) or prod(sizes) > cells // 64:
+    if (
+        not reals
+        or len(clocks) > 1
+        or not len(around)
+        or any(size > FEW for size in sizes)
+        or prod(sizes) > cells // 64
+    ):
         return None
     values = decider.compiled.machine.unpack(np.ascontiguousarray(around))
     per_real = int((cells // prod(sizes)) ** (1 / len(reals)))

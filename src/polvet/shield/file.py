@@ -180,10 +180,14 @@ def read_shield(document: Any, where: Where) -> Shield:
 
 def _mixtures(items: Any, where: Where) -> tuple[Mapping[str, Fraction], ...]:
     if not isinstance(items, list) or not all(isinstance(one, dict) and one for one in items):
-        raise InputError("is not a list of distributions.", where, "Each is an object of labels and weights: {\"go\": \"1/2\", ...}.")
+        raise InputError(
+            "is not a list of distributions.", where, 'Each is an object of labels and weights: {"go": "1/2", ...}.'
+        )
     found = [{label: _fraction(weight, where) for label, weight in one.items()} for one in items]
     if any(sum(one.values()) != 1 or min(one.values()) < 0 for one in found):
-        raise InputError("the weights of a distribution do not sum to 1.", where, "Write the shield again with polvet permit.")
+        raise InputError(
+            "the weights of a distribution do not sum to 1.", where, "Write the shield again with polvet permit."
+        )
     return tuple(found)
 
 

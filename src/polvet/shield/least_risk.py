@@ -20,6 +20,7 @@ from polvet.shield.world import World, induce_permitted
 
 NONE = 0xFFFFFFFF
 STEPS = "steps and risk"
+VISIT_STEPS, VISIT_WORK, VISIT_REST = 2_000, 200_000_000, 1e-9
 PENALTIES = tuple(10.0**k for k in range(10))
 
 
@@ -136,3 +137,27 @@ def cheapest_scheduler(world: World, cost: Float64s, *, seconds: float | None = 
     permitted = np.zeros(world.options, dtype=bool)
     permitted[(world.option_start[:-1].astype(np.int64) + value.scheduler)[chosen]] = True
     return permitted
+
+
+def expected_visits(world: World, permitted: Mask) -> Float64s:
+    """Return about how often a run visits each state where permitted options are taken with equal chance.
+
+    A guide for orders, not a bound: the sum over the steps is cut off.
+    """
+    sub = induce_permitted(world, permitted)
+    mdp = sub.mdp
+    counts = np.diff(mdp.choice_start).astype(np.int64)
+    owners = np.repeat(np.arange(mdp.states), counts)
+    sources = np.repeat(owners, np.diff(mdp.branch_start).astype(np.int64))
+    flow = mdp.probability / np.maximum(1, counts)[sources]
+    now = np.zeros(mdp.states)
+    now[mdp.initial] = 1.0
+    visits = now.copy()
+    for _ in range(min(VISIT_STEPS, VISIT_WORK // max(1, mdp.branches))):
+        now = np.bincount(mdp.target, weights=flow * now[sources], minlength=mdp.states).astype(np.float64)
+        if now.sum() < VISIT_REST:
+            break
+        visits += now
+    found = np.zeros(world.mdp.states)
+    found[sub.states] = visits
+    return found

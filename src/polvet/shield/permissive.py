@@ -3,8 +3,8 @@
 Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016:
          Definition 6 (safe) is `_judge`, Definition 8 is `world.induce_permitted`, constraints 1 to 4 are what
          `src/_core/permissive.cpp` maintains.
-Differs  options are added one by one instead of being searched for by an SMT solver; several orders, then parts of the
-         best result are undone and enlarged again; permissiveness counts reachable options only.
+Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first;
+         then parts of the best result are undone and enlarged again; permissiveness counts reachable options only.
 Cost     one pass over all options per attempt; the result's values are solved once, in fractions where the model is.
 Limits   locally, not globally maximal: no option of a reachable state can be added, even when states reached only
          through it take their least risky option, but another set may hold more.
@@ -25,13 +25,23 @@ from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.graph import connected_components
 from polvet.mdp.sparse import Float64s, Mask
-from polvet.shield.least_risk import NONE, LeastRisk, find_goal_seeds, find_least_risk, worth_of_options
+from polvet.shield.least_risk import (
+    NONE,
+    LeastRisk,
+    expected_visits,
+    find_goal_seeds,
+    find_least_risk,
+    worth_of_options,
+)
 from polvet.shield.world import SubMdp, World, induce_permitted
 
 RELATIVE_SLACK = 1e-9
-ATTEMPTS = 60
-SEARCH_SECONDS = 20.0  # no further attempt is begun after that
-FULL_ORDERS = 0.3  # the share of attempts that start from the seed; the others enlarge a thinned best one
+ATTEMPTS = 100
+WORK = 100_000_000  # branches to look at, after which no further attempt is made
+WORK_PER_ATTEMPT = 20_000_000  # after the first one
+UNLIMITED = 2**63
+ORDERS_PER_SEED = 2  # the other attempts enlarge a thinned best one
+CORE = 0.9  # the share of its greatest risk below which a state is one that keeps the risk low
 SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
@@ -246,6 +256,9 @@ class _Enlarger:
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
+        self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, time_limit=self._limit()).uppers
+        self.greatest_worth = worth_of_options(world, self.greatest)
+        self.work_left = UNLIMITED
 
     def search(
         self, seeds: list[Mask], attempts: int, rng: random.Random, priority: Float64s | None
@@ -254,19 +267,28 @@ class _Enlarger:
         chance = np.random.default_rng(rng.getrandbits(64))
         best: tuple[int, Mask, bool] | None = None
         root = seeds[0]
-        begun = time.monotonic()
         for attempt in range(attempts):
-            if best is not None and (self._late() or time.monotonic() - begun > SEARCH_SECONDS):
-                break
-            fresh = best is None or attempt < max(len(seeds), int(FULL_ORDERS * attempts))
-            seed = seeds[attempt % len(seeds)]
-            if not fresh and best is not None:
+            if best is not None:
+                self.work_left = min(WORK_PER_ATTEMPT, WORK - self.kernel.work())
+                if self._late() or self.work_left <= 0:
+                    break
+            fresh = best is None or attempt < ORDERS_PER_SEED * len(seeds)
+            if fresh or best is None:
+                seed = seeds[attempt % len(seeds)]
+            else:
                 # The seed stays in: what it guarantees (the goal can be reached) is not thinned away.
-                seed = root | (best[1] & (chance.random(self.world.options) > chance.choice([0.05, 0.15, 0.4])))
-            found = self._enlarge(seed, self._order(attempt, chance, priority))
-            if found is not None and (best is None or found[0] >= best[0]):
+                seed = root | self._thinned(best[1], chance)
+            if attempt == 0 and priority is not None:
+                order = np.ascontiguousarray(priority, dtype=np.float64)
+            else:
+                order = self._order(attempt, seed, chance)
+            found = self._enlarge(seed, order)
+            # What an attempt that was stopped found is not locally maximal: any other one is better.
+            if found is not None and (best is None or (found[2], found[0]) >= (best[2], best[0])):
                 best = found
-                root = seed if fresh else root
+                if fresh:
+                    root = np.zeros(self.world.options, dtype=bool)
+                    root[induce_permitted(self.world, seed).options] = True
         if best is None:
             return None
         proved = _judge(self.world, best[1], self.bound, self.deadline)
@@ -274,17 +296,40 @@ class _Enlarger:
             return None
         return best[1], proved, best[2]
 
-    def _order(self, attempt: int, chance: np.random.Generator, priority: Float64s | None) -> Float64s:
-        if attempt == 0 and priority is not None:
-            return np.ascontiguousarray(priority, dtype=np.float64)
+    def _thinned(self, permitted: Mask, chance: np.random.Generator) -> Mask:
+        """Return the options, but only the least risky one in some of the states that keep the risk low.
+
+        In the other states there is nothing to gain: whatever is done there, the risk is about as great as it can be.
+        """
+        world = self.world
+        sub = induce_permitted(world, permitted)
+        value = np.zeros(world.mdp.states)
+        value[sub.states] = solve(sub.mdp, Reach(goal=sub.fail), relative_gap=1e-3, time_limit=self._limit()).uppers
+        core = np.zeros(world.mdp.states, dtype=bool)
+        core[sub.states] = value[sub.states] < CORE * self.greatest[sub.states]
+        core &= chance.random(len(core)) < chance.choice([0.1, 0.3, 0.6])
+        owners = world.owners()
+        mine = np.flatnonzero(permitted & core[owners])
+        by_state = mine[np.lexsort((worth_of_options(world, value)[mine], owners[mine]))]
+        _, least = np.unique(owners[by_state], return_index=True)
+        kept = permitted & ~core[owners]
+        kept[by_state[least]] = True
+        return np.asarray(kept)
+
+    def _order(self, attempt: int, seed: Mask, chance: np.random.Generator) -> Float64s:
+        """Return the order of additions, least first, equals by chance.
+
+        What is hardly ever visited costs little at the start states, whatever is permitted there; so it goes first. A few states near the
+        start then keep the risk low, and everything may be done in the many states beyond them.
+        """
         noise = chance.random(self.world.options)
-        match attempt % 3:
-            case 0:
-                return self.extra_risk + 1e-9 * noise
-            case 1:
-                return np.asarray(self.extra_risk * noise)
-            case _:
-                return noise
+        if self.world.options > SMALL_OPTIONS:
+            return self.extra_risk + 1e-9 * noise  # what costs nothing is added without any change of values
+        rarely = expected_visits(self.world, seed)[self.world.owners()]
+        return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
+
+    def _limit(self) -> float | None:
+        return None if self.search_until is None else max(0.0, self.search_until - time.monotonic())
 
     def _late(self) -> bool:
         return self.search_until is not None and time.monotonic() > self.search_until
@@ -298,7 +343,7 @@ class _Enlarger:
         if kernel.reset(seed.astype(np.uint8)) > float(self.bound):
             return None
         base = self._read()
-        accepted, pending, complete = kernel.enlarge(order, self._seconds())
+        accepted, pending, complete = kernel.enlarge(order, self._seconds(), self.work_left)
         permitted = self._read()
         if not is_safe(self.world, permitted, self.bound, self.deadline):
             kept = self._longest_safe(base, accepted)
@@ -320,7 +365,9 @@ class _Enlarger:
             kernel.permit(wider)
             sure = permitted.copy()
             sure[wider] = True
-            additions, more, finished = kernel.enlarge(np.where(settled, np.inf, order), self._seconds())
+            additions, more, finished = kernel.enlarge(
+                np.where(settled, np.inf, order), self._seconds(), self.work_left
+            )
             complete = complete and finished
             permitted = self._read()
             pending += more
