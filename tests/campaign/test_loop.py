@@ -11,17 +11,22 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from polvet import domains
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
 from polvet.cli.app import run
+from polvet.domains.instance import Instance
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.evidence.fault_files import read_faults
 from polvet.load import load_task
+from polvet.model.build import ModelBuilder
 from polvet.policy.binding import load_fitted
+from polvet.policy.save import save_policy
+from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE = SHIPPED / "one-way-line-8-5.toml"
@@ -177,3 +182,32 @@ def test_rules_that_read_few_variables_are_repaired_by_rules_that_read_more(tmp_
     found = debug(task, policy, tmp_path / "campaign", Settings(starts=50, runs=2, fuzz_runs=2, verify="never"))
     assert found.faults > 0
     assert found.outcome in (Outcome.IMPROVED, Outcome.STOPPED)
+
+
+def test_where_leaves_cannot_keep_the_goal_only_faulty_states_change(tmp_path):
+    m = ModelBuilder("corridor")
+    x, fallen = m.int("x", 0, 9, initial=0), m.int("fallen", 0, 1, initial=0)
+    m.edge("walk", guard=(x < 9) & (x != 3), to={x: x + 1})
+    m.edge("walk", guard=(x == 3), to={fallen: 1})
+    m.edge("look", guard=(x == 3), to={x: x + 1})
+    m.edge("look", guard=(x != 3), to={})
+    Instance.of(m, start=(x <= 4) & (fallen == 0), fail=(fallen == 1), goal=(x == 9)).write(tmp_path / "corridor.jani")
+    task = load_task(tmp_path / "corridor.toml")
+
+    def leaf(output, score):  # one leaf for all states: whatever changes there changes everywhere
+        return make_tree(
+            output, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[score]]), None, MISSING_NAN
+        )
+
+    policy = TreeEnsemble(("x",), ("walk", "look"), (leaf(0, 1.0), leaf(1, 0.0)), (0.0, 0.0), "<", "float32", 0.0)
+    save_policy(policy, tmp_path / "walk.json")
+    asked = Settings(starts=5, runs=1, fuzz_runs=1, keep=0, max_goal_loss=0.0)
+    found = debug(task, tmp_path / "walk.json", tmp_path / "campaign", asked)
+    assert found.outcome is Outcome.SAFE
+    repairs = [record["figures"] for record in found.records if record["step"] == "repair"]
+    assert [figures["method"] for figures in repairs] == ["penalty"]
+    assert repairs[0]["attempts"] > 1
+    assert repairs[0]["goal_percent_after"] == 100
+    allowed = Settings(starts=5, runs=1, fuzz_runs=1, keep=0, max_goal_loss=100.0)
+    whole = debug(task, tmp_path / "walk.json", tmp_path / "other", allowed)
+    assert [r["figures"]["method"] for r in whole.records if r["step"] == "repair"][:1] == ["leaves"]

@@ -34,6 +34,7 @@ from polvet.safety.foresight import is_large, sharpen
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
 BLOCK = 1 << 16
+FIRST_BLOCK = 1 << 11  # small at first: where a limit comes soon, some states have been judged to the end
 NO_FAULT = -1
 GRACE = 0.5
 """Seconds for the safe actions of a fault that was found just before the time was over."""
@@ -285,8 +286,10 @@ class _Judge:
         """Judge all states met since the last call."""
         fresh = np.concatenate(self.pending) if self.pending else np.zeros(0, dtype=np.int64)
         self.pending = []
-        for begin in range(0, len(fresh), BLOCK):
-            self._judge(fresh[begin : begin + BLOCK])
+        begin, size = 0, FIRST_BLOCK
+        while begin < len(fresh):
+            self._judge(fresh[begin : begin + size])
+            begin, size = begin + size, min(2 * size, BLOCK)
 
     def bisect(self, numbers: NDArray[np.int64], runs: PackedRuns) -> None:
         """Find the last safe state of runs whose every step has one outcome: log(length) states are decided, not all.
