@@ -2,7 +2,8 @@
 
 Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-Ensemble Action Policies in AI Planning,
          section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
-Differs  where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
+Differs  before verification, states at which a proof fails are repaired as well (`strengthen.py`);
+         where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
          verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
          goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored and the
          loop resumed (`store.py`)
@@ -124,6 +125,9 @@ class _Loop:
                 why = "no new fault is found; not verified (--verify never)"
                 return self._end(Outcome.IMPROVED, policy, iteration, why)
             try:
+                stronger = self._do(iteration, "strengthen", lambda: self.steps.strengthen(iteration, bound, first))
+                if "policy" in stronger["files"]:
+                    return self.store.path(stronger, "policy")
                 verified = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy))
             except LimitReached as limit:
                 return self._end(Outcome.IMPROVED, policy, iteration, f"no new fault is found; verification: {limit}")

@@ -3,6 +3,7 @@
 `evaluate`  %Unsafe and %Goal on the evaluation starts
 `search`    (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
 `repair`    (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
+`strengthen` a policy without weak spots, where a proof over a few variables fails at them
 `verify`    (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
 """
@@ -17,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from polvet.campaign.goals import find_goals, goal_share, lost_states
+from polvet.campaign.goals import Goals, find_goals, goal_share, lost_states
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
+from polvet.campaign.strengthen import strengthen
 from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.prospects import RUNS, prefer_goal
@@ -61,6 +63,9 @@ VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
 QUICK_STATES = 50_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
+STRENGTHENINGS = 3
+QUICK_PROOF = 1_000_000
+"""Where explicit search needs no more states, nothing is strengthened."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
 Done = tuple[dict[str, Any], dict[str, str]]
@@ -80,6 +85,15 @@ class Means:
     def given(self) -> dict[str, Any]:
         """Return what a certificate must say of how the task was given."""
         return options_to_json(self.options, disable_out_of_bounds=self.disable_out_of_bounds, mode=self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Goal-reaching runs to be kept, how many are made per start, and the share of them that must be left."""
+
+    found: Goals
+    runs: int
+    allowed: float
 
 
 class Steps:
@@ -159,8 +173,14 @@ class Steps:
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
         if unsafe_starts:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
-            proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options)
-            files["certificate"] = self.store.write(f"certificates/unsafe-start-{iteration}.json", json.dumps(proof))
+            bounds = self._limits(VERIFIED * settings.max_states)
+            try:
+                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options, limits=bounds)
+            except LimitReached as limit:
+                figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
+            else:
+                name = f"certificates/unsafe-start-{iteration}.json"
+                files["certificate"] = self.store.write(name, json.dumps(proof))
         return figures, files
 
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
@@ -231,59 +251,115 @@ class Steps:
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
         """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
-        settings, threads = self.settings, self.means.threads
-        chance: dict[str, Any] = {"max_steps": settings.max_steps, "seed": settings.seed, "threads": threads}
-        sample = self.packed[:GOAL_STARTS]
-        runs = 1 if self._is_certain(iteration) else settings.runs
-        faulty = {state for state, _ in self.faults}
-        goals = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **chance)
-        # Half of the allowed loss, as the runs are a sample.
-        allowed = self._first_goals(first, sample, runs, chance) - settings.max_goal_loss / 200
-        wanted = list(self.faults.values())
-        if settings.mode == "safe":
-            wanted = prefer_goal(bound, wanted, runs=1 if runs == 1 else RUNS, limits=self._limits(), **chance)
+        settings = self.settings
+        goals = self._goals(iteration, bound, first)
+        wanted = self._wanted(bound, list(self.faults.values()), goals.runs)
         # The less often the policy reaches the goal, the less there is to keep.
-        keep = list(goals.states[: math.ceil(settings.keep * goals.share)])
+        keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.share)])
         candidates: list[tuple[float, Repaired]] = []
         local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
         method: str | None = settings.method
         while method is not None:
-            made, _ = repair_checked(
-                bound.fitted, wanted, method=method, mode=cast(Mode, settings.mode), keep=keep, seed=settings.seed,
-                limits=self._limits(), compiled=bound.compiled,
-            )  # fmt: skip
+            made = self._repaired(bound, wanted, keep, method)
             after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
-            share = goal_share(after, sample, runs=runs, limits=self._limits(), **chance)
+            share = self._goal_share(after, goals)
             candidates.append((share, made))
-            if share >= min(allowed, goals.share) or method == local:
+            if share >= min(goals.allowed, goals.found.share) or method == local:
                 break
             kept = set(keep)
-            lost = [state for state in lost_states(bound, after, goals.states) if state not in kept]
+            lost = [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
             # What cannot be had by keeping more states is had by changing the faulty states only.
             method = method if lost and len(candidates) < REPAIR_ROUNDS else local
             keep += lost[: settings.keep]
         share, made = min(candidates, key=lambda one: (len(one[1].left), -one[0]))
-        name = f"policies/{iteration + 1}{first.suffix}"
-        save_policy(made.policy, self.store.folder / name)
-        proof = repair_certificate(bound.fitted, made, self.store.folder / name, self.means.given())
-        shown = self.store.write(f"certificates/repair-{iteration}.json", json.dumps(proof, ensure_ascii=False))
         figures = {
             "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
             "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
-            "goal_percent_before": 100 * goals.share, "goal_percent_after": 100 * share,
+            "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
             "repair_seconds": made.seconds, "gap": made.gap,
         }  # fmt: skip
-        return figures, {"policy": name, "certificate": shown}
+        return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
+
+    def strengthen(self, iteration: int, bound: Bound, first: Path) -> Done:
+        """Repair weak spots, where a proof over a few variables fails at them; nothing where that does not lead to a proof."""
+        unproved = isinstance(
+            verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads), Unknown
+        )
+        if not unproved or self.means.disable_out_of_bounds or self.settings.method not in ("auto", "leaves"):
+            return {"weak_spots": 0, "reason": "not needed"}, {}
+        goals = self._goals(iteration, bound, first)
+        keep = list(goals.found.states[: math.ceil(self.settings.keep * goals.found.share)])
+        figures: dict[str, Any] = {}
+
+        def repair(policy: Bound, wanted: Sequence[Fault]) -> Repaired:
+            return self._repaired(policy, self._wanted(policy, list(wanted), goals.runs), keep, self.settings.method)
+
+        for attempt in range(STRENGTHENINGS):
+            found = strengthen(bound, list(self.faults.values()), repair, self._limits, self.settings.seed)
+            figures = {
+                "weak_spots": len(found.weak), "rounds": found.rounds, "attempts": attempt + 1, "reason": found.reason
+            }  # fmt: skip
+            if found.repaired is None or found.reason is not None:
+                return figures, {}
+            after = fit(bound.fitted.task, found.repaired.policy).bind(bound.compiled)
+            share = self._goal_share(after, goals)
+            figures |= {"goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share}
+            if share >= min(goals.allowed, goals.found.share):
+                figures["strengthened_trees"] = found.repaired.trees_added
+                return figures, self._save(f"strengthen-{iteration}", iteration, bound, found.repaired, first)
+            kept = set(keep)
+            lost = [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
+            keep += lost[: self.settings.keep]
+        return figures | {"reason": "the goal would be reached less often"}, {}
+
+    def _goals(self, iteration: int, bound: Bound, first: Path) -> _Kept:
+        """What is to be kept of the policy: goal-reaching runs, and how often the first policy made them."""
+        runs = 1 if self._is_certain(iteration) else self.settings.runs
+        sample = self.packed[:GOAL_STARTS]
+        faulty = {state for state, _ in self.faults}
+        found = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **self._chance())
+        # Half of the allowed loss, as the runs are a sample.
+        allowed = self._first_goals(first, sample, runs) - self.settings.max_goal_loss / 200
+        return _Kept(found, runs, allowed)
+
+    def _goal_share(self, bound: Bound, goals: _Kept) -> float:
+        sample = self.packed[:GOAL_STARTS]
+        return goal_share(bound, sample, runs=goals.runs, limits=self._limits(), **self._chance())
+
+    def _chance(self) -> dict[str, Any]:
+        return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.means.threads}
+
+    def _wanted(self, bound: Bound, faults: list[Fault], runs: int) -> list[Fault]:
+        """The faults with the safe actions that the repair should choose from."""
+        if self.settings.mode != "safe":
+            return faults
+        return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, limits=self._limits(), **self._chance())
+
+    def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
+        made, _ = repair_checked(
+            bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
+            limits=self._limits(), compiled=bound.compiled,
+        )  # fmt: skip
+        return made
+
+    def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
+        name = f"policies/{iteration + 1}{first.suffix}"
+        save_policy(made.policy, self.store.folder / name)
+        claim = repair_certificate(bound.fitted, made, self.store.folder / name, self.means.given())
+        shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
+        return {"policy": name, "certificate": shown}
 
     def _is_certain(self, iteration: int) -> bool:
         """Whether evaluation found one run only from each start: then simulating it once is enough."""
         evaluated = self.store.find(iteration, "evaluate")
         return evaluated is not None and bool(evaluated["figures"]["certain"])
 
-    def _first_goals(self, policy: Path, sample: Words, runs: int, chance: dict[str, Any]) -> float:
+    def _first_goals(self, policy: Path, sample: Words, runs: int) -> float:
         """How often the campaign's first policy reaches the goal."""
         if self._first_share is None:
-            self._first_share = goal_share(self.load(policy), sample, runs=runs, limits=self._limits(), **chance)
+            self._first_share = goal_share(
+                self.load(policy), sample, runs=runs, limits=self._limits(), **self._chance()
+            )
         return self._first_share
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:

@@ -52,13 +52,19 @@ def iter_won(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     network = task.network
     if not has_one_automaton(network):
         return
-    core = core_of(task)
-    wider = core | {
-        name for edge in network.edges if _written(edge) & core for name in names(edge.guard) if name in _places(task)
-    }
+    core, wider = core_of(task), wider_core_of(task)
     for kept in [core, *([wider] if wider > core else [])]:
         if fits(network, kept):
             yield solve_restricted(task, sorted(network.index_of(name) for name in kept), limits=limits)
+
+
+def wider_core_of(task: Task) -> set[str]:
+    """Return what decides `fail`, and what its changes depend on."""
+    core = core_of(task)
+    places = {variable.name for variable in task.network.variables}
+    return core | {
+        name for edge in task.network.edges if _written(edge) & core for name in names(edge.guard) if name in places
+    }
 
 
 def solve_restricted(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Told:
@@ -159,6 +165,3 @@ def _is_within(value: Expression, variable: Variable) -> bool:
 def _written(edge: NetworkEdge) -> set[str]:
     return {u.target.name for branch in edge.branches for u in branch.updates if isinstance(u.target, Name)}
 
-
-def _places(task: Task) -> set[str]:
-    return {variable.name for variable in task.network.variables}

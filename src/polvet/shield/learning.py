@@ -36,6 +36,7 @@ from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted
 
 FEW_NODES = 60
+SEARCH_SHARE = 0.15  # of the time that is left, for one search for the deterministic optimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def learn(
                 best_random = mixed
         if not how.randomised and inside is None and not _agree(lower, upper_deterministic, how.gap):
             searched = find_deterministic(
-                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, seconds=_left(deadline),
+                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, seconds=_share(deadline),
                 known=[one for one in (best_mask, hopeful) if one is not None],
             )  # fmt: skip
             lower, hopeful = max(lower, searched.lower), searched.scheduler
@@ -207,6 +208,12 @@ def _stalls(rounds: list[Round]) -> bool:
         return False
     old, new = rounds[-3], rounds[-1]
     return new.lower <= old.lower * (1 + 1e-9) and new.upper >= old.upper * (1 - 1e-9)
+
+
+def _share(deadline: float | None) -> float | None:
+    """Return what one search for the deterministic optimum may take of the time that is left."""
+    left = _left(deadline)
+    return None if left is None else SEARCH_SHARE * left
 
 
 def _left(deadline: float | None) -> float | None:

@@ -27,6 +27,8 @@ from polvet.shield.world import World, induce_permitted
 MARGIN = (
     1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
 )
+LOOSE = 1e-6
+"""How far a proved bound may lie below the best one, relatively: sharper ones take exact arithmetic."""
 PRICED = "cost and price of failing"
 
 
@@ -125,7 +127,7 @@ def prove_lower_bound(
         mdp, fail, goal, cost = sub.mdp, sub.fail, sub.goal, cost[sub.choices]
     priced = np.nextafter(cost + price * risk_per_choice(mdp, fail), 0.0)
     mdp = replace(mdp, rewards={PRICED: np.maximum(0.0, priced)}, exact_rewards={})
-    value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=1e-9)
+    value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=LOOSE)
     if value.lower == math.inf:
         return math.inf
     # SOUND: the rounding of the rewards is covered by scaling down; every term is >= 0 and exact within 2^-50.

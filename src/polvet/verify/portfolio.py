@@ -29,6 +29,7 @@ from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
+from polvet.verify.projection import verify_by_projection
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -111,6 +112,12 @@ def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyRe
     return verify_by_induction(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
 
 
+def _projection(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
+    if bound.compiled.disable_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", "projection")
+    return verify_by_projection(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
+
+
 def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "ic3")
@@ -119,6 +126,7 @@ def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
 
 METHODS_BY_NAME: Mapping[str, Method] = {
     "explicit": _explicit,
+    "projection": _with_linear("projection", _projection),
     "induction": _with_linear("induction", _induction),
     "abstraction": _with_linear("abstraction", _abstraction),
     "ic3": _with_linear("ic3", _ic3),
@@ -140,6 +148,7 @@ class Turn:
 
 TURNS = (
     Turn("explicit", 0.3, 20.0, 3_000_000),
+    Turn("projection", 0.3, 60.0),
     Turn("induction", 0.2, 30.0),
     Turn("abstraction", 0.2, 10.0),
     Turn("ic3", 0.4, 60.0),
