@@ -46,7 +46,7 @@ def verify(
     task: TaskFile,
     policy: PolicyFile,
     method: Annotated[
-        str, typer.Option("--method", help="auto, explicit, induction, abstraction, ic3, grid or bmc.")
+        str, typer.Option("--method", help="auto, explicit, projection, induction, abstraction, ic3, grid or bmc.")
     ] = "auto",
     avoid: Annotated[
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
