@@ -138,6 +138,9 @@ def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[
         if record["step"] == "verify":
             row["verification"] = figures
             figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
+        if record["step"] == "strengthen":
+            row["strengthened"] = figures | {"taken": "policy" in record["files"]}
+            continue
         row |= figures
     return rows
 
@@ -148,6 +151,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     if "faults_fixed" in row:
         trees = f", {row['trees_added']} trees" if row.get("trees_added") else ""
         repaired = f"{row['method']}: {row['faults_fixed']} fixed, change {row['objective']:.3g}{trees}"
+    elif row.get("strengthened", {}).get("taken"):
+        repaired = f"strengthened: {row['strengthened']['weak_spots']:,} weak spots"
     verified = row.get("verification", {})
     return (
         str(row["iteration"]),
