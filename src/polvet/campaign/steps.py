@@ -1,10 +1,10 @@
-"""The four steps of the loop on one policy. Each is a function of the files before it, the settings and the seed.
+"""The steps of the loop on one policy. Each is a function of the files before it, the settings and the seed.
 
-`evaluate`  %Unsafe and %Goal on the evaluation starts
-`search`    (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
-`repair`    (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
-`strengthen` a policy without weak spots, where a proof over a few variables fails at them
-`verify`    (D): a proof, or an unsafe run and its faults
+`evaluate`    %Unsafe and %Goal on the evaluation starts
+`search`      (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
+`repair`      (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
+`strengthen`  a policy without weak spots, where a proof over a few variables fails at them
+`verify`      (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
 """
 
