@@ -6,6 +6,7 @@ Differs  conflicts come from the exact pre-check (equal output configurations) a
          its own (`point_shape`), so the loop ends with a repair in any case.
          Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
          then leaves of their own for the faults that cost most; at last for all faults, which changes nothing else.
+         More than `MANY` faults that are in conflict get one tree that meets everything at once (`fault_tree.py`).
 """
 
 from __future__ import annotations
@@ -21,18 +22,15 @@ import numpy.typing as npt
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.big_m import Milp, binaries, coefficients, solve_big_m
 from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
+from polvet.repair.fault_tree import add_fault_tree
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
-from polvet.repair.new_trees import (
-    point_shape,
-    round_of_trees,
-    separating_shape,
-    without_idle_trees,
-)
-from polvet.repair.target_lp import PASSES, Found, TargetLp, Unmet
+from polvet.repair.new_trees import point_shape, round_of_trees, separating_shape, wishes, without_idle_trees
+from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
-LARGE = 2000  # more faults: one, and none gets a leaf of its own for the sake of kept states
+MANY = 300  # more faults: none gets a leaf of its own, and a tree instead of a program where they are in conflict
+MOST_WORK = 20_000  # simplex iterations for that many: programs without conflicts need far less
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
@@ -71,10 +69,8 @@ def repair_leaves(
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
     task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
-    isolations = [] if len(faults) > LARGE else [task.isolating(price) for price in PRICES]
-    for attempt in (task.by_leaves, task.by_separation, *isolations, task.by_points):
-        if attempt == task.by_points and best is not None and best.fixed.sum() == task.possible and len(faults) > LARGE:
-            break  # a leaf of its own for each of thousands of faults makes a policy that nobody wants to keep
+    last = (task.by_tree,) if task.many else (*(task.isolating(price) for price in PRICES), task.by_points)
+    for attempt in (task.by_leaves, task.by_separation, *last):
         made = attempt(best)
         if made is None:
             continue
@@ -105,6 +101,7 @@ class _Task:
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
         self.possible = len(self.faults)
+        self.many = len(self.faults) > MANY and not exact
         own = {row.tobytes() for row in faults.rows}
         self.sample = sample.pick(np.array([row.tobytes() not in own for row in sample.rows], dtype=np.bool_))
 
@@ -125,7 +122,7 @@ class _Task:
             return None
         # More of the kept states are asked for: those that were lost may not have been in the sample.
         self.sample = join(self.sample, lost)
-        shape, _ = separating_shape(both, np.zeros(len(both), dtype=np.intp), _wishes(base, both), base.comparison)
+        shape, _ = separating_shape(both, np.zeros(len(both), dtype=np.intp), wishes(base, both), base.comparison)
         return self._solve(base.with_trees([*base.trees, *round_of_trees(base, shape)]))
 
     def isolating(self, price: float) -> Callable[[RepairedTrees | None], RepairedTrees | None]:
@@ -143,6 +140,17 @@ class _Task:
 
         return attempt
 
+    def by_tree(self, _: RepairedTrees | None) -> RepairedTrees | None:
+        """Add one tree that meets all demands and keeps all states that are not faults."""
+        faults = self.faults
+        for _round in range(RAISES):
+            policy = add_fault_tree(self.ensemble, faults, self.keeps)
+            missed = ~faults.met_by(policy)
+            if not missed.any():
+                break
+            faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
+        return self._result(policy, None, policy)
+
     def by_points(self, _: RepairedTrees | None) -> RepairedTrees | None:
         """Give every fault that is not fixed a leaf of its own and move its best target; nothing else changes."""
         wrong = np.flatnonzero(~self.faults.met_by(self.ensemble))
@@ -152,7 +160,7 @@ class _Task:
             made = self._with_points(self.ensemble, wrong)
             view = leaf_values(made, self.faults.rows)
             change = np.zeros(view.columns)
-            best = _wishes(made, self.faults)
+            best = wishes(made, self.faults)
             scores = view.base
             for k in wrong.tolist():
                 t = int(best[k])
@@ -206,24 +214,23 @@ class _Task:
         return self._result(policy, answer.bound, view.ensemble)
 
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
-        separations = ROUNDS if len(self.faults) <= LARGE else 1
-        for attempt in range(separations + 4):
+        for attempt in range(ROUNDS + 4):
             view = leaf_values(work, both.rows)
-            answer = TargetLp(view, both, self.deadline).solve(passes=1 if len(self.faults) > LARGE else PASSES)
+            answer = TargetLp(view, both, self.deadline).solve(most_work=MOST_WORK if self.many else None)
             if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():
                 self.timed_out = True
                 return None
             torn, partners = answer.torn, answer.partners
-            if not len(torn):
+            if not len(torn) or self.many:
                 return None
-            if attempt >= separations:
+            if attempt >= ROUNDS:
                 work = self._with_points(work, torn)
             else:
                 members = self.faults.pick(np.union1d(torn, partners))
                 group = np.zeros(len(members), dtype=np.intp)
-                shape, _ = separating_shape(members, group, _wishes(work, members), work.comparison)
+                shape, _ = separating_shape(members, group, wishes(work, members), work.comparison)
                 if len(shape.feature) == 1:  # these do not conflict by their actions alone
                     work = self._with_points(work, torn)
                 else:
@@ -238,7 +245,7 @@ class _Task:
             return ensemble
         members = np.flatnonzero(np.isin(groups, groups[torn]))
         involved = self.faults.pick(members)
-        shape, _ = separating_shape(involved, groups[members], _wishes(ensemble, involved), ensemble.comparison)
+        shape, _ = separating_shape(involved, groups[members], wishes(ensemble, involved), ensemble.comparison)
         return ensemble.with_trees([*ensemble.trees, *round_of_trees(ensemble, shape)])
 
     def _with_points(self, ensemble: TreeEnsemble, who: npt.NDArray[np.intp]) -> TreeEnsemble:
@@ -259,9 +266,3 @@ class _Task:
     def _late(self) -> bool:
         self.timed_out |= time.monotonic() > self.deadline
         return self.timed_out
-
-
-def _wishes(ensemble: TreeEnsemble, demands: Demands) -> npt.NDArray[np.intp]:
-    """Return the best target of each demand."""
-    scores = np.where(demands.targets, ensemble.scores(demands.rows).astype(np.float64), -np.inf)
-    return np.asarray(scores.argmax(axis=1))

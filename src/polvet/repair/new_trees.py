@@ -196,6 +196,12 @@ def _purest(rows: Rows, wish: npt.NDArray[np.intp]) -> tuple[int, float] | None:
     return None if best is None else (best[1], best[2])
 
 
+def wishes(ensemble: TreeEnsemble, demands: Demands) -> npt.NDArray[np.intp]:
+    """Return the best target of each demand."""
+    scores = np.where(demands.targets, ensemble.scores(demands.rows).astype(np.float64), -np.inf)
+    return np.asarray(scores.argmax(axis=1))
+
+
 def round_of_trees(ensemble: TreeEnsemble, shape: Shape, values: Reals | None = None) -> list[Tree]:
     """Return the shape as trees that may follow the ensemble's: one with vectors in its leaves, or one for each output.
 

@@ -81,9 +81,12 @@ class TargetLp:
         self.rounds = 0
         self.price = np.zeros(len(demands))  # per demand, the dual price of its rows
 
-    def solve(self, *, passes: int = PASSES) -> Found | Unmet:
-        """Return the change: add violated rows until there are none, choose targets anew, give up what is lost."""
-        if (failed := self._meet()) is not None or (failed := self._choose_anew(passes)) is not None:
+    def solve(self, *, passes: int = PASSES, most_work: int | None = None) -> Found | Unmet:
+        """Return the change: add violated rows until there are none, choose targets anew, give up what is lost.
+
+        `most_work` bounds the simplex iterations until all demands are met for the first time.
+        """
+        if (failed := self._meet(most_work)) is not None or (failed := self._choose_anew(passes)) is not None:
             return failed
         if (failed := self._try_others()) is not None:
             return failed
