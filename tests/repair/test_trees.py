@@ -41,7 +41,7 @@ def is_fixed(policy, fault, mode):
     KINDS,
     st.integers(1, 12),
     st.sampled_from(["safe", "avoid"]),
-    st.sampled_from(["leaves", "penalty"]),
+    st.sampled_from(["leaves", "tree", "penalty"]),
 )
 def test_every_fault_is_fixed_in_the_policys_own_arithmetic(seed, kind, count, mode, method):
     rng = np.random.default_rng(seed)
@@ -66,13 +66,13 @@ def test_penalty_trees_change_nothing_but_the_faults(seed, kind, count):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 10**6), KINDS, st.integers(1, 6))
-def test_with_no_loss_allowed_no_kept_state_changes(seed, kind, count):
+@given(st.integers(0, 10**6), KINDS, st.integers(1, 6), st.sampled_from(["leaves", "tree"]))
+def test_with_no_loss_allowed_no_kept_state_changes(seed, kind, count, method):
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, count)
     kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
-    made = repair(fitted, faults, keep=kept, max_goal_loss=0.0)
+    made = repair(fitted, faults, keep=kept, max_goal_loss=0.0, method=method)
     assert not made.left
     assert made.retention.states == len([s for s in kept if set(applicable(s)) & set(fitted.policy.outputs)])
     assert made.retention.changed == 0
@@ -81,6 +81,22 @@ def test_with_no_loss_allowed_no_kept_state_changes(seed, kind, count):
         for s in kept
         if s[1] < SIZE - 1 or s[0] < SIZE - 1
     )
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), KINDS, st.integers(8, 20))
+def test_many_conflicting_faults_get_one_tree(seed, kind, count):
+    rng = np.random.default_rng(seed)
+    fitted = fit(TASK, random_ensemble(rng, kind))
+    faults = random_faults(rng, fitted, count)
+    kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("polvet.repair.leaves.MANY", 3)
+        made = repair(fitted, faults, keep=kept, max_goal_loss=0.0)
+    assert not made.left
+    assert made.retention.changed == 0
+    assert all(is_fixed(made.policy, fault, "safe") for fault in faults)
+    assert made.trees_added <= len(fitted.policy.outputs)
 
 
 def exact_change(ensemble, faults, mode, margin):

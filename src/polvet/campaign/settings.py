@@ -7,7 +7,7 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 
-METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "direct")
+METHODS = ("auto", "leaves", "tree", "milp", "penalty", "last-layer", "direct")
 MODES = ("safe", "avoid")
 VERIFICATIONS = ("auto", "never")
 

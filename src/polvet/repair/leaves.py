@@ -30,7 +30,7 @@ from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
 MANY = 300  # more faults: none gets a leaf of its own, and a tree instead of a program where they are in conflict
-MOST_WORK = 20_000  # simplex iterations for that many: programs without conflicts need far less
+MOST_WORK = 2_000  # simplex iterations for that many: what needs more generalises worse than a tree does
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
@@ -64,13 +64,14 @@ def repair_leaves(
     budget: float = 1.0,
     deadline: float = math.inf,
     exact: bool = False,
+    only_tree: bool = False,
     milp: Milp = solve_milp,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
     task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
     last = (task.by_tree,) if task.many else (*(task.isolating(price) for price in PRICES), task.by_points)
-    for attempt in (task.by_leaves, task.by_separation, *last):
+    for attempt in (task.by_tree,) if only_tree else (task.by_leaves, task.by_separation, *last):
         made = attempt(best)
         if made is None:
             continue
@@ -107,7 +108,8 @@ class _Task:
 
     def by_leaves(self, _: RepairedTrees | None) -> RepairedTrees | None:
         """Change leaf values; separate what is in conflict."""
-        return self._solve(self._without_conflicts(self.ensemble))
+        work = self._without_conflicts(self.ensemble)
+        return None if self.many and work is not self.ensemble else self._solve(work)
 
     def by_separation(self, best: RepairedTrees | None) -> RepairedTrees | None:
         """Separate faults from the kept states that changed, by new trees."""

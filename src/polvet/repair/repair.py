@@ -3,9 +3,9 @@
 Source   section 5 of the paper on safety debugging of tree-ensemble policies; Definition 2 is `Repaired.fixed`
 Differs  modes: `safe` (the new action is one of the fault's safe ones) and `avoid` (not the faulty one, as in the paper);
          retention of kept states; networks, tables and rules
-Methods  leaves: chosen targets and linear programs; milp: the paper's big-M program; penalty: a tree per fault;
-         last-layer: the last layer of a network, gated units where that does not do; direct: tables and rules;
-         auto: leaves, last-layer or direct, whichever fits the policy
+Methods  leaves: chosen targets and linear programs; tree: one tree over faults and kept states; milp: the paper's big-M program;
+         penalty: a tree per fault; last-layer: the last layer of a network, gated units where that does not do;
+         direct: tables and rules; auto: leaves, last-layer or direct, whichever fits the policy
 Cost     see the file of each method. Equal inputs give equal policies unless a time limit is reached
 """
 
@@ -34,7 +34,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
 from polvet.repair.direct import repair_rules, repair_table
 
-METHODS = ("auto", "leaves", "milp", "penalty", "last-layer", "units", "direct")
+METHODS = ("auto", "leaves", "tree", "milp", "penalty", "last-layer", "units", "direct")
 MODES = ("safe", "avoid")
 MARGIN = 1e-5
 KEEP_WEIGHT = 20.0
@@ -177,7 +177,7 @@ def _by_method(
             bad = [policy.outputs.index(fault.action) for fault in faults]
             made = add_penalty_trees(policy, demands, bad, mode, integers)
             return Made(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
-        case "leaves" | "milp":
+        case "leaves" | "tree" | "milp":
             from polvet.repair.leaves import repair_leaves
 
             trees = repair_leaves(
@@ -189,6 +189,7 @@ def _by_method(
                 budget=budget,
                 deadline=deadline,
                 exact=method == "milp",
+                only_tree=method == "tree",
                 milp=_milp(solver),
             )
             return Made(
@@ -224,7 +225,7 @@ def _fitting_method(policy: Policy, method: str) -> str:
     """Return the method, or raise an InputError where it does not fit the policy's kind."""
     match policy:
         case TreeEnsemble():
-            fitting: tuple[str, ...] = ("leaves", "milp", "penalty")
+            fitting: tuple[str, ...] = ("leaves", "tree", "milp", "penalty")
         case Network():
             fitting = ("last-layer", "units")
         case Table() | Rules():
