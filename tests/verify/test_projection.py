@@ -1,4 +1,4 @@
-"""Proofs over a few variables: accepted by the checker, never for an unsafe policy; and weak spots that lead to such proofs."""
+"""Proofs over a few variables: accepted by the checker, never for an unsafe policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 
-from polvet.campaign.strengthen import strengthen
 from polvet.domains import generate
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.kernel.compiled import Limits
@@ -16,10 +15,9 @@ from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
-from polvet.repair.library import repair_checked
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import Search
-from polvet.verify.projection import boxes_around, find_weak_spots, verify_by_projection
+from polvet.verify.projection import boxes_around, verify_by_projection
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.line_policies import random_line_policy
 
@@ -52,44 +50,6 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
     assert refuted
 
 
-def test_a_policy_is_strengthened_until_the_proof_goes_through(line, tmp_path):
-    task = load_task(line)
-    stronger = 0
-    for seed in range(8):
-        file = tmp_path / f"{seed}.json"
-        save_policy(random_line_policy(task, seed), file)
-        bound = load_fitted(task, file).compile()
-        if not find_weak_spots(bound.fitted).spots:
-            continue
-
-        def repair(policy, wanted):
-            return repair_checked(policy.fitted, list(wanted), compiled=policy.compiled)[0]
-
-        found = strengthen(bound, [], repair, Limits, 0)
-        if found.repaired is None or found.reason is not None:
-            continue
-        after = fit(bound.fitted.task, found.repaired.policy)
-        assert isinstance(Search(after.compile()).go_on(Limits()), Safe)
-        assert not find_weak_spots(after).spots
-        stronger += 1
-    assert stronger > 1
-
-
-def test_weak_spots_have_a_way_to_stay(line):
-    task = load_task(line)
-    met = 0
-    for seed in range(4):
-        bound = fit(task, random_line_policy(task, seed)).compile()
-        semantics = bound.compiled.semantics
-        for spot in find_weak_spots(bound.fitted).spots:
-            assert spot.staying
-            assert spot.action not in spot.staying
-            assert set(spot.staying) <= set(semantics.applicable(spot.state))
-            assert bound.fitted.choose(spot.state, semantics.applicable(spot.state)) == spot.action
-            met += 1
-    assert met > 20
-
-
 def test_boxes_hold_exactly_the_marked_cells():
     rng = random.Random(5)
     for _ in range(200):
@@ -104,7 +64,9 @@ def test_boxes_hold_exactly_the_marked_cells():
 def test_models_without_such_a_projection_are_left_to_other_methods():
     task = generate("sliding-tiles", n=5, cost=0).task()
     names = tuple(v.name for v in task.network.variables)
-    leaf = make_tree(0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN)
+    leaf = make_tree(
+        0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
+    )
     policy = TreeEnsemble(names, task.network.labels, (leaf,), (0.0,) * len(task.network.labels), "<", "float32", 0.0)
     found = verify_by_projection(fit(task, policy))
     assert isinstance(found, Unknown)

@@ -2,7 +2,7 @@
 
 Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-Ensemble Action Policies in AI Planning,
          section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
-Differs  before verification, states at which a proof fails are repaired as well (`strengthen.py`);
+Differs  before verification, a guard may make a proof possible (`strengthen.py`);
          where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
          verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
          goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored and the
@@ -23,14 +23,14 @@ from pathlib import Path
 
 from polvet.campaign.about import dump_about
 from polvet.campaign.settings import Settings
-from polvet.campaign.steps import Done, Means, Steps
+from polvet.campaign.steps import LITTLE, Done, Means, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
 from polvet.files import read_bytes, sha256, write_whole
 from polvet.load import TaskOptions
 from polvet.model.task import Task
-from polvet.policy.binding import load_fitted
+from polvet.policy.binding import Bound, load_fitted
 
 Listener = Callable[[Record], None]
 
@@ -115,7 +115,8 @@ class _Loop:
         bound = self.steps.load(policy)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
         searched = self._do(iteration, "search", lambda: self.steps.search(iteration, bound, policy))
-        if not self._remember(searched):
+        new = self._remember(searched)
+        if not new:
             if searched["figures"]["faults"]:
                 return self._end(Outcome.FAULTS_REMAIN, policy, iteration, "the repair left faults it was given")
             if searched["figures"]["unsafe_starts"]:
@@ -125,9 +126,9 @@ class _Loop:
                 why = "no new fault is found; not verified (--verify never)"
                 return self._end(Outcome.IMPROVED, policy, iteration, why)
             try:
-                stronger = self._do(iteration, "strengthen", lambda: self.steps.strengthen(iteration, bound, first))
-                if "policy" in stronger["files"]:
-                    return self.store.path(stronger, "policy")
+                stronger = self._strengthened(iteration, bound, first, faulty=False)
+                if stronger is not None:
+                    return stronger
                 verified = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy))
             except LimitReached as limit:
                 return self._end(Outcome.IMPROVED, policy, iteration, f"no new fault is found; verification: {limit}")
@@ -140,8 +141,23 @@ class _Loop:
             if not self._remember(verified):
                 why = "verification found an unsafe run that never touches the safe region"
                 return self._end(Outcome.STOPPED, policy, iteration, why, verified)
+        elif self._is_rare(searched, new):
+            stronger = self._strengthened(iteration, bound, first, faulty=True)
+            if stronger is not None:
+                return stronger
         repaired = self._do(iteration, "repair", lambda: self.steps.repair(iteration, bound, first))
         return self.store.path(repaired, "policy")
+
+    def _is_rare(self, searched: Record, new: int) -> bool:
+        """Whether there are few new faults among so many states that others may hide: a guard deals with all of them."""
+        figures = searched["figures"]
+        hidden = not figures["exhaustive"] and not figures["unsafe_starts"]
+        return new < LITTLE and hidden and self.settings.verify != "never"
+
+    def _strengthened(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Path | None:
+        """Return the policy with a guard, if it gets one."""
+        done = self._do(iteration, "strengthen", lambda: self.steps.strengthen(iteration, bound, first, faulty=faulty))
+        return self.store.path(done, "policy") if "policy" in done["files"] else None
 
     def _do(self, iteration: int, name: str, work: Callable[[], Done]) -> Record:
         """Return the record of the step, which is done now unless it was before."""

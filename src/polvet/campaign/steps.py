@@ -3,7 +3,7 @@
 `evaluate`    %Unsafe and %Goal on the evaluation starts
 `search`      (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
 `repair`      (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
-`strengthen`  a policy without weak spots, where a proof over a few variables fails at them
+`strengthen`  a policy with a guard, so that a proof over a few variables goes through
 `verify`      (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
 """
@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,6 +50,8 @@ from polvet.repair.library import repair_checked
 from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decider, Verdict
+from polvet.safety.exits import Exits, find_exits
+from polvet.symbolic.linear import NotLinear
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Unknown, Unsafe
@@ -63,7 +66,8 @@ VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
 QUICK_STATES = 50_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
-STRENGTHENINGS = 3
+GUARDED = ("auto", "leaves", "tree")
+"""Methods of repair that go together with guards."""
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 LITTLE = 100
@@ -280,37 +284,37 @@ class Steps:
         }  # fmt: skip
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
 
-    def strengthen(self, iteration: int, bound: Bound, first: Path) -> Done:
-        """Repair weak spots, where a proof over a few variables fails at them; nothing where that does not lead to a proof."""
-        unproved = isinstance(
-            verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads), Unknown
-        )
-        if not unproved or self.means.disable_out_of_bounds or self.settings.method not in ("auto", "leaves"):
-            return {"weak_spots": 0, "reason": "not needed"}, {}
+    def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
+        """Give the policy a guard where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
+        if self.means.disable_out_of_bounds or self.settings.method not in GUARDED:
+            return {"reason": "not asked for"}, {}
+        if not faulty:
+            quick = verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads)
+            if not isinstance(quick, Unknown):
+                return {"reason": "not needed"}, {}
+        exits = self._exits
+        if isinstance(exits, str):
+            return {"reason": exits}, {}
+        made = strengthen(bound, exits, list(self.faults.values()), self._limits, self.settings.seed)
+        if isinstance(made, str):
+            return {"reason": made}, {}
         goals = self._goals(iteration, bound, first)
-        keep = list(goals.found.states[: math.ceil(self.settings.keep * goals.found.share)])
-        figures: dict[str, Any] = {}
+        share = self._goal_share(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals)
+        figures = {
+            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "guard_trees": made.trees_added, "reason": None,
+            "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
+        }  # fmt: skip
+        if share < min(goals.allowed, goals.found.share):
+            return figures | {"reason": "the goal would be reached less often"}, {}
+        return figures, self._save(f"strengthen-{iteration}", iteration, bound, made, first)
 
-        def repair(policy: Bound, wanted: Sequence[Fault]) -> Repaired:
-            return self._repaired(policy, self._wanted(policy, list(wanted), goals.runs), keep, self.settings.method)
-
-        for attempt in range(STRENGTHENINGS):
-            found = strengthen(bound, list(self.faults.values()), repair, self._limits, self.settings.seed)
-            figures = {
-                "weak_spots": len(found.weak), "rounds": found.rounds, "attempts": attempt + 1, "reason": found.reason
-            }  # fmt: skip
-            if found.repaired is None or found.reason is not None:
-                return figures, {}
-            after = fit(bound.fitted.task, found.repaired.policy).bind(bound.compiled)
-            share = self._goal_share(after, goals)
-            figures |= {"goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share}
-            if share >= min(goals.allowed, goals.found.share):
-                figures["strengthened_trees"] = found.repaired.trees_added
-                return figures, self._save(f"strengthen-{iteration}", iteration, bound, found.repaired, first)
-            kept = set(keep)
-            lost = [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
-            keep += lost[: self.settings.keep]
-        return figures | {"reason": "the goal would be reached less often"}, {}
+    @cached_property
+    def _exits(self) -> Exits | str:
+        """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
+        try:
+            return find_exits(self.task, limits=self._limits())
+        except NotLinear as refusal:
+            return refusal.why
 
     def _goals(self, iteration: int, bound: Bound, first: Path) -> _Kept:
         """What is to be kept of the policy: goal-reaching runs, and how often the first policy made them."""

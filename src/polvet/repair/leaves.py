@@ -6,7 +6,7 @@ Differs  conflicts come from the exact pre-check (equal output configurations) a
          its own (`point_shape`), so the loop ends with a repair in any case.
          Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
          then leaves of their own for the faults that cost most; at last for all faults, which changes nothing else.
-         More than `MANY` faults that are in conflict get one tree that meets everything at once (`fault_tree.py`).
+         More than `MANY` faults: one tree that meets everything at once (`fault_tree.py`), unless leaf values suffice.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class RepairedTrees:
     timed_out: bool
 
 
+Attempt = Callable[[RepairedTrees | None], RepairedTrees | None]
+"""Takes the best repair so far."""
+
+
 def repair_leaves(
     ensemble: TreeEnsemble,
     faults: Demands,
@@ -70,8 +74,12 @@ def repair_leaves(
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
     task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
     best: RepairedTrees | None = None
-    last = (task.by_tree,) if task.many else (*(task.isolating(price) for price in PRICES), task.by_points)
-    for attempt in (task.by_tree,) if only_tree else (task.by_leaves, task.by_separation, *last):
+    attempts: list[Attempt] = [] if only_tree else [task.by_leaves]
+    if only_tree or task.many:
+        attempts += [task.by_tree]
+    else:
+        attempts += [task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points]
+    for attempt in attempts:
         made = attempt(best)
         if made is None:
             continue
@@ -127,7 +135,7 @@ class _Task:
         shape, _ = separating_shape(both, np.zeros(len(both), dtype=np.intp), wishes(base, both), base.comparison)
         return self._solve(base.with_trees([*base.trees, *round_of_trees(base, shape)]))
 
-    def isolating(self, price: float) -> Callable[[RepairedTrees | None], RepairedTrees | None]:
+    def isolating(self, price: float) -> Attempt:
         """Give leaves of their own to the faults that cost more than the price."""
 
         def attempt(best: RepairedTrees | None) -> RepairedTrees | None:

@@ -153,12 +153,28 @@ def separating_shape(
 
     `wish` is the action each demand would take; splits make wishes purer (Gini). Equal rows stay together.
     """
+
+    def is_torn(who: npt.NDArray[np.intp]) -> bool:
+        return len(conflicts(demands.pick(who), groups[who])) > 0
+
+    return _grow(demands.rows, wish, is_torn, comparison)
+
+
+def pure_shape(rows: Rows, kinds: npt.NDArray[np.intp], comparison: str) -> tuple[Shape, npt.NDArray[np.intp]]:
+    """Return a tree shape in whose leaves all rows are of one kind, and the leaf of each row."""
+    return _grow(rows, kinds, lambda who: bool((kinds[who] != kinds[who[0]]).any()), comparison)
+
+
+def _grow(
+    rows: Rows, wish: npt.NDArray[np.intp], is_torn: Callable[[npt.NDArray[np.intp]], bool], comparison: str
+) -> tuple[Shape, npt.NDArray[np.intp]]:
+    """Split rows, wishes as pure as can be, until no part is torn."""
     shape = Shape(comparison)
-    leaf_of = np.full(len(demands), -1, dtype=np.intp)
-    todo: list[tuple[npt.NDArray[np.intp], Callable[[int], None]]] = [(np.arange(len(demands)), lambda node: None)]
+    leaf_of = np.full(len(rows), -1, dtype=np.intp)
+    todo: list[tuple[npt.NDArray[np.intp], Callable[[int], None]]] = [(np.arange(len(rows)), lambda node: None)]
     while todo:
         who, attach = todo.pop()
-        split = _purest(demands.rows[who], wish[who]) if len(conflicts(demands.pick(who), groups[who])) else None
+        split = _purest(rows[who], wish[who]) if is_torn(who) else None
         if split is None:
             leaf_of[who] = node = shape.leaf()
             attach(node)
@@ -166,7 +182,7 @@ def separating_shape(
         feature, value = split
         node = shape.split(feature, shape.below(value))
         attach(node)
-        under = demands.rows[who, feature] < value
+        under = rows[who, feature] < value
         todo.append((who[under], _left_of(shape, node)))
         todo.append((who[~under], _right_of(shape, node)))
     return shape, leaf_of

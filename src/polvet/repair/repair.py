@@ -132,14 +132,35 @@ def repair(
         sample = _sampled(keeps, seed)
         made = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline, solver)
         retention = _retention(keeps, made.policy)
-    met = demands.met_by(made.policy).tolist()
     limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit") if made.timed_out else None
+    return _repaired(faults, demands, made, retention, before, method, mode, time.monotonic() - begun, limit)
+
+
+def judged(fitted: Fitted, faults: Sequence[Fault], made: Made, method: str, compiled: Compiled) -> Repaired:
+    """Return what was made elsewhere as a repair of the faults, in mode `safe`."""
+    demands = fault_demands(Applicability(fitted, compiled), faults, "safe", MARGIN)
+    before = fitted.policy.scores(demands.rows)
+    return _repaired(faults, demands, made, Retention(0, 0), before, method, "safe", 0.0, None)
+
+
+def _repaired(
+    faults: Sequence[Fault],
+    demands: Demands,
+    made: Made,
+    retention: Retention,
+    before: Scores,
+    method: str,
+    mode: Mode,
+    seconds: float,
+    limit: LimitReached | None,
+) -> Repaired:
+    met = demands.met_by(made.policy).tolist()
     return Repaired(
         made.policy,
         tuple(fault for fault, good in zip(faults, met, strict=True) if good),
         tuple(Left(fault, _why(demands, k)) for k, fault in enumerate(faults) if not met[k]),
         made.objective, made.bound, made.trees_added, made.units_added, retention, before,
-        made.policy.scores(demands.rows), method, mode, time.monotonic() - begun, limit,
+        made.policy.scores(demands.rows), method, mode, seconds, limit,
     )  # fmt: skip
 
 

@@ -61,6 +61,12 @@ def verify(
     """Return whether the policy is safe from every start state, with the evidence."""
     if method not in METHODS:
         raise InputError(f"'{method}' is unknown.", Where("--method"), f"Use one of {', '.join(METHODS)}.")
+    if method in ONLY_FAIL and avoid != NOTHING_ELSE:
+        raise InputError(
+            f"the method '{method}' knows no other failure than fail.",
+            Where("--avoid"),
+            "Use --method auto or explicit.",
+        )
     settings = Settings(limits or Limits(), seed, threads, avoid)
     begun = time.monotonic()
     part = sliced(bound)
@@ -161,9 +167,9 @@ GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
 """How long `auto` tries to read the model as linear data."""
-LINEAR = ("induction", "abstraction", "ic3")
+LINEAR = ("projection", "induction", "abstraction", "ic3")
 """Methods that read the task as linear data."""
-ONLY_FAIL = (*LINEAR, "grid", "bmc")
+ONLY_FAIL = tuple(name for name in METHODS_BY_NAME if name != "explicit")
 """Methods that know no other failure than the condition `fail`."""
 
 

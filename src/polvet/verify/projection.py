@@ -1,12 +1,12 @@
-"""Forward reachability over a few variables: cells of equal values, entered wherever the policy may step into them.
+"""Proofs over a few variables: the policy stays in cells of equal values from which all is won, or cells are entered one by one.
 
 Source   policy predicate abstraction (Vinzent, Sharma, Hoffmann 2022) with "x = value" for all values of the variables that decide
          `fail` as predicates, so that abstract states are boxes; the questions are those of Algorithm 1, answered by `verify.engine`
-Differs  a step into a cell from which no policy can save a run (relaxed games, `safety/projections.py`) ends the proof at once.
-         `find_weak_spots` asks for more: cells are to be ones that are won whatever the other variables hold (restricted games,
-         `safety/restrictions.py`). A state in which the policy may step out of these is a *weak spot*: perhaps no run comes there,
-         but with another action in it, and there is one, the proof goes through; `campaign/strengthen.py` makes use of that
-Cost     a few questions per cell that is entered; cells are combinations of values of the few variables only
+Differs  first, the cells that are won whatever the other variables hold (restricted games, `safety/restrictions.py`) are an
+         invariant if the policy takes no exit (`safety/exits.py`): one question per label (`_stay_in_won_cells`). Policies with a
+         guard (`repair/guard.py`) are proved so. Else forward reachability; a step into a cell from which no policy can save a
+         run (relaxed games, `safety/projections.py`) ends it at once
+Cost     a question per label, or a few per cell that is entered; cells are combinations of values of the few variables only
 Limits   as `verify.engine`; what is assigned to the few variables must depend on them alone. Never finds an unsafe run
 """
 
@@ -23,271 +23,224 @@ from numpy.typing import NDArray
 from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
 from polvet.kernel.compiled import Limits
-from polvet.model.network import Variable
-from polvet.model.semantics import Semantics, State
-from polvet.policy.binding import Fitted
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.safety.exits import find_exits, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
-from polvet.safety.restrictions import iter_won, wider_core_of
+from polvet.safety.restrictions import wider_core_of
 from polvet.symbolic.cells import Box, Cell, cell_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
-from polvet.symbolic.operators import LinearTask, linear_task, state_of
-from polvet.verify.engine import Answer, Clock, Engine, Point
+from polvet.symbolic.operators import LinearTask, linear_task
+from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "projection"
 MOST_CELLS = 200_000
-SPOTS_PER_STEP = 3
-MOST_SPOTS = 400
 Key = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WeakSpot:
-    """A state in which the policy may take an action that may leave the cells to stay in, and the actions that stay."""
-
-    state: State
-    action: str
-    staying: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Explored:
-    """The cells entered and the weak spots; `reason` says why it stopped where it did."""
-
-    cells: int
-    spots: tuple[WeakSpot, ...]
-    reason: str | None
 
 
 def verify_by_projection(
     fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
 ) -> SafetyResult:
-    """Return safe where no cell that may be entered is lost, else unknown."""
+    """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
     clock = Clock(None if limits is None else limits.seconds)
     try:
-        search = _Forward(fitted, linear, clock, seed)
-        reason = search.run()
-        if reason is None:
-            reason = search.leaves_bounds()
-        if reason is not None:
-            return Unknown(reason, METHOD, search.figures)
-        blocked = search.never_entered()
-        certificate = invariant_certificate(fitted.task, fitted.sha256, search.engine.rows, blocked)
-        return Safe(certificate, METHOD, search.figures)
+        known = linear_task(fitted.task) if linear is None else linear
+        rows = conserved_rows(known)
+        rows = (*rows, *agreed_rows(fitted, known, rows))
+        for search in (_stay_in_won_cells, _enter_cells):
+            engine = Engine(
+                fitted, rows=rows, linear=known, seed=seed
+            )  # of its own: what one blocks, the other does not
+            found = search(engine, clock)
+            if not isinstance(found, str):
+                certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
+                return Safe(certificate, METHOD, engine.figures | found.figures)
+            reason = found
+        return Unknown(reason, METHOD, engine.figures)
     except NotLinear as refusal:
         return Unknown(f"not linear: {refusal.why}", METHOD)
     except LimitReached as limit:
         return Unknown(limit.limit, METHOD)
 
 
-def find_weak_spots(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
-) -> Explored:
-    """Return weak spots of the policy, a few for each step that ends the proof; none where the proof goes through or is not tried."""
-    try:
-        search = _Forward(fitted, linear, Clock(None if limits is None else limits.seconds), seed)
-        search.stay_in_won_cells()
-    except NotLinear as refusal:
-        return Explored(0, (), f"not linear: {refusal.why}")
-    reason = search.run()
-    return Explored(len(search.reached), tuple(search.spots), reason)
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered:
+    """Cells of equal values of a few variables that runs may enter; no run enters another one."""
+
+    space: Space
+    marks: NDArray[np.bool_]
+
+    def others(self) -> list[Box]:
+        """Return boxes that hold all other cells, and none of these."""
+        return self.space.boxes(~self.marks)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return what was entered."""
+        return {"cells": int(self.marks.sum()), "variables": [variable.name for variable in self.space.variables]}
 
 
-class _Forward:
-    def __init__(self, fitted: Fitted, linear: LinearTask | None, clock: Clock, seed: int) -> None:
-        self.fitted, self.clock = fitted, clock
-        self.linear = linear_task(fitted.task) if linear is None else linear
-        rows = conserved_rows(self.linear)
-        rows = (*rows, *agreed_rows(fitted, self.linear, rows))
-        self.engine = Engine(fitted, rows=rows, linear=self.linear, seed=seed)
-        self.bounds = self.linear.system.bounds
-        self.kept = self._choose()
-        self.variables = [fitted.task.network.variables[k] for k in self.kept]
-        self.bad = self._lost()  # cells that are not to be entered
-        self.most_spots = 0  # so many ways into them are collected; 0: the first one ends it
-        self.reached: set[Key] = set()
-        self.spots: list[WeakSpot] = []
-        self.semantics = Semantics(fitted.task.network)
+class Space:
+    """Questions about cells of equal values of the kept variables."""
 
-    def stay_in_won_cells(self) -> None:
-        """Let all cells be bad that are not won, and collect the ways into them."""
-        *_, told = iter_won(self.fitted.task)
-        if list(told.variables) != self.kept:
-            raise NotLinear("no restricted game over these variables")
-        self.bad = told.verdicts.reshape(self.bad.shape) == 0
-        self.most_spots = MOST_SPOTS
+    def __init__(self, engine: Engine, kept: Sequence[int], clock: Clock) -> None:
+        self.engine, self.clock, self.kept = engine, clock, list(kept)
+        self.linear, self.bounds = engine.linear, engine.linear.system.bounds
+        self.variables = [self.linear.task.network.variables[k] for k in kept]
+        self.shape = tuple(count_of(variable) for variable in self.variables)
+        self.least = tuple(least_of(variable) for variable in self.variables)
+        self.ended = (*self.linear.fail, *self.linear.goal)
 
-    def _choose(self) -> list[int]:
-        task = self.fitted.task
-        if not has_one_automaton(task.network):
-            raise NotLinear("several automata")
-        for names in (wider_core_of(task), core_of(task)):
-            kept = sorted(task.network.index_of(name) for name in names)
-            if kept and fits(task.network, names) and self._is_closed(set(kept)):
-                return kept
-        raise NotLinear("what decides the failure depends on too many variables")
-
-    def _is_closed(self, kept: set[int]) -> bool:
+    def is_closed(self) -> bool:
+        """Return whether what is assigned to the kept variables depends on them alone."""
         return all(
-            not update.marks and all(place in kept for place, _ in update.terms)
+            not update.marks and all(place in self.kept for place, _ in update.terms)
             for step in self.engine.steps
             for target, update in step.transition.updates
-            if target in kept
+            if target in self.kept
         )
 
-    def _lost(self) -> NDArray[np.bool_]:
-        """Return for each combination of kept values whether it is lost, by the relaxed game over some of them."""
-        marks = np.zeros([count_of(variable) for variable in self.variables], dtype=np.bool_)
-        for told in islice(iter_lost(self.fitted.task), 1):
-            inside = [self.kept.index(k) for k in told.variables if k in self.kept]
-            if len(inside) == len(told.variables):
-                small = told.verdicts.reshape([marks.shape[d] for d in inside]) != 0
-                marks |= small.reshape([size if d in inside else 1 for d, size in enumerate(marks.shape)])
-        return marks
-
-    def run(self) -> str | None:
-        """Enter cells until nothing is left, or enough weak spots are found; return why it gave up, if it did."""
-        todo = []
-        for key in self._start_keys():
-            if self.bad[self._index(key)]:
-                return "a start state may be in a cell that is not won"
-            self.reached.add(key)
-            todo.append(key)
-        while todo:
-            key = todo.pop()
-            if len(self.reached) > MOST_CELLS:
-                return f"more than {MOST_CELLS:,} cells are entered"
-            for following in self._steps_from(key):
-                if following is None:
-                    return f"a state without a way out may be entered ({len(self.reached):,} cells so far)"
-                if following not in self.reached:
-                    self.reached.add(following)
-                    todo.append(following)
-            if self.most_spots and len(self.spots) >= self.most_spots:
-                return None
-        return None
-
-    def _start_keys(self) -> Iterator[Key]:
-        seen: set[Key] = set()
+    def starts(self) -> set[Key]:
+        """Return the cells that hold start states."""
+        found: set[Key] = set()
         for cell in self.linear.start:
             ranges = [range(cell.box.lower[k], cell.box.upper[k] + 1) for k in self.kept]
             if np.prod([float(len(one)) for one in ranges]) > MOST_CELLS:
                 raise LimitReached(f"start states are in more than {MOST_CELLS:,} cells")
-            for key in product(*ranges):
-                if key not in seen and self._may_be(self._part(cell, key), -1):
-                    seen.add(key)
-                    yield key
-
-    def _steps_from(self, key: Key) -> Iterator[Key | None]:
-        """Yield the cells that steps from this one may enter; None for a bad one, unless ways into these are collected."""
-        ended = (*self.linear.fail, *self.linear.goal)
-        taken: dict[tuple[int, Cell], Point | None] = {}
-        for step in self.engine.steps:
-            cell = self._part(step.cell, key)
-            if cell is None:
-                continue
-            asked = (step.output, cell)
-            if asked not in taken:
-                taken[asked] = self._find(cell, step.output, ended)
-            state = taken[asked]
-            if state is None:
-                continue
-            after = step.transition.successor(state)
-            following = tuple(after[k] for k in self.kept)
-            if not self._is_inside(following):
-                continue  # `leaves_bounds` tells
-            if not self.bad[self._index(following)]:
-                yield following
-            elif not self.most_spots:
-                yield None
-            elif step.transition.label >= 0:
-                for point in self._several(cell, step.output, state, ended):
-                    self.spots.append(self._weak(point, step.transition.label))
-
-    def _weak(self, point: Point, label: int) -> WeakSpot:
-        network = self.fitted.task.network
-        state = state_of(network, point)
-        leaving, known = set(), set()
-        for move in self.semantics.moves(state):
-            known.add(move.label)
-            for outcome in move.outcomes:
-                key = tuple(int(outcome.state[k]) for k in self.kept)
-                if self.bad[self._index(key)]:
-                    leaving.add(move.label)
-        staying = tuple(name for name in network.labels if name in known and name not in leaving)
-        return WeakSpot(state, network.labels[label], staying if None not in leaving else ())
-
-    def _several(self, cell: Cell, output: int, state: Point, ended: Sequence[Cell]) -> list[Point]:
-        found = [state]
-        while len(found) < SPOTS_PER_STEP:
-            more = self._find(cell, output, ended, without=found)
-            if more is None:
-                break
-            found.append(more)
+            for values in product(*ranges):
+                key = self.key(values)
+                if key not in found and (part := self.part(cell, key)) and self.find([part], ANYTHING, ()) is not None:
+                    found.add(key)
         return found
 
-    def _find(self, cell: Cell, output: int, ended: Sequence[Cell], without: Sequence[Point] = ()) -> Point | None:
-        boxes = [Box(point, point) for point in without]
-        reply = self.engine.find([cell], output, without=ended, without_boxes=boxes, clock=self.clock)
+    def find(self, cells: Sequence[Cell], output: int, without: Sequence[Cell]) -> Point | None:
+        """Return a state of the cells, and outside the others, in which the policy chooses the output; None: there is none."""
+        reply = self.engine.find(cells, output, without=without, clock=self.clock)
         if reply.answer == Answer.UNKNOWN:
             raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
         return reply.state
 
-    def _may_be(self, cell: Cell | None, output: int) -> bool:
-        return cell is not None and self._find(cell, output, ()) is not None
+    def key(self, values: Sequence[int]) -> Key:
+        """Return the number of each value, from 0."""
+        return tuple(value - least for value, least in zip(values, self.least, strict=True))
 
-    def _part(self, cell: Cell, key: Key) -> Cell | None:
+    def is_inside(self, key: Key) -> bool:
+        """Return whether these are values of the variables."""
+        return all(0 <= at < size for at, size in zip(key, self.shape, strict=True))
+
+    def part(self, cell: Cell, low: Key, high: Key | None = None) -> Cell | None:
         """Return the part of the cell with these values."""
-        return cell_of(cell.box.meet(self._box(key, key)), cell.rows, cell.holes)
+        return cell_of(cell.box.meet(self.box(low, low if high is None else high)), cell.rows, cell.holes)
 
-    def _box(self, low: Key, high: Key) -> Box:
+    def box(self, low: Key, high: Key) -> Box:
+        """Return the states with these values."""
         lower, upper = list(self.bounds.lower), list(self.bounds.upper)
-        for k, a, b in zip(self.kept, low, high, strict=True):
-            lower[k], upper[k] = a, b
+        for k, least, a, b in zip(self.kept, self.least, low, high, strict=True):
+            lower[k], upper[k] = least + a, least + b
         return Box(tuple(lower), tuple(upper))
 
-    def _index(self, key: Key) -> Key:
-        return tuple(value - least_of(variable) for value, variable in zip(key, self.variables, strict=True))
+    def boxes(self, marks: NDArray[np.bool_]) -> list[Box]:
+        """Return boxes that hold exactly the marked cells."""
+        return [self.box(low, high) for low, high in boxes_around(marks)]
 
-    def _is_inside(self, key: Key) -> bool:
-        index = self._index(key)
-        return all(0 <= at < size for at, size in zip(index, self.bad.shape, strict=True))
-
-    def never_entered(self) -> list[Box]:
-        """Return boxes that hold all cells that are not entered, and no other."""
-        free = np.ones(self.bad.shape, dtype=np.bool_)
-        for key in self.reached:
-            free[self._index(key)] = False
-        least = [least_of(variable) for variable in self.variables]
-        return [
-            self._box(
-                tuple(a + b for a, b in zip(low, least, strict=True)),
-                tuple(a + b for a, b in zip(high, least, strict=True)),
-            )
-            for low, high in boxes_around(free)
-        ]
-
-    def leaves_bounds(self) -> str | None:
-        """Return a reason where a step from an entered cell may leave the bounds of a variable."""
-        for box in self.never_entered():
+    def judge_bounds(self, entered: Entered) -> Entered | str:
+        """Return what is entered, or a reason where a step from there may leave the bounds of a variable."""
+        for box in entered.others():
             self.engine.block(box)
         reply = self.engine.find_leaving(clock=self.clock)
         if reply.answer == Answer.UNKNOWN:
             raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
-        return None if reply.state is None else "a step may leave the bounds of a variable"
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Return how much was done."""
-        names = [variable.name for variable in self.variables]
-        return {**self.engine.figures, "cells": len(self.reached), "variables": names, "spots": len(self.spots)}
+        return entered if reply.state is None else "a step may leave the bounds of a variable"
 
 
-def least_of(variable: Variable) -> int:
-    """Return the least value of an integer variable or of a truth value."""
-    return 0 if variable.lower is None else int(variable.lower)
+def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
+    """Return the won cells where runs start in them and the policy takes no exit, else a reason."""
+    try:
+        exits = find_exits(engine.linear.task, linear=engine.linear)
+    except NotLinear as refusal:
+        return refusal.why
+    space = Space(engine, exits.variables, clock)
+    if not all(exits.won[key] for key in space.starts()):
+        return "a start state may be in a cell that is not won"
+    for output, label in enumerate(engine.fitted.labels):
+        if label == UNKNOWN_LABEL:
+            continue
+        corners = boxes_around(exits.marked(label))
+        parts = [
+            part
+            for cell in engine.linear.system.applicable[label]
+            for low, high in corners
+            if (part := space.part(cell, low, high)) is not None
+        ]
+        if parts and space.find(parts, output, space.ended) is not None:
+            return f"the policy may take an exit: '{engine.linear.task.network.labels[label]}'"
+    return space.judge_bounds(Entered(space, exits.won))
+
+
+def _enter_cells(engine: Engine, clock: Clock) -> Entered | str:
+    """Return the cells that runs may enter, or a reason where one of them is lost or they are too many."""
+    space = _chosen_space(engine, clock)
+    lost = _lost(space)
+    marks = np.zeros(space.shape, dtype=np.bool_)
+    todo = sorted(space.starts())
+    for key in todo:
+        if lost[key]:
+            return "a start state may be in a cell without a way out"
+        marks[key] = True
+    while todo:
+        key = todo.pop()
+        if marks.sum() > MOST_CELLS:
+            return f"more than {MOST_CELLS:,} cells are entered"
+        for following in _steps_from(space, key):
+            if lost[following]:
+                return f"a state without a way out may be entered ({marks.sum():,} cells so far)"
+            if not marks[following]:
+                marks[following] = True
+                todo.append(following)
+    return space.judge_bounds(Entered(space, marks))
+
+
+def _chosen_space(engine: Engine, clock: Clock) -> Space:
+    task = engine.linear.task
+    if not has_one_automaton(task.network):
+        raise NotLinear("several automata")
+    for names in (wider_core_of(task), core_of(task)):
+        kept = sorted(task.network.index_of(name) for name in names)
+        if kept and fits(task.network, names) and (space := Space(engine, kept, clock)).is_closed():
+            return space
+    raise NotLinear("what decides the failure depends on too many variables")
+
+
+def _lost(space: Space) -> NDArray[np.bool_]:
+    """Return for each cell whether it is lost, by the relaxed game over some of the variables."""
+    marks = np.zeros(space.shape, dtype=np.bool_)
+    for told in islice(iter_lost(space.linear.task), 1):
+        inside = [space.kept.index(k) for k in told.variables if k in space.kept]
+        if len(inside) == len(told.variables):
+            small = told.verdicts.reshape([marks.shape[d] for d in inside]) != 0
+            marks |= small.reshape([size if d in inside else 1 for d, size in enumerate(marks.shape)])
+    return marks
+
+
+def _steps_from(space: Space, key: Key) -> Iterator[Key]:
+    """Yield the cells that steps from this one may enter."""
+    taken: dict[tuple[int, Cell], Point | None] = {}
+    for step in space.engine.steps:
+        cell = space.part(step.cell, key)
+        if cell is None:
+            continue
+        asked = (step.output, cell)
+        if asked not in taken:
+            taken[asked] = space.find([cell], step.output, space.ended)
+        state = taken[asked]
+        if state is None:
+            continue
+        after = step.transition.successor(state)
+        following = space.key([after[k] for k in space.kept])
+        if space.is_inside(following):  # `judge_bounds` tells of others
+            yield following
 
 
 def boxes_around(marks: NDArray[np.bool_]) -> list[tuple[Key, Key]]:

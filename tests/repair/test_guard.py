@@ -1,0 +1,147 @@
+"""Guards: exits are what may leave the won cells, and a guarded policy does what it did but for exits, and is safe."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from polvet.campaign import steps
+from polvet.campaign.loop import Outcome, debug
+from polvet.domains import generate
+from polvet.errors import InputError
+from polvet.evidence.check import Accepted, Subjects, check_file
+from polvet.kernel.compiled import Limits
+from polvet.load import load_task
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import fit
+from polvet.policy.networks import network_of
+from polvet.policy.save import save_policy
+from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
+from polvet.repair.guard import guard
+from polvet.safety.exits import find_exits
+from polvet.symbolic.linear import NotLinear
+from polvet.verify.explicit import Avoid, Search
+from polvet.verify.portfolio import METHODS_BY_NAME, verify
+from polvet.verify.projection import verify_by_projection
+from polvet.verify.verdicts import Safe, Unsafe
+from tests.verify.line_policies import random_line_policy
+
+LINES = {
+    "two-way": generate("two-way-line", n=3, p=4, icy=True),
+    "parking": generate("two-way-line", n=3, p=3, icy=True, park=True),
+    "one-way": generate("one-way-line", n=1, p=6, icy=True, park=True),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(LINES))
+def task(request):
+    return LINES[request.param].task()
+
+
+def states_of(task, exits, semantics):
+    """States in won cells from which a run goes on, with the number of their cell, out of all combinations of values."""
+    ranges = [
+        (False, True) if variable.lower is None else range(int(variable.lower), int(variable.upper) + 1)
+        for variable in task.network.variables
+    ]
+    cell_of = {tuple(cell): number for number, cell in enumerate(exits.cells.tolist())}
+    ended = [semantics.compile(task.fail), semantics.compile(task.goal)]
+    for k, state in enumerate(product(*ranges)):
+        if k % 11:  # a part of many
+            continue
+        number = cell_of.get(tuple(int(state[k]) for k in exits.variables))
+        if number is not None and not any(test(state) for test in ended):
+            yield number, state
+
+
+def test_actions_that_are_no_exits_stay_and_there_is_always_one(task):
+    exits = find_exits(task)
+    semantics = Semantics(task.network)
+    won = {tuple(cell) for cell in exits.cells.tolist()}
+    names = task.network.labels
+    seen = left = 0
+    for number, state in states_of(task, exits, semantics):
+        try:
+            moves = semantics.moves(state)
+        except InputError:  # a step beyond the bounds: no state of a run
+            continue
+        forbidden = {names[label] for label in exits.labels[number].nonzero()[0]}
+        for move in moves:
+            inside = all(tuple(int(o.state[v]) for v in exits.variables) in won for o in move.outcomes)
+            assert inside or move.label in forbidden
+            left += not inside
+        assert not moves or any(move.label not in forbidden for move in moves)
+        seen += 1
+    assert seen > 100
+    assert left > 10
+
+
+def test_a_guarded_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task):
+    exits = find_exits(task)
+    semantics = Semantics(task.network)
+    names = task.network.labels
+    saved = changed = 0
+    for seed in range(6):
+        bound = fit(task, random_line_policy(task, seed)).compile()
+        made = guard(bound.fitted, exits, [], bound.compiled)
+        after = fit(task, made.policy)
+        assert isinstance(verify_by_projection(after), Safe)
+        assert isinstance(Search(after.compile()).go_on(Limits()), Safe)
+        saved += isinstance(Search(bound).go_on(Limits()), Unsafe)
+        for k, (number, state) in enumerate(states_of(task, exits, semantics)):
+            if k % 4:
+                continue
+            try:
+                labels = semantics.applicable(state)
+            except InputError:
+                continue
+            forbidden = {names[label] for label in exits.labels[number].nonzero()[0]}
+            rest = [label for label in labels if label not in forbidden]
+            if labels:
+                assert after.choose(state, labels) == bound.fitted.choose(state, rest)
+                changed += after.choose(state, labels) != bound.fitted.choose(state, labels)
+    assert saved
+    assert changed
+
+
+def test_what_gets_no_guard_says_why():
+    task = LINES["two-way"].task()
+    exits = find_exits(task)
+    names = [variable.name for variable in task.network.variables]
+    blind = network_of([([[0.0]], [0.0])], names[:1], [task.network.labels[0]])
+    assert "no guard" in guard(fit(task, blind), exits, [], fit(task, blind).compile().compiled)
+    leaf = make_tree(
+        0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
+    )
+    stump = fit(task, TreeEnsemble(tuple(names[:1]), task.network.labels, (leaf,), (0.0,) * 5, "<", "float32", 0.0))
+    assert "does not read" in guard(stump, exits, [], stump.compile().compiled)
+    with pytest.raises(NotLinear, match="nothing is won"):
+        find_exits(generate("one-way-line", n=3, p=4).task())
+
+
+@pytest.mark.slow
+def test_a_campaign_ends_with_a_guard_and_a_proof(tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "QUICK_STATES", 10)
+    monkeypatch.setattr(steps, "QUICK_PROOF", 10)
+    LINES["two-way"].write(tmp_path / "line.jani")
+    task = load_task(tmp_path / "line.toml")
+    guarded = 0
+    for seed in range(3):
+        save_policy(random_line_policy(task, seed), tmp_path / "policy.json")
+        found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", steps.Settings(starts=200))
+        assert found.outcome is Outcome.SAFE
+        proofs = [record for record in found.records if record["step"] == "strengthen" and record["files"]]
+        guarded += len(proofs)
+        subjects = Subjects(tmp_path / "line.toml", found.policy)
+        assert isinstance(check_file(found.certificate, subjects), Accepted)
+    assert guarded
+
+
+def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):
+    bound = fit(task, random_line_policy(task, 0)).compile()
+    for method in METHODS_BY_NAME:
+        if method != "explicit":
+            with pytest.raises(InputError, match="no other failure"):
+                verify(bound, method=method, avoid=Avoid(stuck=True))
