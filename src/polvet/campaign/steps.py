@@ -64,7 +64,7 @@ LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units"}
 SHOWN_RUNS = 1_000
 VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
-QUICK_STATES = 50_000
+QUICK_STATES = 500_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
 GUARDED = ("auto", "leaves", "tree")
 """Methods of repair that go together with guards."""

@@ -19,6 +19,8 @@ from polvet.policy.binding import Bound
 from polvet.policy.runs import End, simulate
 
 RUNS = 20
+MOST_RUNS = 200_000
+"""In all; of thousands of faults, each gets fewer."""
 SLACK = 0.1
 """Actions whose share of goal-reaching runs is within this of the best are all left to the repair to choose from."""
 
@@ -70,6 +72,7 @@ def goal_prospects(
     found: list[dict[str, float]] = [{} for _ in faults]
     if not starts:
         return found
+    runs = max(1, min(runs, MOST_RUNS // len(starts)))
     batch = simulate(
         bound, np.array(starts, dtype=np.uint64), runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads,
         limits=limits,
