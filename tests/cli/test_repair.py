@@ -7,13 +7,16 @@ import json
 import pytest
 
 from polvet.cli.app import run
+from polvet.domains import generate
 from polvet.domains.shipped import FOLDER, SHIPPED
 from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.kernel.starts import Starts
 from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import Inspection, Judgement
+from polvet.policy.save import save_policy
 from polvet.safety.decide import Decider
+from tests.verify.line_policies import random_line_policy
 
 LINE = str(FOLDER / "one-way-line-8-5.toml")
 FAULTY = str(SHIPPED["line-faulty"].policy)
@@ -104,3 +107,24 @@ def test_a_time_limit_still_gives_a_repair(faults, tmp_path, capsys):
 def test_bad_options_are_named(faults, capsys, extra, named):
     assert run(["repair", LINE, FAULTY, "--faults", str(faults[0]), *extra]) == 30
     assert named in capsys.readouterr().err
+
+
+def test_a_guard_is_proved_and_its_certificate_accepted(tmp_path, capsys):
+    generate("two-way-line", n=3, p=4, icy=True).write(tmp_path / "line.jani")
+    line, policy = str(tmp_path / "line.toml"), tmp_path / "policy.json"
+    save_policy(random_line_policy(load_task(line), 0), policy)
+    guarded, proof = str(tmp_path / "guarded.json"), str(tmp_path / "proof.json")
+    assert run(["guard", line, str(policy), "-o", guarded, "--certificate", proof, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "safe"
+    assert answer["figures"]["exits"] > 0
+    assert run(["certify", proof, "--task", line, "--policy", guarded]) == 0
+    assert run(["certify", proof, "--task", line, "--policy", str(policy)]) != 0
+
+
+def test_where_no_guard_can_be_had_the_reason_is_told(tmp_path, capsys):
+    assert run(["guard", LINE, FAULTY, "-o", str(tmp_path / "guarded.json")]) == 20
+    assert "nothing is won" in capsys.readouterr().out
+    assert not (tmp_path / "guarded.json").exists()
+    assert run(["guard", LINE, FAULTY]) == 30
+    assert "-o POLICY" in capsys.readouterr().err

@@ -114,6 +114,10 @@ class _Loop:
         """Return the next policy, or how the campaign ended."""
         bound = self.steps.load(policy)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
+        if self._is_guarded(iteration):
+            proved = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy, "projection"))
+            if proved["figures"]["verdict"] == "safe":
+                return self._end(Outcome.SAFE, policy, iteration, None, proved)
         searched = self._do(iteration, "search", lambda: self.steps.search(iteration, bound, policy))
         new = self._remember(searched)
         if not new:
@@ -148,6 +152,11 @@ class _Loop:
         repaired = self._do(iteration, "repair", lambda: self.steps.repair(iteration, bound, first))
         return self.store.path(repaired, "policy")
 
+    def _is_guarded(self, iteration: int) -> bool:
+        """Whether the policy got its guard in the iteration before: then the proof goes through."""
+        before = self.store.find(iteration - 1, "strengthen")
+        return before is not None and "policy" in before["files"]
+
     def _is_rare(self, searched: Record, new: int) -> bool:
         """Whether there are few new faults among so many states that others may hide: a guard deals with all of them."""
         figures = searched["figures"]
@@ -155,7 +164,9 @@ class _Loop:
         return new < LITTLE and hidden and self.settings.verify != "never"
 
     def _strengthened(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Path | None:
-        """Return the policy with a guard, if it gets one."""
+        """Return the policy with a guard, if it gets one; a second one would be of no use."""
+        if self._is_guarded(iteration):
+            return None
         done = self._do(iteration, "strengthen", lambda: self.steps.strengthen(iteration, bound, first, faulty=faulty))
         return self.store.path(done, "policy") if "policy" in done["files"] else None
 

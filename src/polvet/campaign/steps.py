@@ -210,10 +210,11 @@ class Steps:
                 best[fault] = k
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
-    def verify(self, iteration: int, bound: Bound, policy: Path) -> Done:
+    def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done:
         """Prove the policy safe, or find an unsafe run and its faults."""
         found = verify(
             bound,
+            method=method,
             limits=self._limits(VERIFIED * self.settings.max_states),
             seed=self.settings.seed,
             threads=self.means.threads,

@@ -17,15 +17,13 @@ from polvet.repair.guard import guard
 from polvet.repair.repair import Repaired
 from polvet.safety.exits import Exits
 from polvet.verify.projection import verify_by_projection
-from polvet.verify.verdicts import Safe, Unknown
+from polvet.verify.verdicts import Unknown
 
 
 def strengthen(
     bound: Bound, exits: Exits, faults: Sequence[Fault], limits: Callable[[], Limits], seed: int
 ) -> Repaired | str:
     """Return the policy with a guard with which the proof goes through, or why there is none."""
-    if isinstance(verify_by_projection(bound.fitted, limits=limits(), seed=seed), Safe):
-        return "not needed"
     made = guard(bound.fitted, exits, faults, bound.compiled)
     if isinstance(made, str):
         return made

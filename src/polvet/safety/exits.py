@@ -18,7 +18,7 @@ from polvet.model.network import Variable
 from polvet.model.task import Task
 from polvet.safety.projections import Told, count_of
 from polvet.safety.restrictions import iter_won
-from polvet.symbolic.cells import Box, Cell, cell_of
+from polvet.symbolic.cells import Box, cell_of
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
 
@@ -55,18 +55,18 @@ def find_exits(task: Task, *, linear: LinearTask | None = None, limits: Limits |
     labels = np.zeros((len(cells), len(task.network.labels)), dtype=np.bool_)
     for transition in system.transitions:
         box = transition.cell.box
-        inside = (cells >= [box.lower[k] for k in kept]) & (cells <= [box.upper[k] for k in kept])
-        for number in np.flatnonzero(inside.all(axis=1)).tolist():
-            if transition.label != SILENT and labels[number, transition.label]:
+        inside = ((cells >= [box.lower[k] for k in kept]) & (cells <= [box.upper[k] for k in kept])).all(axis=1)
+        if transition.label != SILENT:
+            inside &= ~labels[:, transition.label]
+        index = _after(transition, kept, cells) - least
+        beyond: NDArray[np.bool_] = np.any((index < 0) | (index >= won.shape), axis=1)
+        stays = won[tuple(np.where(beyond[:, None], 0, index).T)] & ~beyond
+        for number in np.flatnonzero(inside & ~stays).tolist():
+            if not _is_possible(transition, system.bounds, kept, cells[number].tolist()):
                 continue
-            after = _after(transition, system.bounds, kept, cells[number])
-            if after is None:
-                continue
-            index = after - least
-            if (index < 0).any() or (index >= won.shape).any() or not won[tuple(index)]:
-                if transition.label == SILENT:
-                    raise NotLinear("a silent operator leaves the cells that are won")
-                labels[number, transition.label] = True
+            if transition.label == SILENT:
+                raise NotLinear("a silent operator leaves the cells that are won")
+            labels[number, transition.label] = True
     return Exits(kept, won, cells, labels)
 
 
@@ -83,17 +83,22 @@ def _won(task: Task, limits: Limits | None) -> Told:
     return max(games, key=lambda told: told.share)
 
 
-def _after(
-    transition: Transition, bounds: Box, kept: tuple[int, ...], cell: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    """Return the kept values after the transition from the cell, None where it is not possible there."""
+def _after(transition: Transition, kept: tuple[int, ...], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the values after the transition, for each cell."""
+    after = cells.copy()
+    for target, update in transition.updates:
+        if target in kept:
+            values = np.full(len(cells), update.constant, dtype=np.int64)
+            for place, factor in update.terms:
+                values += factor * cells[:, kept.index(place)]
+            after[:, kept.index(target)] = values
+    return after
+
+
+def _is_possible(transition: Transition, bounds: Box, kept: tuple[int, ...], values: list[int]) -> bool:
+    """Return whether the transition may be possible in some state with these values."""
     lower, upper = list(bounds.lower), list(bounds.upper)
-    for k, value in zip(kept, cell.tolist(), strict=True):
+    for k, value in zip(kept, values, strict=True):
         lower[k] = upper[k] = value
-    part: Cell | None = cell_of(
-        transition.cell.box.meet(Box(tuple(lower), tuple(upper))), transition.cell.rows, transition.cell.holes
-    )
-    if part is None:
-        return None
-    after = transition.successor(part.box.lower)
-    return np.array([after[k] for k in kept], dtype=np.int64)
+    cell = transition.cell
+    return cell_of(cell.box.meet(Box(tuple(lower), tuple(upper))), cell.rows, cell.holes) is not None

@@ -1,0 +1,100 @@
+"""`polvet guard TASK POLICY -o POLICY`: the policy with its exits forbidden, and the proof that it is safe."""
+
+from __future__ import annotations
+
+import json as json_format
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.progress import watching
+from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, limits_of, task_options, with_mode
+from polvet.errors import InputError, Where
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("guard")(guard)
+
+
+def guard(
+    task: TaskFile,
+    policy: PolicyFile,
+    certificate: Annotated[Path | None, typer.Option("--certificate", help="Write the proof: an `invariant`.")] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")
+    ] = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    time_limit: TimeLimit = None,
+    seed: Seed = 0,
+    output: Output = None,
+    log_json: LogJson = None,
+    json: Json = False,
+) -> int:
+    """Forbid a tree policy what may leave the safe region. Example: `polvet guard line.toml policy.json -o guarded.json`."""
+    from polvet.evidence.states import options_to_json
+    from polvet.files import write_whole
+    from polvet.load import load_task
+    from polvet.policy.binding import load_fitted
+    from polvet.policy.save import save_policy
+    from polvet.repair.guard import guard as add_guard
+    from polvet.safety.exits import find_exits
+    from polvet.symbolic.linear import NotLinear
+    from polvet.verify.certificates import certificate_of
+    from polvet.verify.portfolio import verify
+    from polvet.verify.verdicts import Safe, Unknown
+
+    begun = time.monotonic()
+    if output is None:
+        raise InputError("the guarded policy needs a file.", Where("-o"), "Add -o POLICY.")
+    options = task_options(constants, start, fail, goal)
+    loaded = with_mode(load_task(task, options), mode)
+    bound = load_fitted(loaded, policy).compile()
+
+    def answer(
+        verdict: str, code: ExitCode, lines: list[str], figures: dict[str, Any], reason: str | None = None
+    ) -> int:
+        shown = None if certificate is None or verdict != "safe" else str(certificate)
+        more = {"policy": str(output) if figures else None}
+        return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more).show(
+            as_json=json
+        )
+
+    with watching("guard", "looking for exits", log_json) as meter:
+        limits = limits_of(time_limit, None, None, meter)
+        try:
+            exits = find_exits(bound.fitted.task, limits=limits)
+        except NotLinear as refusal:
+            return answer("unknown", ExitCode.UNKNOWN, [], {}, refusal.why)
+        made = add_guard(bound.fitted, exits, [], bound.compiled)
+        if isinstance(made, str):
+            return answer("unknown", ExitCode.UNKNOWN, [], {}, made)
+        save_policy(made.policy, output)
+        guarded = load_fitted(loaded, output).compile()
+        if meter is not None:
+            meter.tell("proving", exits=int(exits.labels.sum()))
+        found = verify(guarded, method="projection", limits=limits, seed=seed)
+    names = [bound.task.network.variables[k].name for k in exits.variables]
+    figures = {
+        "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "variables": names, "trees_added": made.trees_added,
+    }  # fmt: skip
+    lines = [
+        f"won         {len(exits.cells):,} combinations of {', '.join(names)}",
+        f"forbidden   {figures['exits']:,} exits from them, by {made.trees_added:,} trees",
+        f"written     {output}",
+    ]
+    if not isinstance(found, Safe):
+        reason = found.reason if isinstance(found, Unknown) else "the guarded policy is not safe"
+        return answer("unknown", ExitCode.UNKNOWN, lines, figures, reason)
+    if certificate is not None:
+        document = certificate_of(guarded, found, options_to_json(options, mode=mode))
+        write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
+        lines.append(f"certificate {certificate}")
+    return answer("safe", ExitCode.DONE, lines, figures)
