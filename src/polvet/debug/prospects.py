@@ -78,8 +78,9 @@ def goal_prospects(
         limits=limits,
     )  # fmt: skip
     shares = (batch.ends.reshape(len(starts), runs) == End.GOAL).mean(axis=1)
+    parts = np.array(weights)
     order = sorted(range(len(owners)), key=owners.__getitem__)
     for (k, label), group in groupby(order, key=owners.__getitem__):
         mine = list(group)
-        found[k][label] = float(np.average(shares[mine], weights=np.array(weights)[mine]))
+        found[k][label] = float(np.average(shares[mine], weights=parts[mine]))
     return found
