@@ -491,35 +491,6 @@ bool System::preimage(const Step& step, const Cell& target, Question& question, 
     return true;
 }
 
-Found System::find_step_into(const Cell& target, const std::vector<const Box*>& without, const std::vector<int32_t>& order,
-                             uint64_t seed, const Budget& budget, int32_t& step) const {
-    Found result;
-    uint64_t nodes = 0;
-    for (const int32_t number : order) {
-        Question question;
-        std::vector<Row> made;
-        const Step& one = steps[static_cast<size_t>(number)];
-        if (!preimage(one, target, question, made)) continue;
-        question.without_boxes = without;
-        Budget rest = budget;
-        rest.nodes = budget.nodes > nodes ? budget.nodes - nodes : 0;
-        Found found = find(question, seed + static_cast<uint64_t>(number), rest);
-        nodes += found.nodes;
-        if (found.answer == Answer::YES) {
-            step = number;
-            found.nodes = nodes;
-            return found;
-        }
-        if (found.answer == Answer::UNKNOWN || (found.answer == Answer::NEAR_TIE && result.answer != Answer::UNKNOWN)) {
-            result = std::move(found);
-            step = number;
-            if (result.answer == Answer::UNKNOWN && budget.over()) break;
-        }
-    }
-    result.nodes = nodes;
-    return result;
-}
-
 Box System::widen(const int64_t* x, int32_t number, const Cell& target, uint64_t seed) const {
     const Step& step = steps[static_cast<size_t>(number)];
     Box box{{x, x + variables}, {x, x + variables}};

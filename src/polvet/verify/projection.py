@@ -32,12 +32,15 @@ from polvet.symbolic.cells import Box, Cell, cell_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task, state_of
-from polvet.verify.engine import Answer, Clock, Engine, Point
+from polvet.verify.box_system import ALONE, Power
+from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "projection"
 MOST_CELLS = 200_000
+CELLS_AT_ONCE = 32
+"""So many cells are left together, whatever the number of threads."""
 SPOTS_PER_STEP = 3
 MOST_SPOTS = 400
 Key = tuple[int, ...]
@@ -62,12 +65,13 @@ class Explored:
 
 
 def verify_by_projection(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
-) -> SafetyResult:
+    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    power: Power = ALONE,
+) -> SafetyResult:  # fmt: skip
     """Return safe where no cell that may be entered is lost, else unknown."""
     clock = Clock(None if limits is None else limits.seconds)
     try:
-        search = _Forward(fitted, linear, clock, seed)
+        search = _Forward(fitted, linear, clock, seed, power)
         reason = search.run()
         if reason is None:
             reason = search.leaves_bounds()
@@ -83,11 +87,12 @@ def verify_by_projection(
 
 
 def find_weak_spots(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
-) -> Explored:
+    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    power: Power = ALONE,
+) -> Explored:  # fmt: skip
     """Return weak spots of the policy, a few for each step that ends the proof; none where the proof goes through or is not tried."""
     try:
-        search = _Forward(fitted, linear, Clock(None if limits is None else limits.seconds), seed)
+        search = _Forward(fitted, linear, Clock(None if limits is None else limits.seconds), seed, power)
         search.stay_in_won_cells()
     except NotLinear as refusal:
         return Explored(0, (), f"not linear: {refusal.why}")
@@ -96,12 +101,12 @@ def find_weak_spots(
 
 
 class _Forward:
-    def __init__(self, fitted: Fitted, linear: LinearTask | None, clock: Clock, seed: int) -> None:
+    def __init__(self, fitted: Fitted, linear: LinearTask | None, clock: Clock, seed: int, power: Power) -> None:
         self.fitted, self.clock = fitted, clock
         self.linear = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(self.linear)
-        rows = (*rows, *agreed_rows(fitted, self.linear, rows))
-        self.engine = Engine(fitted, rows=rows, linear=self.linear, seed=seed)
+        rows = (*rows, *agreed_rows(fitted, self.linear, rows, power))
+        self.engine = Engine(fitted, rows=rows, linear=self.linear, seed=seed, power=power)
         self.bounds = self.linear.system.bounds
         self.kept = self._choose()
         self.variables = [fitted.task.network.variables[k] for k in self.kept]
@@ -155,11 +160,12 @@ class _Forward:
                 return "a start state may be in a cell that is not won"
             self.reached.add(key)
             todo.append(key)
+        at_once = 1 if self.most_spots else CELLS_AT_ONCE
         while todo:
-            key = todo.pop()
             if len(self.reached) > MOST_CELLS:
                 return f"more than {MOST_CELLS:,} cells are entered"
-            for following in self._steps_from(key):
+            keys = [todo.pop() for _ in range(min(at_once, len(todo)))]
+            for following in self._steps_from(keys):
                 if following is None:
                     return f"a state without a way out may be entered ({len(self.reached):,} cells so far)"
                 if following not in self.reached:
@@ -175,23 +181,18 @@ class _Forward:
             ranges = [range(cell.box.lower[k], cell.box.upper[k] + 1) for k in self.kept]
             if np.prod([float(len(one)) for one in ranges]) > MOST_CELLS:
                 raise LimitReached(f"start states are in more than {MOST_CELLS:,} cells")
-            for key in product(*ranges):
-                if key not in seen and self._may_be(self._part(cell, key), -1):
-                    seen.add(key)
-                    yield key
+            parts = {key: part for key in product(*ranges) if key not in seen and (part := self._part(cell, key))}
+            found = self._find_all([(part, ANYTHING) for part in parts.values()], ())
+            seen.update(key for key, state in zip(parts, found, strict=True) if state is not None)
+        yield from sorted(seen)
 
-    def _steps_from(self, key: Key) -> Iterator[Key | None]:
-        """Yield the cells that steps from this one may enter; None for a bad one, unless ways into these are collected."""
-        ended = (*self.linear.fail, *self.linear.goal)
-        taken: dict[tuple[int, Cell], Point | None] = {}
-        for step in self.engine.steps:
-            cell = self._part(step.cell, key)
-            if cell is None:
-                continue
-            asked = (step.output, cell)
-            if asked not in taken:
-                taken[asked] = self._find(cell, step.output, ended)
-            state = taken[asked]
+    def _steps_from(self, keys: Sequence[Key]) -> Iterator[Key | None]:
+        """Yield the cells that steps from these may enter; None for a bad one, unless ways into these are collected."""
+        steps = [(step, cell) for key in keys for step in self.engine.steps if (cell := self._part(step.cell, key))]
+        asked = list(dict.fromkeys((cell, step.output) for step, cell in steps))
+        taken = dict(zip(asked, self._find_all(asked, self.engine.ended), strict=True))
+        for step, cell in steps:
+            state = taken[cell, step.output]
             if state is None:
                 continue
             after = step.transition.successor(state)
@@ -203,7 +204,7 @@ class _Forward:
             elif not self.most_spots:
                 yield None
             elif step.transition.label >= 0:
-                for point in self._several(cell, step.output, state, ended):
+                for point in self._several(cell, step.output, state):
                     self.spots.append(self._weak(point, step.transition.label))
 
     def _weak(self, point: Point, label: int) -> WeakSpot:
@@ -219,24 +220,26 @@ class _Forward:
         staying = tuple(name for name in network.labels if name in known and name not in leaving)
         return WeakSpot(state, network.labels[label], staying if None not in leaving else ())
 
-    def _several(self, cell: Cell, output: int, state: Point, ended: Sequence[Cell]) -> list[Point]:
+    def _several(self, cell: Cell, output: int, state: Point) -> list[Point]:
         found = [state]
         while len(found) < SPOTS_PER_STEP:
-            more = self._find(cell, output, ended, without=found)
+            (more,) = self._find_all([(cell, output)], self.engine.ended, without=found)
             if more is None:
                 break
             found.append(more)
         return found
 
-    def _find(self, cell: Cell, output: int, ended: Sequence[Cell], without: Sequence[Point] = ()) -> Point | None:
-        boxes = [Box(point, point) for point in without]
-        reply = self.engine.find([cell], output, without=ended, without_boxes=boxes, clock=self.clock)
-        if reply.answer == Answer.UNKNOWN:
+    def _find_all(
+        self, asked: Sequence[tuple[Cell, int]], ended: Sequence[Cell], without: Sequence[Point] = ()
+    ) -> list[Point | None]:
+        """Return for each cell and output a state in which the policy may choose it, where there is one."""
+        replies = self.engine.find_all(
+            [([cell], output) for cell, output in asked],
+            without=ended, without_boxes=[Box(point, point) for point in without], clock=self.clock,
+        )  # fmt: skip
+        if any(reply.answer == Answer.UNKNOWN for reply in replies):
             raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
-        return reply.state
-
-    def _may_be(self, cell: Cell | None, output: int) -> bool:
-        return cell is not None and self._find(cell, output, ()) is not None
+        return [reply.state for reply in replies]
 
     def _part(self, cell: Cell, key: Key) -> Cell | None:
         """Return the part of the cell with these values."""
