@@ -290,7 +290,7 @@ private:
                 for (size_t v = 0; v < point_.size(); ++v) point_[v] = std::clamp(point_[v], node.box.lower[v], node.box.upper[v]);
                 if (repair(node.box, point_) && counts(point_.data()) && accept(point_.data())) return true;
             }
-            if (node.box.count() < 0.5 * before) { stack_.push_back(std::move(node)); return false; }
+            if (node.box.count() < 0.5 * before || node.box.count() == 1) { stack_.push_back(std::move(node)); return false; }
         }
         int32_t variable = -1;
         int64_t cut = 0;

@@ -21,10 +21,12 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     disables_out_of_bounds,
+    is_cluster,
     limits_of,
     task_options,
     threads_of,
     with_mode,
+    workers_of,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
@@ -69,7 +71,11 @@ def verify(
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
-    """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`."""
+    """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.
+
+    All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
+    (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
+    """
     from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
@@ -81,9 +87,10 @@ def verify(
     options = task_options(constants, start, fail, goal)
     fitted = load_fitted(with_mode(load_task(task, options), mode), policy)
     bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
-    with watching("verify", "verifying", log_json) as progress:
+    threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
+    with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
-            bound, method=method, seed=seed, threads=threads_of(workers, MANY_THREADS), avoid=avoided(avoid),
+            bound, method=method, seed=seed, threads=threads, workers=elsewhere, avoid=avoided(avoid),
             limits=limits_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
     given = options_to_json(options, disable_out_of_bounds=bound.compiled.disable_out_of_bounds, mode=mode)

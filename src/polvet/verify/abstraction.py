@@ -1,7 +1,7 @@
 """Policy predicate abstraction: the abstract states the policy reaches, built forward by Algorithm 1.
 
 Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
-         Algorithm 1 is `Expansion.expand` and `enumerate_states` (its tests in batches); Table 1 is `CONFIGURATIONS`; the optional tests of section 6.1
+         Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `CONFIGURATIONS`; tests of section 6.1
          and appendix E are `Options`; abstract start states are enumerated alike (section 7).
          Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
 Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;

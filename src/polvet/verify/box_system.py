@@ -5,11 +5,11 @@ A search depends on the question and its seed alone (src/_core/boxes_batch.cpp),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from math import inf
-from pickle import dumps
+from pickle import dumps, loads
 from typing import Any, Literal
 
 from polvet import __version__, _core
@@ -56,18 +56,19 @@ class BoxData:
         return made
 
 
+@dataclass(frozen=True, slots=True)
 class Packed:
-    """Box data on its way to workers; the same content is opened once in a process."""
+    """Box data on its way to workers, which are processes of the same user; the same content is opened once in each."""
 
-    def __init__(self, data: BoxData) -> None:
-        self.data, self.version = data, __version__
-        self.sha256 = sha256(dumps(data)).hexdigest()
+    content: bytes = field(compare=False, repr=False)
+    sha256: str
+    version: str = __version__
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Packed) and self.sha256 == other.sha256
-
-    def __hash__(self) -> int:
-        return hash(self.sha256)
+    @classmethod
+    def of(cls, data: BoxData) -> Packed:
+        """Return the data packed."""
+        content = dumps(data)
+        return cls(content, sha256(content).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ def answer_far(packed: Packed, question: Far) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=OPENED)
 def _opened(packed: Packed) -> _core.BoxSystem:
-    return packed.data.kernel()
+    data = loads(packed.content)
+    assert isinstance(data, BoxData)
+    return data.kernel()
 
 
 def seconds_of(left: float) -> float | None:

@@ -244,7 +244,7 @@ class Engine:
 
     @cached_property
     def _packed(self) -> Packed:
-        return Packed(self.data)
+        return Packed.of(self.data)
 
     def _nodes_here(self, nodes: int) -> int:
         return NODES_HERE if self.power.workers is not None and nodes == MOST_NODES else nodes
