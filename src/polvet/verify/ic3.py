@@ -162,18 +162,19 @@ class _Blocking:
         self.engine.core.unblock_all()
         needed: list[Box] = []
 
-        def need(state: Point) -> None:
+        def need(reply: Reply) -> None:
             # SOUND: all boxes together are closed, so one of them holds the state; the loops below end when the needed ones are.
-            box = next(box for box in boxes if box.holds(state))
+            assert reply.state is not None
+            box = next(box for box in boxes if box.holds(reply.state))
             self.engine.block(box)
             needed.append(box)
 
         while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
-            need(reply.state)
-        for targets in (fail, needed):  # these grow meanwhile
-            for _, reply in self._steps_into(targets):
-                assert reply.state is not None
-                need(reply.state)
+            need(reply)
+        for _, reply in self._steps_into(fail):
+            need(reply)
+        for _, reply in self._steps_into(needed):  # these grow meanwhile
+            need(reply)
         return needed
 
     def _steps_into(self, targets: Sequence[TargetCell]) -> Iterator[tuple[TargetCell, Reply]]:
