@@ -48,11 +48,15 @@ private:
         uint64_t spent = 0;
         for (size_t i = begins_[questions_[k].group]; i < k; ++i) if (finished_[i]) spent += found_[i].nodes;
         rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
-        if (next_ < questions_.size() && pool_.size() + 1 < threads_) {       // each one that finds work calls the next
-            pool_.emplace_back([this] { work(false); });
-            ++running_;
-        }
+        call_help();
         return true;
+    }
+
+    // Another thread, once the batch has lasted long enough to be worth it. Each that finds work calls the next; needs the mutex.
+    void call_help() {
+        if (next_ == questions_.size() || pool_.size() + 1 >= threads_ || std::chrono::steady_clock::now() - begun_ < ALONE) return;
+        pool_.emplace_back([this] { work(false); });
+        ++running_;
     }
 
     void work(bool caller) {
@@ -91,6 +95,11 @@ private:
     }
 
     bool poll() {                             // Ctrl-C, by the thread that Python knows
+        if (!called_ && std::chrono::steady_clock::now() - begun_ >= ALONE) {
+            std::lock_guard lock(mutex_);
+            call_help();
+            called_ = true;
+        }
         if (budget_.interrupted && budget_.interrupted()) halted_ = true;
         return halted_;
     }
@@ -137,6 +146,10 @@ private:
         size_t old = place;
         while (value < old && !place.compare_exchange_weak(old, value)) {}
     }
+
+    static constexpr std::chrono::microseconds ALONE{2000};
+    const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+    bool called_ = false;                     // the caller's own
 
     const System& system_;
     const std::vector<Asked>& questions_;

@@ -33,6 +33,7 @@ from polvet.errors import InputError, Where
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
     from polvet.verify.explicit import Avoid
+    from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
 MANY_THREADS = 1 << 16
@@ -54,7 +55,7 @@ def verify(
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
     ] = "",
     probability: Annotated[
-        bool, typer.Option("--probability", help="Also bound the greatest probability of failing, by explicit search.")
+        bool, typer.Option("--probability", help="Also bound the greatest probability of failing: by explicit search, else by abstraction.")
     ] = False,
     mode: Mode = None,
     constants: Constants = "",
@@ -98,12 +99,14 @@ def verify(
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
     if probability:
+        from polvet.verify.box_system import Power
         from polvet.verify.probability import find_risk
 
-        risk = find_risk(bound, limits=limits_of(time_limit, memory_limit, max_states))
-        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper}
-        told = "" if risk.limit is None else f" ({risk.limit})"
-        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{told}")
+        risk = find_risk(
+            bound, limits=limits_of(time_limit, memory_limit, max_states), seed=seed, power=Power(threads)
+        )
+        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
+        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     more: dict[str, Any] = {}
     if isinstance(found, Unknown) and found.proved_starts:
         more["proved_starts"] = _proved(found)
@@ -119,6 +122,14 @@ def verify(
     return Answer(
         found.verdict.value, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more
     ).show(as_json=json)  # fmt: skip
+
+
+def _explained(risk: Risk) -> str:
+    """Return how the probability was bounded, where that is not by explicit search to the end."""
+    if risk.method == "explicit":
+        return "" if risk.limit is None else f" ({risk.limit})"
+    over = ", ".join(risk.variables)
+    return f" (by an abstraction with {risk.states:,} states over {over}; explicit search: {risk.limit})"
 
 
 def avoided(text: str) -> Avoid:
