@@ -3,8 +3,8 @@
 Source   abstraction of probabilistic programs by Markov decision processes: D'Argenio, Jeannet, Jensen, Larsen, Reachability analysis
          of probabilistic systems by successive refinements, PAPM 2001; Wachter, Zhang, Hermanns, Probabilistic model checking modulo
          theories, QEST 2007. Which operators the policy may take in an abstract state is asked of `verify.engine`
-Differs  an abstract state is a box: for each of a few variables one of its segments. A finer partition is tried as long as time lasts
-         and the least bound counts
+Differs  an abstract state is a box: for each of a few variables one of its segments. Finer partitions are tried as long as time lasts
+         (`_Refinement`), and the least bound counts
 SOUND    in every state of an abstract state the policy's operators are choices of it, and each branch of an operator leads where one of
          the abstract successors of that branch is (the worst is taken). A state in `fail` may be anywhere in an abstract state that
          meets it. So the greatest probability of the MDP is no less than that of any state it stands for, by induction over steps;
@@ -44,8 +44,8 @@ MOST_VALUES = 64
 """A variable with more values is cut where conditions of the model cut it."""
 MOST_STATES = 20_000
 AT_ONCE = 32
-PATIENCE = 3
-"""So many finer partitions that gain nothing end it, once there is a bound below 1."""
+SHARE = 0.3
+"""Of the time that is left, for one partition."""
 Key = tuple[int, ...]
 Choices = list[list[tuple[int, Fraction]]]
 
@@ -72,59 +72,84 @@ def find_abstract_risk(
     linear = linearized(bound, seconds)
     if isinstance(linear, str):
         return AbstractRisk(1.0, limit=linear)
-    best = AbstractRisk(1.0, limit="no partition told anything")
-    idle = 0
     try:
         rows = conserved_rows(linear)
         rows = (*rows, *agreed_rows(bound.fitted, linear, rows, power))
         engine = Engine(bound.fitted, rows=rows, linear=linear, seed=seed, power=power)
-        for places in iter_patterns(bound.task):
-            try:
-                found = _Abstraction(engine, linear, places, clock, most_states).solve()
-            except TooCoarse as vague:
-                best = best if best.upper < 1 else AbstractRisk(1.0, limit=str(vague))
-                continue
-            idle = 0 if found.upper < best.upper or best.upper == 1 else idle + 1
-            best = found if found.upper < best.upper else best
-            if best.upper == 0 or idle >= PATIENCE:
-                break
+        return _Refinement(engine, clock, most_states).run()
     except NotLinear as refusal:
         return AbstractRisk(1.0, limit=f"not linear: {refusal.why}")
-    except LimitReached as limit:
-        return best if best.upper < 1 else AbstractRisk(1.0, limit=limit.limit)
-    return best
 
 
-def iter_patterns(task: Task) -> Iterator[tuple[int, ...]]:
-    """Yield the variables of `fail`, then with what their changes depend on, and so on; then the others one by one."""
+def iter_levels(task: Task) -> Iterator[frozenset[str]]:
+    """Yield the variables of `fail`, then these with what their changes depend on, and so on; at last all."""
     network = task.network
-    place = {variable.name: k for k, variable in enumerate(network.variables)}
-    kept = {name for name in names(task.fail) if name in place}
-    before: set[str] = set()
+    own = frozenset(variable.name for variable in network.variables)
+    kept = names(task.fail) & own
+    before = None
     while kept != before:
         if kept:
-            yield tuple(sorted(place[name] for name in kept))
+            yield frozenset(kept)
         before = kept
-        read: set[str] = set()
         for edge in network.edges:
             updates = [update for branch in edge.branches for update in branch.updates]
-            written = [update for update in updates if not isinstance(update.target, Name) or update.target.name in kept]
+            written = [u for u in updates if not isinstance(u.target, Name) or u.target.name in before]
             if written:
-                read |= names(edge.guard).union(*(names(update.value) for update in written))
-        kept = kept | {name for name in read if name in place}
-    for name in place:
-        if name not in kept:
-            kept = kept | {name}
-            yield tuple(sorted(place[one] for one in kept))
+                kept = kept | (names(edge.guard).union(*(names(update.value) for update in written)) & own)
+    if kept != own:
+        yield own
+
+
+class _Refinement:
+    """Partitions one after the other: whole levels as long as they fit, then single variables that make the bound less."""
+
+    def __init__(self, engine: Engine, clock: Clock, most_states: int) -> None:
+        self.engine, self.clock, self.most_states = engine, clock, most_states
+        self.best = AbstractRisk(1.0, limit="no partition told anything")
+
+    def run(self) -> AbstractRisk:
+        """Return the least bound found."""
+        network = self.engine.fitted.task.network
+        kept: frozenset[str] = frozenset()
+        for level in iter_levels(self.engine.fitted.task):
+            if self._try(level):
+                kept = level
+            else:
+                for variable in network.variables:
+                    if variable.name in level - kept:
+                        before = self.best.upper
+                        self._try(kept | {variable.name})
+                        kept = kept | {variable.name} if self.best.upper < before else kept
+            if self.best.upper == 0 or self.clock.left <= 0:
+                break
+        return self.best
+
+    def _try(self, kept: frozenset[str]) -> bool:
+        """Return whether the partition over these variables fits the limits; the best bound is kept."""
+        if self.clock.left <= 0:
+            return False
+        clock = Clock(None if self.clock.seconds is None else self.clock.left * SHARE)
+        variables = self.engine.fitted.task.network.variables
+        places = [k for k, variable in enumerate(variables) if variable.name in kept]
+        try:
+            found = _Abstraction(self.engine, places, clock, self.most_states).solve()
+        except TooCoarse as vague:
+            found = AbstractRisk(1.0, limit=str(vague))
+        except LimitReached as limit:
+            if self.best.upper == 1:
+                self.best = AbstractRisk(1.0, limit=limit.limit)
+            return False
+        if found.upper < self.best.upper:
+            self.best = found
+        return True
 
 
 class _Abstraction:
     """One partition: its abstract states are numbered as they are met; 0 is `fail`."""
 
-    def __init__(
-        self, engine: Engine, linear: LinearTask, places: Sequence[int], clock: Clock, most_states: int
-    ) -> None:
-        self.engine, self.linear, self.places, self.clock, self.most_states = engine, linear, places, clock, most_states
+    def __init__(self, engine: Engine, places: Sequence[int], clock: Clock, most_states: int) -> None:
+        self.engine, self.places, self.clock, self.most_states = engine, places, clock, most_states
+        self.linear = linear = engine.linear
         self.bounds = linear.system.bounds
         self.segments = [segments_of(linear, place) for place in places]
         self.operators: dict[tuple[int, ...], dict[tuple[int, ...], list[Step]]] = {}
@@ -252,7 +277,7 @@ class _Abstraction:
         """Return for each cell whether the policy may choose the output there."""
         replies = self.engine.find_all([([cell], output) for cell, output in asked], without=without, clock=self.clock)
         if self.clock.left <= 0:
-            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+            raise LimitReached("no time for finer partitions", "--time-limit")
         return [reply.answer != Answer.NO for reply in replies]
 
     def _check_bounds(self) -> None:
