@@ -101,7 +101,7 @@ def iter_levels(task: Task) -> Iterator[frozenset[str]]:
 
 
 class _Refinement:
-    """Partitions one after the other: whole levels as long as they fit, then single variables that make the bound less."""
+    """Partitions one after the other: whole levels as long as they gain and fit, then single variables that make the bound less."""
 
     def __init__(self, engine: Engine, clock: Clock, most_states: int) -> None:
         self.engine, self.clock, self.most_states = engine, clock, most_states
@@ -109,20 +109,25 @@ class _Refinement:
 
     def run(self) -> AbstractRisk:
         """Return the least bound found."""
-        network = self.engine.fitted.task.network
         kept: frozenset[str] = frozenset()
         for level in iter_levels(self.engine.fitted.task):
-            if self._try(level):
-                kept = level
-            else:
-                for variable in network.variables:
-                    if variable.name in level - kept:
-                        before = self.best.upper
-                        self._try(kept | {variable.name})
-                        kept = kept | {variable.name} if self.best.upper < before else kept
-            if self.best.upper == 0 or self.clock.left <= 0:
+            before = self.best.upper
+            if not self._try(level):
+                self._add_single(kept, level)
+                break
+            kept = level
+            if self.best.upper == 0 or self.best.upper == before < 1:
                 break
         return self.best
+
+    def _add_single(self, kept: frozenset[str], level: frozenset[str]) -> None:
+        """Add variables one by one, those of the level first, and keep those that make the bound less."""
+        others = [variable.name for variable in self.engine.fitted.task.network.variables if variable.name not in kept]
+        for name in sorted(others, key=lambda name: name not in level):
+            before = self.best.upper
+            self._try(kept | {name})
+            if self.best.upper < before:
+                kept = kept | {name}
 
     def _try(self, kept: frozenset[str]) -> bool:
         """Return whether the partition over these variables fits the limits; the best bound is kept."""
