@@ -156,6 +156,7 @@ void bind_boxes(nb::module_& m) {
             self.blocked.push_back(std::move(box));
         }, "lower"_a, "upper"_a, "Let the states of a box count no more in questions about steps.")
         .def_rw("enumerated", &PySystem::enumerated)
+        .def_rw("alone", &PySystem::alone)
         .def("unblock_all", [](PySystem& self) { self.blocked.clear(); })
         .def_prop_ro("blocked", [](const PySystem& self) {
             nb::list made;

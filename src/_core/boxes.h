@@ -147,6 +147,7 @@ public:
     std::vector<Cell> ended;                  // goal and fail: no step leaves these
     std::shared_ptr<const PlainNetwork> plain;
     double enumerated = 64;                   // boxes of at most so many states are tried state by state
+    double alone = 0.002;                     // seconds that a batch must last before it is worth another thread
 
     Found find(const Question& question, uint64_t seed, const Budget& budget) const;
     // One answer per group, the same for any number of threads; with `until_yes` none after the first YES. See boxes_batch.cpp.

@@ -54,7 +54,7 @@ private:
 
     // Another thread, once the batch has lasted long enough to be worth it. Each that finds work calls the next; needs the mutex.
     void call_help() {
-        if (next_ == questions_.size() || pool_.size() + 1 >= threads_ || std::chrono::steady_clock::now() - begun_ < ALONE) return;
+        if (next_ == questions_.size() || pool_.size() + 1 >= threads_ || elapsed() < system_.alone) return;
         pool_.emplace_back([this] { work(false); });
         ++running_;
     }
@@ -95,7 +95,7 @@ private:
     }
 
     bool poll() {                             // Ctrl-C, by the thread that Python knows
-        if (!called_ && std::chrono::steady_clock::now() - begun_ >= ALONE) {
+        if (!called_ && elapsed() >= system_.alone) {
             std::lock_guard lock(mutex_);
             call_help();
             called_ = true;
@@ -147,7 +147,8 @@ private:
         while (value < old && !place.compare_exchange_weak(old, value)) {}
     }
 
-    static constexpr std::chrono::microseconds ALONE{2000};
+    double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count(); }
+
     const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     bool called_ = false;                     // the caller's own
 

@@ -512,6 +512,7 @@ class BoxAnswer(Enum):
 
 class BoxSystem:
     enumerated: float
+    alone: float
     def __init__(
         self, domain: tuple[Any, ...], policy: Any | None, inputs: list[int], filtered: bool, guards: list[Any]
     ) -> None: ...

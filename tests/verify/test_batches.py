@@ -56,13 +56,13 @@ def few_nodes_here(monkeypatch):
 
 
 @pytest.fixture
-def without_enumeration(monkeypatch):
-    """Otherwise such small boxes are never bounded."""
+def eager(monkeypatch):
+    """Threads are called at once, and boxes are bounded however small they are."""
     plain = BoxData.kernel
 
     def kernel(data):
         made = plain(data)
-        made.enumerated = 1
+        made.enumerated, made.alone = 1, 0.0
         return made
 
     monkeypatch.setattr(BoxData, "kernel", kernel)
@@ -85,7 +85,7 @@ def random_questions(engine, rng, count=20):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here, without_enumeration):
+def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here, eager):
     fitted = random_fitted(seed)
     if fitted is None:
         return
@@ -106,7 +106,7 @@ def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here,
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_first_step_into_a_target_is_the_one_that_is_found_one_by_one(seed, few_nodes_here, without_enumeration):
+def test_the_first_step_into_a_target_is_the_one_that_is_found_one_by_one(seed, few_nodes_here, eager):
     fitted = random_fitted(seed)
     if fitted is None:
         return
@@ -151,7 +151,7 @@ METHODS = {
 
 @pytest.mark.parametrize("kind", ["network", "trees"])
 @pytest.mark.slow
-def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here):
+def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eager):
     compared, asked = Counter(), 0
     for case in CASES:
         bound = fitted_case(case, kind, "filtered", 0)[0].compile()
