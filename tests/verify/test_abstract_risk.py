@@ -64,7 +64,7 @@ def random_walk(seed):
 def test_no_partition_of_a_random_walk_promises_too_little(segments, monkeypatch):
     monkeypatch.setattr(abstract_risk, "MOST_VALUES", segments)
     between = gained = exact = 0
-    for seed in range(100):
+    for seed in range(80):
         fitted = random_walk(seed)
         engine = Engine(fitted, seed=seed)
         risk = find_risk(fitted.compile())
@@ -82,6 +82,7 @@ def test_no_partition_of_a_random_walk_promises_too_little(segments, monkeypatch
 
 @pytest.mark.parametrize("kind", ["network", "trees"])
 @pytest.mark.parametrize("mode", ["filtered", "raw"])
+@pytest.mark.slow
 def test_domains_risk_no_more_than_the_bound_and_all_variables_tell_it_exactly(kind, mode):
     told = 0
     for case in CASES:
