@@ -28,7 +28,7 @@ from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, verif
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
 from polvet.verify.portfolio import verify
-from polvet.verify.questions import Clock, No, Reply, Yes
+from polvet.verify.questions import Clock, No, Reply, Yes, answer_one_by_one
 from polvet.verify.slicing import sliced
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -91,6 +91,9 @@ class Recorder:
     def __init__(self, tester: BoxTester) -> None:
         self.tester = tester
         self.asked: list[tuple[Cell, int]] = []
+
+    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+        return answer_one_by_one(self, asked)
 
     def has_state(self, cell: Cell) -> Reply:
         """Pass the question on."""

@@ -97,6 +97,17 @@ struct Watch {
     }
 };
 
+std::vector<Found> answered(const System& system, const std::vector<Asked>& questions, double seconds, uint64_t nodes, bool until_yes, unsigned threads) {
+    Watch watch(seconds, nodes);
+    std::vector<Found> found;
+    {
+        nb::gil_scoped_release unlocked;
+        found = system.find_all(questions, watch.budget, until_yes, std::max(1u, threads));
+    }
+    watch.raise();
+    return found;
+}
+
 nb::object state_of(const Found& found) {
     if (found.state.empty()) return nb::none();
     nb::list made;
@@ -145,6 +156,7 @@ void bind_boxes(nb::module_& m) {
             self.blocked.push_back(std::move(box));
         }, "lower"_a, "upper"_a, "Let the states of a box count no more in questions about steps.")
         .def_rw("enumerated", &PySystem::enumerated)
+        .def_rw("alone", &PySystem::alone)
         .def("unblock_all", [](PySystem& self) { self.blocked.clear(); })
         .def_prop_ro("blocked", [](const PySystem& self) {
             nb::list made;
@@ -169,61 +181,62 @@ void bind_boxes(nb::module_& m) {
             if (x.size() != self.variables || !self.scorer) throw nb::value_error("no state, or no policy");
             return self.chooses(x.data(), output);
         }, "state"_a, "output"_a)
-        .def("find", [](const PySystem& self, nb::sequence cells, int32_t output, nb::handle without, nb::handle without_boxes,
-                        bool use_rows, uint64_t seed, uint64_t nodes, double seconds) {
+        .def("find", [](const PySystem& self, nb::sequence regions, const std::vector<int32_t>& outputs, nb::handle without,
+                        nb::handle without_boxes, bool use_rows, uint64_t seed, uint64_t nodes, double seconds, bool until_yes, unsigned threads) {
             const size_t n = self.variables;
-            const std::vector<Cell> asked = read_cells(cells, n), out = read_cells(without, n);
+            std::vector<std::vector<Cell>> asked;
+            for (nb::handle region : regions) asked.push_back(read_cells(region, n));
+            if (asked.size() != outputs.size()) throw nb::value_error("a region needs one output");
+            for (int32_t k : outputs) if (k >= 0 && (!self.scorer || static_cast<size_t>(k) >= self.scorer->outputs)) throw nb::value_error("no such output");
+            const std::vector<Cell> out = read_cells(without, n);
             const std::vector<Box> boxes = read_boxes(without_boxes, n);
-            Watch watch(seconds, nodes);
-            const Budget& budget = watch.budget;
-            Found result;
-            {
-                nb::gil_scoped_release unlocked;
-                {
-                    uint64_t spent = 0;
-                    for (const Cell& cell : asked) {
-                        Question question;
-                        question.box = cell.box;
-                        for (const Row& row : cell.rows) question.rows.push_back(&row);
+            std::vector<Asked> questions;
+            std::vector<size_t> places;       // of the regions with a cell, among the groups
+            for (size_t r = 0; r < asked.size(); ++r) {
+                for (const Cell& cell : asked[r]) {
+                    auto state = [&, output = outputs[r], here = &cell](Question& question, std::vector<Row>&) {
+                        question.box = here->box;
+                        for (const Row& row : here->rows) question.rows.push_back(&row);
                         if (use_rows) for (const Row& row : self.rows) question.rows.push_back(&row);
-                        for (const Cell& hole : cell.holes) question.without.push_back(&hole);
+                        for (const Cell& hole : here->holes) question.without.push_back(&hole);
                         for (const Cell& hole : out) question.without.push_back(&hole);
                         for (const Box& box : boxes) question.without_boxes.push_back(&box);
                         question.output = output;
-                        Budget rest = budget;
-                        rest.nodes = nodes > spent ? nodes - spent : 0;
-                        Found found = self.find(question, seed, rest);
-                        spent += found.nodes;
-                        if (found.answer == Answer::YES || (found.answer != Answer::NO && result.answer != Answer::UNKNOWN)) result = std::move(found);
-                        if (result.answer == Answer::YES) break;
-                    }
-                    result.nodes = spent;
+                        return true;
+                    };
+                    questions.push_back({state, seed, places.size()});
                 }
+                if (!asked[r].empty()) places.push_back(r);
             }
-            watch.raise();
-            return nb::make_tuple(result.answer, state_of(result), result.nodes);
-        }, "cells"_a, "output"_a, "without"_a, "without_boxes"_a, "use_rows"_a, "seed"_a, "nodes"_a, "seconds"_a)
-        .def("find_step_into", [](const PySystem& self, nb::handle target, nb::handle also_without, const std::vector<int32_t>& order,
-                                  uint64_t seed, uint64_t nodes, double seconds) {
-            const Cell cell = read_cell(target, self.variables);
+            const std::vector<Found> found = answered(self, questions, seconds, nodes, until_yes, threads);
+            nb::list made;
+            for (size_t k = 0; k < found.size(); ++k) {
+                while (nb::len(made) < places[k]) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
+                made.append(nb::make_tuple(found[k].answer, state_of(found[k]), found[k].nodes));
+            }
+            const bool over = until_yes && !found.empty() && found.back().answer == Answer::YES;
+            while (!over && nb::len(made) < asked.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), 0));
+            return made;
+        }, "regions"_a, "outputs"_a, "without"_a, "without_boxes"_a, "use_rows"_a, "seed"_a, "nodes"_a, "seconds"_a, "until_yes"_a, "threads"_a,
+           "For each region a state in it where the policy chooses its output, as (answer, state, nodes); with until_yes none after the first YES.")
+        .def("find_step_into", [](const PySystem& self, nb::handle targets, nb::handle also_without, const std::vector<int32_t>& order,
+                                  uint64_t seed, uint64_t nodes, double seconds, unsigned threads) {
+            const std::vector<Cell> cells = read_cells(targets, self.variables);
             const std::vector<Box> boxes = read_boxes(also_without, self.variables);
             for (int32_t s : order) if (s < 0 || static_cast<size_t>(s) >= self.steps.size()) throw nb::value_error("no such step");
-            Watch watch(seconds, nodes);
-            const Budget& budget = watch.budget;
-            Found result;
-            int32_t step = -1;
-            {
-                nb::gil_scoped_release unlocked;
-                {
-                    std::vector<const Box*> without;
-                    for (const Box& box : boxes) without.push_back(&box);
-                    for (const Box& box : self.blocked) without.push_back(&box);
-                    result = self.find_step_into(cell, without, order, seed, budget, step);
-                }
-            }
-            watch.raise();
-            return nb::make_tuple(result.answer, state_of(result), step, result.nodes);
-        }, "target"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a)
+            std::vector<const Box*> without;
+            for (const Box& box : boxes) without.push_back(&box);
+            for (const Box& box : self.blocked) without.push_back(&box);
+            std::vector<Asked> questions;
+            for (size_t group = 0; group < cells.size(); ++group)
+                for (int32_t s : order) questions.push_back(self.asked_step(s, cells[group], without, seed, group));
+            const std::vector<Found> found = answered(self, questions, seconds, nodes, true, threads);
+            nb::list made;
+            for (const Found& one : found) made.append(nb::make_tuple(one.answer, state_of(one), one.answer == Answer::NO ? -1 : order[one.number], one.nodes));
+            while (order.empty() && nb::len(made) < cells.size()) made.append(nb::make_tuple(Answer::NO, nb::none(), -1, 0));
+            return made;
+        }, "targets"_a, "without_boxes"_a, "order"_a, "seed"_a, "nodes"_a, "seconds"_a, "threads"_a,
+           "For each target a state that a step takes into it, as (answer, state, step, nodes); none after the first YES.")
         .def("apply", [](const PySystem& self, const std::vector<int64_t>& x, size_t step) {
             if (x.size() != self.variables || step >= self.steps.size()) throw nb::value_error("no state, or no such step");
             std::vector<int64_t> y = x;

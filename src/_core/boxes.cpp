@@ -290,7 +290,7 @@ private:
                 for (size_t v = 0; v < point_.size(); ++v) point_[v] = std::clamp(point_[v], node.box.lower[v], node.box.upper[v]);
                 if (repair(node.box, point_) && counts(point_.data()) && accept(point_.data())) return true;
             }
-            if (node.box.count() < 0.5 * before) { stack_.push_back(std::move(node)); return false; }
+            if (node.box.count() < 0.5 * before || node.box.count() == 1) { stack_.push_back(std::move(node)); return false; }
         }
         int32_t variable = -1;
         int64_t cut = 0;
@@ -489,35 +489,6 @@ bool System::preimage(const Step& step, const Cell& target, Question& question, 
     for (const Cell& cell : ended) question.without.push_back(&cell);
     question.output = step.output;
     return true;
-}
-
-Found System::find_step_into(const Cell& target, const std::vector<const Box*>& without, const std::vector<int32_t>& order,
-                             uint64_t seed, const Budget& budget, int32_t& step) const {
-    Found result;
-    uint64_t nodes = 0;
-    for (const int32_t number : order) {
-        Question question;
-        std::vector<Row> made;
-        const Step& one = steps[static_cast<size_t>(number)];
-        if (!preimage(one, target, question, made)) continue;
-        question.without_boxes = without;
-        Budget rest = budget;
-        rest.nodes = budget.nodes > nodes ? budget.nodes - nodes : 0;
-        Found found = find(question, seed + static_cast<uint64_t>(number), rest);
-        nodes += found.nodes;
-        if (found.answer == Answer::YES) {
-            step = number;
-            found.nodes = nodes;
-            return found;
-        }
-        if (found.answer == Answer::UNKNOWN || (found.answer == Answer::NEAR_TIE && result.answer != Answer::UNKNOWN)) {
-            result = std::move(found);
-            step = number;
-            if (result.answer == Answer::UNKNOWN && budget.over()) break;
-        }
-    }
-    result.nodes = nodes;
-    return result;
 }
 
 Box System::widen(const int64_t* x, int32_t number, const Cell& target, uint64_t seed) const {

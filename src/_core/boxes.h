@@ -99,7 +99,14 @@ struct Budget {
     bool over() const { return std::chrono::steady_clock::now() > deadline || (interrupted && interrupted()); }
 };
 
-struct Found { Answer answer = Answer::NO; std::vector<int64_t> state; uint64_t nodes = 0; };
+struct Found { Answer answer = Answer::NO; std::vector<int64_t> state; uint64_t nodes = 0; size_t number = 0; };   // number: of the question in its group
+
+// A question of a batch, stated when its turn comes; false: there is surely no such state.
+struct Asked {
+    std::function<bool(Question&, std::vector<Row>&)> state;
+    uint64_t seed;
+    size_t group;                             // 0, 1, ... in order: alternatives that share the nodes, and end with the first YES
+};
 
 // What a node learns from the policy's bounds: which rival excludes it, or how to go on.
 struct Verdict {
@@ -140,11 +147,13 @@ public:
     std::vector<Cell> ended;                  // goal and fail: no step leaves these
     std::shared_ptr<const PlainNetwork> plain;
     double enumerated = 64;                   // boxes of at most so many states are tried state by state
+    double alone = 0.002;                     // seconds that a batch must last before it is worth another thread
 
     Found find(const Question& question, uint64_t seed, const Budget& budget) const;
-    // A state outside `ended` and the given boxes that one step takes into the target; `step` says which.
-    Found find_step_into(const Cell& target, const std::vector<const Box*>& without, const std::vector<int32_t>& order,
-                         uint64_t seed, const Budget& budget, int32_t& step) const;
+    // One answer per group, the same for any number of threads; with `until_yes` none after the first YES. See boxes_batch.cpp.
+    std::vector<Found> find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const;
+    // The question for a state outside `ended` and the given boxes that the step takes into the target.
+    Asked asked_step(int32_t step, const Cell& target, const std::vector<const Box*>& without, uint64_t seed, size_t group) const;
     // Whether the step's output may be chosen in a state: YES in the reference order, NEAR_TIE in some other order, NO.
     Answer chooses(const int64_t* x, int32_t output) const;
     // Grow the state to a box whose every state (that satisfies the rows) takes this step into the target, surely.

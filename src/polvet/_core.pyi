@@ -512,6 +512,7 @@ class BoxAnswer(Enum):
 
 class BoxSystem:
     enumerated: float
+    alone: float
     def __init__(
         self, domain: tuple[Any, ...], policy: Any | None, inputs: list[int], filtered: bool, guards: list[Any]
     ) -> None: ...
@@ -527,18 +528,27 @@ class BoxSystem:
     def chooses(self, state: Sequence[int], output: int) -> BoxAnswer: ...
     def find(
         self,
-        cells: list[Any],
-        output: int,
+        regions: list[Any],
+        outputs: list[int],
         without: list[Any],
         without_boxes: list[Any],
         use_rows: bool,
         seed: int,
         nodes: int,
         seconds: float,
-    ) -> tuple[BoxAnswer, tuple[int, ...] | None, int]: ...
+        until_yes: bool,
+        threads: int,
+    ) -> list[tuple[BoxAnswer, tuple[int, ...] | None, int]]: ...
     def find_step_into(
-        self, target: tuple[Any, ...], without_boxes: list[Any], order: list[int], seed: int, nodes: int, seconds: float
-    ) -> tuple[BoxAnswer, tuple[int, ...] | None, int, int]: ...
+        self,
+        targets: list[Any],
+        without_boxes: list[Any],
+        order: list[int],
+        seed: int,
+        nodes: int,
+        seconds: float,
+        threads: int,
+    ) -> list[tuple[BoxAnswer, tuple[int, ...] | None, int, int]]: ...
     def apply(self, state: Sequence[int], step: int) -> list[int]: ...
     def widen(
         self, state: Sequence[int], step: int, target: tuple[Any, ...], seed: int

@@ -87,3 +87,12 @@ def test_probabilities_that_cannot_be_told_and_computed_targets_count_as_the_wor
     jump_only.edge("jump", to={x: y})
     task = Instance.of(jump_only, start=(x == 0), fail=(x == 4), goal=(x == 100)).task()
     assert not solve_restricted(task, [0]).verdicts.any()
+
+
+def test_a_failure_that_reads_no_variable_plays_no_game():
+    m = ModelBuilder("endless")
+    x = m.int("x", 0, 3, initial=0)
+    m.edge("on", guard=x < 3, to={"x": x + 1})
+    task = m.task(fail=False)
+    assert list(iter_won(task)) == []
+    assert sharpen(Decider(task)) == 0

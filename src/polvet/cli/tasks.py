@@ -19,6 +19,7 @@ from polvet.model.task import MODES, Task
 if TYPE_CHECKING:
     from polvet.policy.binding import Fitted
     from polvet.workers.protocol import Crew
+    from polvet.workers.protocol import Workers as AnyWorkers
 
 RAY = "ray:"
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI or PRISM model.")]
@@ -85,13 +86,25 @@ def crew_of(
         return
     from polvet.workers.parcel import pack
     from polvet.workers.protocol import Crew
-    from polvet.workers.ray_cluster import open_cluster
 
     parcel = pack(
         task, options, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable_out_of_bounds
     )  # fmt: skip
-    with open_cluster(workers.removeprefix(RAY)) as cluster:
+    with workers_of(workers) as cluster:
+        assert cluster is not None
         yield Crew(cluster, parcel)
+
+
+@contextmanager
+def workers_of(workers: str) -> Iterator[AnyWorkers | None]:
+    """Connect to the Ray cluster that `--workers` names; None where it names none."""
+    if not is_cluster(workers):
+        yield None
+        return
+    from polvet.workers.ray_cluster import open_cluster
+
+    with open_cluster(workers.removeprefix(RAY)) as cluster:
+        yield cluster
 
 
 def limits_of(

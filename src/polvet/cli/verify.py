@@ -21,16 +21,19 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     disables_out_of_bounds,
+    is_cluster,
     limits_of,
     task_options,
     threads_of,
     with_mode,
+    workers_of,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
     from polvet.verify.explicit import Avoid
+    from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
 MANY_THREADS = 1 << 16
@@ -52,7 +55,7 @@ def verify(
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
     ] = "",
     probability: Annotated[
-        bool, typer.Option("--probability", help="Also bound the greatest probability of failing, by explicit search.")
+        bool, typer.Option("--probability", help="Also bound the greatest probability of failing: by explicit search, else by abstraction.")
     ] = False,
     mode: Mode = None,
     constants: Constants = "",
@@ -69,7 +72,11 @@ def verify(
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
-    """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`."""
+    """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.
+
+    All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
+    (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
+    """
     from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
@@ -81,9 +88,10 @@ def verify(
     options = task_options(constants, start, fail, goal)
     fitted = load_fitted(with_mode(load_task(task, options), mode), policy)
     bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
-    with watching("verify", "verifying", log_json) as progress:
+    threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
+    with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
-            bound, method=method, seed=seed, threads=threads_of(workers, MANY_THREADS), avoid=avoided(avoid),
+            bound, method=method, seed=seed, threads=threads, workers=elsewhere, avoid=avoided(avoid),
             limits=limits_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
     given = options_to_json(options, disable_out_of_bounds=bound.compiled.disable_out_of_bounds, mode=mode)
@@ -91,12 +99,14 @@ def verify(
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
     if probability:
+        from polvet.verify.box_system import Power
         from polvet.verify.probability import find_risk
 
-        risk = find_risk(bound, limits=limits_of(time_limit, memory_limit, max_states))
-        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper}
-        told = "" if risk.limit is None else f" ({risk.limit})"
-        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{told}")
+        risk = find_risk(
+            bound, limits=limits_of(time_limit, memory_limit, max_states), seed=seed, power=Power(threads)
+        )
+        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
+        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     more: dict[str, Any] = {}
     if isinstance(found, Unknown) and found.proved_starts:
         more["proved_starts"] = _proved(found)
@@ -112,6 +122,14 @@ def verify(
     return Answer(
         found.verdict.value, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more
     ).show(as_json=json)  # fmt: skip
+
+
+def _explained(risk: Risk) -> str:
+    """Return how the probability was bounded, where that is not by explicit search to the end."""
+    if risk.method == "explicit":
+        return "" if risk.limit is None else f" ({risk.limit})"
+    over = ", ".join(risk.variables)
+    return f" (by an abstraction with {risk.states:,} states over {over}; explicit search: {risk.limit})"
 
 
 def avoided(text: str) -> Avoid:

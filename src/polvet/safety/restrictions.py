@@ -54,7 +54,7 @@ def iter_won(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
         return
     core, wider = core_of(task), wider_core_of(task)
     for kept in [core, *([wider] if wider > core else [])]:
-        if fits(network, kept):
+        if kept and fits(network, kept):
             yield solve_restricted(task, sorted(network.index_of(name) for name in kept), limits=limits)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -46,6 +47,7 @@ class Transition:
     edges: tuple[int, ...]
     cell: Cell
     updates: tuple[tuple[int, Affine], ...]
+    branches: tuple[int, ...] = ()  # the number of each edge's branch; all branches of an operator happen, each with its probability
 
     def successor(self, state: Sequence[int]) -> tuple[int, ...]:
         """Return where the transition leads, as integers."""
@@ -149,14 +151,14 @@ def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> 
             if not guard:
                 continue
             found = [
-                Transition(label, edges, cell, updates)
-                for branches in product(*(network.edges[edge].branches for edge in edges))
-                for cell, updates in _destinations(reader, guard, branches)
+                Transition(label, edges, cell, updates, numbers)
+                for numbers in product(*(range(len(network.edges[edge].branches)) for edge in edges))
+                for cell, updates in _destinations(reader, guard, _branches(network, edges, numbers))
             ]
             if disable_out_of_bounds:
                 guard = _staying(reader.bounds, guard, found)
                 found = [
-                    Transition(label, edges, cell, one.updates)
+                    Transition(label, edges, cell, one.updates, one.branches)
                     for one in found
                     for cell in meet_regions(guard, (one.cell,))
                 ]
@@ -166,6 +168,22 @@ def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> 
             raise NotLinear(f"the model has more than {MOST_OPERATORS} transitions")
     regions = tuple(tuple(dict.fromkeys(cells)) for cells in applicable)
     return LinearNetwork(network, reader.bounds, tuple(transitions), regions, tuple(dict.fromkeys(silent)))
+
+
+def _branches(network: Network, edges: Sequence[int], numbers: Sequence[int]) -> list[Branch]:
+    return [network.edges[edge].branches[number] for edge, number in zip(edges, numbers, strict=True)]
+
+
+def probability_of(network: Network, transition: Transition) -> Fraction:
+    """Return how likely the transition's branches are once its operator is taken, or raise NotLinear where that depends on the state."""
+    found = Fraction(1)
+    for branch in _branches(network, transition.edges, transition.branches):
+        match branch.probability:
+            case RealLiteral(value) | IntLiteral(value):
+                found *= Fraction(value)
+            case other:
+                raise NotLinear(f"the probability {shown(other)} depends on the state")
+    return found
 
 
 def _destinations(

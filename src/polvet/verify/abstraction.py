@@ -1,7 +1,7 @@
 """Policy predicate abstraction: the abstract states the policy reaches, built forward by Algorithm 1.
 
 Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
-         Algorithm 1 is `Expansion.expand` and `enumerate_states`; Table 1 is `CONFIGURATIONS`; the optional tests of section 6.1
+         Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `CONFIGURATIONS`; tests of section 6.1
          and appendix E are `Options`; abstract start states are enumerated alike (section 7).
          Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
 Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
@@ -30,6 +30,7 @@ from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.linearized import linearized
@@ -52,6 +53,7 @@ from polvet.verify.questions import (
     Tester,
     Yes,
     Z3Tester,
+    answer_one_by_one,
     branch_and_bound,
 )
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
@@ -93,6 +95,10 @@ class PaperTests:
         self.z3.close()
         if self.marabou is not None:
             self.marabou.close()
+
+    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+        """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
+        return answer_one_by_one(self, asked)
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has a state: tests without the network (lines 5 and 12)."""
@@ -189,24 +195,41 @@ class Expansion:
         going = cell_of(cell.box, cell.rows, (hole for hole in holes if not hole.holes))
         if going is None:
             return
+        moves = []
         for label, members in self.by_label.items():
             if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
                 continue
-            for number, transition in members:
-                here = meet(going, transition.cell)
-                if here is None or isinstance(self.tester.has_state(here), No):
-                    continue
-                if label != SILENT and self.options.applicability_tests and isinstance(self._choose(here, label), No):
-                    continue
-                self._check_bounds(here, transition)
-                yield from self.enumerate_states(state, number, transition, here, ())
+            moves += [
+                (number, transition, here)
+                for number, transition in members
+                if (here := meet(going, transition.cell)) is not None
+            ]
+        replies = self.tester.answer_all([(here, SILENT) for _, _, here in moves])
+        moves = [move for move, reply in zip(moves, replies, strict=True) if not isinstance(reply, No)]
+        if self.options.applicability_tests:
+            moves = [m for m in moves if m[1].label == SILENT or not isinstance(self._choose(m[2], m[1].label), No)]
+        self._check_bounds(moves)
+        leaves = [
+            (transition, part, chosen)
+            for number, transition, here in moves
+            for part, chosen in self.enumerate_states(number, transition, here, ())
+        ]
+        tested = self._transition_tests([(part, transition.label) for transition, part, _ in leaves])
+        for (transition, _, chosen), reply in zip(leaves, tested, strict=True):
+            if isinstance(reply, Yes):
+                yield Edge(state, transition, chosen, reply.state, reply.sure)
 
-    def _check_bounds(self, here: Cell, transition: Transition) -> None:
+    def _check_bounds(self, moves: Sequence[tuple[int, Transition, Cell]]) -> None:
         # SOUND: a step out of a variable's bounds has no abstract successor, so it must not be possible, chosen or not:
         # an enabled operator that leaves the bounds is an error of the model.
-        for cell in self.leaving.get(id(transition), ()):
-            both = meet(here, cell)
-            if both is not None and isinstance(reply := self._answered(self.tester.has_state(both)), Yes):
+        leaving = [
+            (both, SILENT)
+            for _, transition, here in moves
+            for cell in self.leaving.get(id(transition), ())
+            if (both := meet(here, cell)) is not None
+        ]
+        for reply in map(self._answered, self.tester.answer_all(leaving)):
+            if isinstance(reply, Yes):
                 shown = "" if reply.state is None else f" in state {self._show(reply.state)}"
                 raise Stopped(f"an assignment may leave its variable's bounds{shown}, as far as the predicates tell")
 
@@ -214,13 +237,11 @@ class Expansion:
         return Semantics(self.task.task.network).show(state_of(self.task.task.network, state))
 
     def enumerate_states(
-        self, state: AbstractState, number: int, transition: Transition, here: Cell, chosen: AbstractState
-    ) -> Iterator[Edge]:
-        """Yield the successors whose first truth values are `chosen`; `here` is where they come true."""
+        self, number: int, transition: Transition, here: Cell, chosen: AbstractState
+    ) -> Iterator[tuple[Cell, AbstractState]]:
+        """Yield candidate successors whose first truth values are `chosen`, with where they come true, inside of `here`."""
         if len(chosen) == len(self.predicates):
-            reply = self._transition_test(here, transition.label)
-            if isinstance(reply, Yes):
-                yield Edge(state, transition, chosen, reply.state, reply.sure)
+            yield here, chosen
             return
         for truth in (True, False):
             # Bounds reasoning stands for entailment: a truth value without states is not tried any further.
@@ -228,13 +249,15 @@ class Expansion:
                 here.box, (*here.rows, self._row_before(number, transition, len(chosen), truth)), here.holes
             )
             if narrowed is not None:
-                yield from self.enumerate_states(state, number, transition, narrowed, (*chosen, truth))
+                yield from self.enumerate_states(number, transition, narrowed, (*chosen, truth))
 
-    def _transition_test(self, here: Cell, label: int) -> Reply:
-        reply = self.tester.has_state(here)
-        if not isinstance(reply, Yes) or label == SILENT:
-            return self._answered(reply)
-        return self._choose(here, label)
+    def _transition_tests(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+        """Return for each cell whether it has a state and the policy may choose the label there: lines 12 to 14."""
+        replies = [self._answered(one) for one in self.tester.answer_all([(cell, SILENT) for cell, _ in asked])]
+        open_ = [k for k, reply in enumerate(replies) if isinstance(reply, Yes) and asked[k][1] != SILENT]
+        for k, reply in zip(open_, self.tester.answer_all([asked[k] for k in open_]), strict=True):
+            replies[k] = self._answered(reply)
+        return replies
 
     def _choose(self, cell: Cell, label: int) -> Reply:
         return self._answered(self.tester.chooses_in(cell, label))
@@ -282,6 +305,7 @@ def verify_abstractly(
     limits: Limits | None = None,
     seed: int = 0,
     linear: LinearTask | None = None,
+    power: Power = ALONE,
 ) -> SafetyResult:
     """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     bounds = limits or Limits()
@@ -298,7 +322,7 @@ def verify_abstractly(
             return Unknown(task, METHOD, figures)
         asked: Tester
         if options.configuration == BOXES:
-            asked = BoxTester(bound, task, clock, seed=seed)
+            asked = BoxTester(bound, task, clock, seed=seed, power=power)
         else:
             asked = paper = PaperTests(bound, task, options, clock, bounds.megabytes)
         if predicates is not None:

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Sequence
 
 from polvet import _core
 from polvet.policy.binding import Bound
 from polvet.symbolic.cells import Cell
-from polvet.symbolic.operators import LinearTask
+from polvet.symbolic.operators import SILENT, LinearTask
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Engine
 from polvet.verify.engine import Clock as EngineClock
+from polvet.verify.engine import Reply as Found
 from polvet.verify.questions import Clock, No, Open, Reply, Yes
 
 
 class BoxTester:
     """Questions of Algorithm 1, answered by `verify.engine`."""
 
-    def __init__(self, bound: Bound, task: LinearTask, clock: Clock, *, seed: int = 0) -> None:
-        self.engine = Engine(bound.fitted, linear=task, seed=seed)
+    def __init__(self, bound: Bound, task: LinearTask, clock: Clock, *, seed: int = 0, power: Power = ALONE) -> None:
+        self.engine = Engine(bound.fitted, linear=task, seed=seed, power=power)
         self.labels = bound.fitted.labels
         self.clock = clock
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has an integer state."""
-        if not cell.rows and not cell.holes:
-            return Yes(cell.box.lower, True)
-        return self._ask(cell, ANYTHING)
+        return self.answer_all([(cell, SILENT)])[0]
 
     def chooses_in(self, cell: Cell, label: int) -> Reply:
         """Return whether the policy may choose the label in an integer state of the cell."""
-        if label not in self.labels:
-            return No()
-        return self._ask(cell, self.labels.index(label))
+        return self.answer_all([(cell, label)])[0]
 
-    def _ask(self, cell: Cell, output: int) -> Reply:
+    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+        """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
+        replies = [self._told(cell, label) for cell, label in asked]
+        open_ = [k for k, reply in enumerate(replies) if reply is None]
         left = self.clock.left
         if left is not None and left <= 0:
+            found = [Found(_core.BoxAnswer.UNKNOWN)] * len(open_)
+        else:
+            outputs = (ANYTHING if asked[k][1] == SILENT else self.labels.index(asked[k][1]) for k in open_)
+            questions = [([asked[k][0]], output) for k, output in zip(open_, outputs, strict=True)]
+            found = self.engine.find_all(questions, use_rows=False, clock=EngineClock(left)) if questions else []
+        for k, one in zip(open_, found, strict=True):
+            replies[k] = _reply_of(one)
+        return [reply for reply in replies if reply is not None]
+
+    def _told(self, cell: Cell, label: int) -> Reply | None:
+        """Return what is known without asking."""
+        if label == SILENT:
+            return Yes(cell.box.lower, True) if not cell.rows and not cell.holes else None
+        return No() if label not in self.labels else None
+
+
+def _reply_of(found: Found) -> Reply:
+    match found.answer:
+        case _core.BoxAnswer.NO:
+            return No()
+        case _core.BoxAnswer.UNKNOWN:
             return Open("time limit reached")
-        reply = self.engine.find([cell], output, use_rows=False, clock=EngineClock(left if left != inf else None))
-        match reply.answer:
-            case _core.BoxAnswer.NO:
-                return No()
-            case _core.BoxAnswer.UNKNOWN:
-                return Open("time limit reached")
-            case answer:
-                return Yes(reply.state, answer == _core.BoxAnswer.YES)
+        case answer:
+            return Yes(found.state, answer == _core.BoxAnswer.YES)

@@ -3,30 +3,37 @@
 The door to `_core.BoxSystem` (src/_core/boxes.h says how it answers). YES comes with a state in which the policy was
 executed, NEAR_TIE with one in which some float32 evaluation order chooses the label, but not the reference order. NO
 holds for every evaluation order. UNKNOWN means that a limit came first.
+Batches  `find_all` and `find_first_step` ask many questions at once, of all threads of `Power`; its workers elsewhere get those that
+         take more than NODES_HERE nodes. Answers are those of one thread that asks one by one
 Limits   models that `symbolic` reads; networks and tree ensembles
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias
 
 from polvet import _core
+from polvet.errors import LimitReached
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.trees import TreeEnsemble
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
+from polvet.verify.box_system import ALONE, BoxData, Far, Packed, Power, answer_far, seconds_of
 
 Point: TypeAlias = tuple[int, ...]
 Answer = _core.BoxAnswer
 ANYTHING = -1
 """In the place of an output: the policy is not asked."""
 MOST_NODES = 2**62
+NODES_HERE = 1_000
+"""What a question may take before workers elsewhere get it: a tenth of a second, ten times what sending it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,13 @@ class Engine:
     """A task as linear data with a policy. `rows` are believed to hold in every state that is asked about."""
 
     def __init__(
-        self, fitted: Fitted, *, rows: Sequence[Row] = (), linear: LinearTask | None = None, seed: int = 0
+        self,
+        fitted: Fitted,
+        *,
+        rows: Sequence[Row] = (),
+        linear: LinearTask | None = None,
+        seed: int = 0,
+        power: Power = ALONE,
     ) -> None:
         policy = fitted.policy
         if not isinstance(policy, NeuralNetwork | TreeEnsemble):
@@ -84,16 +97,16 @@ class Engine:
         self.guards: list[Region] = [
             () if label == UNKNOWN_LABEL else system.applicable[label] for label in fitted.labels
         ]
-        self.core = _core.BoxSystem(
-            (system.bounds.lower, system.bounds.upper), policy.kernel, list(fitted.variables), fitted.filtered,
-            [[cell_data(cell) for cell in region] for region in self.guards],
-        )  # fmt: skip
         self.steps = tuple(_steps(self.linear, fitted, self.guards))
-        for step in self.steps:
-            updates = [(place, u.terms, u.marks, u.constant) for place, u in step.transition.updates]
-            self.core.add_step(step.output, cell_data(step.cell), updates)
-        self.core.set_rows([row_data(row) for row in self.rows])
-        self.core.set_ended([cell_data(cell) for cell in (*self.linear.fail, *self.linear.goal)])
+        self.ended = (*self.linear.fail, *self.linear.goal)
+        self.power = power
+        self.data = BoxData(
+            policy, tuple(fitted.variables), fitted.filtered, (system.bounds.lower, system.bounds.upper),
+            tuple([cell_data(cell) for cell in region] for region in self.guards),
+            tuple((step.output, cell_data(step.cell), _updates(step)) for step in self.steps),
+            tuple(row_data(row) for row in self.rows), tuple(cell_data(cell) for cell in self.ended),
+        )  # fmt: skip
+        self.core = self.data.kernel()
         self._order = list(range(len(self.steps)))
 
     def find(
@@ -108,13 +121,49 @@ class Engine:
         nodes: int = MOST_NODES,
     ) -> Reply:
         """Return a state of the region, outside all of `without`, in which the policy chooses the output."""
-        answer, state, spent = self.core.find(
-            [cell_data(cell) for cell in region], output, [cell_data(cell) for cell in without],
-            [(box.lower, box.upper) for box in without_boxes], use_rows, self.seed, nodes,
-            inf if clock is None else clock.left,
+        (reply,) = self.find_all(
+            [(region, output)],
+            without=without,
+            without_boxes=without_boxes,
+            use_rows=use_rows,
+            clock=clock,
+            nodes=nodes,
+        )
+        return reply
+
+    def find_all(
+        self,
+        questions: Iterable[tuple[Iterable[Cell], int]],
+        *,
+        without: Iterable[Cell] = (),
+        without_boxes: Iterable[Box] = (),
+        use_rows: bool = True,
+        clock: Clock | None = None,
+        nodes: int = MOST_NODES,
+        until_yes: bool = False,
+    ) -> list[Reply]:
+        """Return for each region and output what `find` does, in order; with `until_yes` nothing after the first YES."""
+        asked = [([cell_data(cell) for cell in region], output) for region, output in questions]
+        out = [cell_data(cell) for cell in without]
+        boxes = [(box.lower, box.upper) for box in without_boxes]
+        left = _left(clock)
+        found = self.core.find(
+            [region for region, _ in asked], [output for _, output in asked], out, boxes, use_rows, self.seed,
+            self._nodes_here(nodes), left, until_yes, self.power.threads,
         )  # fmt: skip
-        self._count(spent)
-        return Reply(answer, state, None, spent)
+        replies = [Reply(answer, state, None, spent) for answer, state, spent in found]
+        hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
+        far = (
+            Far("find", ([asked[k][0]], [asked[k][1]], out, boxes, use_rows, self.seed, nodes, left, False, 1))
+            for k in hard
+        )
+        for k, (answer, state, spent) in zip(hard, self._ask_far(far, left), strict=False):
+            replies[k] = Reply(Answer(answer), state, None, spent)
+            if until_yes and replies[k].answer == Answer.YES:
+                replies = replies[: k + 1]
+                break
+        self._count(replies)
+        return replies
 
     def find_step_into(
         self,
@@ -125,32 +174,103 @@ class Engine:
         nodes: int = MOST_NODES,
     ) -> Reply:
         """Return a state that is not ended, not blocked and not in `without_boxes`, and the step that takes it to `target`."""
-        data = cell_data(target) if isinstance(target, Cell) else box_data(target)
-        answer, state, step, spent = self.core.find_step_into(
-            data, [(box.lower, box.upper) for box in without_boxes], self._order, self.seed, nodes,
-            inf if clock is None else clock.left,
-        )  # fmt: skip
-        self._count(spent)
-        if answer == Answer.YES and self._order[0] != step:  # what led there last is tried first
-            self._order.remove(step)
-            self._order.insert(0, step)
-        return Reply(answer, state, step if step >= 0 else None, spent)
+        _, reply = self.find_first_step([target], without_boxes=without_boxes, clock=clock, nodes=nodes)
+        return reply
+
+    def find_first_step(
+        self,
+        targets: Sequence[Box | Cell],
+        *,
+        without_boxes: Iterable[Box] = (),
+        clock: Clock | None = None,
+        nodes: int = MOST_NODES,
+    ) -> tuple[int, Reply]:
+        """Return the first target that a step may lead into, with the state and the step; len(targets) and NO where there is none."""
+        cells = [cell_data(target) if isinstance(target, Cell) else box_data(target) for target in targets]
+        boxes = [(box.lower, box.upper) for box in without_boxes]
+        left = _left(clock)
+        found = self.core.find_step_into(
+            cells, boxes, self._order, self.seed, self._nodes_here(nodes), left, self.power.threads
+        )
+        replies = [Reply(answer, state, step if step >= 0 else None, spent) for answer, state, step, spent in found]
+        hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
+        if hard:
+            replies = self._ask_steps_far(replies, hard, cells, boxes, left)
+        first = next((k for k, reply in enumerate(replies) if reply.answer != Answer.NO), len(targets))
+        self._count(replies[: first + 1])
+        if first == len(targets):
+            return first, Reply(Answer.NO, nodes=sum(reply.nodes for reply in replies))
+        reply = replies[first]
+        if reply.answer == Answer.YES and reply.step is not None and self._order[0] != reply.step:
+            self._order.remove(reply.step)  # what led there last is tried first
+            self._order.insert(0, reply.step)
+        return first, reply
+
+    def _ask_steps_far(
+        self, replies: list[Reply], hard: Sequence[int], cells: Sequence[Any], boxes: Sequence[Any], left: float
+    ) -> list[Reply]:
+        """Return the replies with those of hard targets found by workers, each step on its own; nothing after the first YES."""
+        without = [*boxes, *self.core.blocked]
+        items = [(k, step) for k in hard for step in self._order]
+        far = (
+            Far("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, left, 1)) for k, step in items
+        )
+        done: dict[int, Reply] = {}
+        answered = 0
+        for (k, step), (number, state, _, spent) in zip(items, self._ask_far(far, left), strict=False):
+            answered += 1
+            answer = Answer(number)
+            before = done.get(k, Reply(Answer.NO))
+            counts = answer in (Answer.YES, Answer.UNKNOWN) or (answer, before.answer) == (Answer.NEAR_TIE, Answer.NO)
+            done[k] = Reply(answer, state, step, spent) if counts else before
+            done[k] = replace(done[k], nodes=before.nodes + spent)
+            if answer == Answer.YES:
+                break
+        if answered < len(items) and all(reply.answer != Answer.YES for reply in done.values()):
+            return replies  # the time is over
+        last = max(done)
+        cut = last + 1 if done[last].answer == Answer.YES else len(replies)
+        return [done.get(k, reply) for k, reply in enumerate(replies[:cut])]
+
+    def _ask_far(self, questions: Iterable[Far], left: float) -> Iterator[tuple[Any, ...]]:
+        """Yield the workers' answers in order, fewer where the time is over."""
+        if self.power.workers is None:
+            return
+        try:
+            yield from self.power.workers.map(answer_far, self._packed, questions, seconds=seconds_of(left))
+        except LimitReached:
+            if left == inf:
+                raise
+
+    @cached_property
+    def _packed(self) -> Packed:
+        return Packed.of(self.data)
+
+    def _nodes_here(self, nodes: int) -> int:
+        return NODES_HERE if self.power.workers is not None and nodes == MOST_NODES else nodes
+
+    def _is_hard(self, reply: Reply, nodes: int) -> bool:
+        """Whether it is unknown only because the nodes here were few."""
+        return reply.answer == Answer.UNKNOWN and reply.nodes > self._nodes_here(nodes) < nodes
 
     def find_leaving(self, *, clock: Clock | None = None) -> Reply:
         """Return a state that is not ended and not blocked, in which the policy's step leaves a variable's bounds."""
-        blocked = self.blocked()
-        ended = (*self.linear.fail, *self.linear.goal)
         leaving = {id(one): region for one, region in self.linear.system.leaving}
-        result = Reply(Answer.NO)
+        asked: list[tuple[int, list[Cell]]] = []
         for number, step in enumerate(self.steps):
             cells = [c for cell in leaving.get(id(step.transition), ()) if (c := meet(cell, step.cell)) is not None]
-            if not cells:
-                continue
-            reply = self.find(cells, step.output, without=ended, without_boxes=blocked, clock=clock)
+            if cells:
+                asked.append((number, cells))
+        questions = [(cells, self.steps[number].output) for number, cells in asked]
+        replies = self.find_all(
+            questions, without=self.ended, without_boxes=self.blocked(), clock=clock, until_yes=True
+        )
+        result = Reply(Answer.NO)
+        for (number, _), reply in zip(asked, replies, strict=False):
             if reply.answer == Answer.YES:
-                return Reply(reply.answer, reply.state, number, reply.nodes)
+                return replace(reply, step=number)
             if reply.answer != Answer.NO and result.answer != Answer.UNKNOWN:
-                result = Reply(reply.answer, reply.state, number, reply.nodes)
+                result = replace(reply, step=number)
         return result
 
     def block(self, box: Box) -> None:
@@ -165,9 +285,9 @@ class Engine:
         """Return where the step leads."""
         return self.steps[step].transition.successor(state)
 
-    def _count(self, nodes: int) -> None:
-        self.nodes += nodes
-        self.questions += 1
+    def _count(self, replies: Sequence[Reply]) -> None:
+        self.nodes += sum(reply.nodes for reply in replies)
+        self.questions += len(replies)
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -211,6 +331,14 @@ def _outside(cell: Cell, taken: Sequence[Cell]) -> Iterable[Cell]:
             inside = [c for part in parts for hole in one.holes if (c := meet(part, hole)) is not None]
             parts = without + inside
     yield from parts
+
+
+def _left(clock: Clock | None) -> float:
+    return inf if clock is None else clock.left
+
+
+def _updates(step: Step) -> list[Any]:
+    return [(place, u.terms, u.marks, u.constant) for place, u in step.transition.updates]
 
 
 def row_data(row: Row) -> tuple[Any, ...]:

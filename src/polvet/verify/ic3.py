@@ -13,9 +13,9 @@ Limits   models and policies that `verify.engine` reads
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
@@ -27,9 +27,11 @@ from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions,
 from polvet.symbolic.conserved import conserved_rows, unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
-from polvet.verify.engine import Answer, Clock, Engine, Point, Reply, box_data
+from polvet.verify.box_system import ALONE, Power
+from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point, Reply, box_data
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
+TargetCell = TypeVar("TargetCell", Box, Cell)
 MOST_SUMMANDS = 60
 FEW_NODES = 4_000
 """How long a single question may take that only serves to block more at once."""
@@ -46,10 +48,11 @@ class Obligation:
 
 
 def verify_by_ic3(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
-) -> SafetyResult:
+    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    power: Power = ALONE,
+) -> SafetyResult:  # fmt: skip
     """Return whether runs of the policy reach `fail`, by blocking what leads there; `limits.seconds` is obeyed."""
-    return block_backwards(fitted, "ic3", limits=limits, seed=seed, linear=linear, generalize=True)
+    return block_backwards(fitted, "ic3", limits=limits, seed=seed, linear=linear, power=power, generalize=True)
 
 
 def block_backwards(
@@ -59,6 +62,7 @@ def block_backwards(
     limits: Limits | None = None,
     seed: int = 0,
     linear: LinearTask | None = None,
+    power: Power = ALONE,
     generalize: bool = True,
     most_boxes: int | None = None,
 ) -> SafetyResult:
@@ -66,7 +70,8 @@ def block_backwards(
     try:
         linear = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(linear)
-        engine = Engine(fitted, rows=(*rows, *agreed_rows(fitted, linear, rows)), linear=linear, seed=seed)
+        rows = (*rows, *agreed_rows(fitted, linear, rows, power))
+        engine = Engine(fitted, rows=rows, linear=linear, seed=seed, power=power)
         fail = tuple(part for cell in linear.fail for part in without_holes(cell))
         if any(row.marks for cell in fail for row in cell.rows):
             raise NotLinear("the fail condition counts equalities")
@@ -80,30 +85,42 @@ def block_backwards(
         return Unknown(limit.limit, method, blocking.figures)
 
 
-def agreed_rows(fitted: Fitted, linear: LinearTask, known: Sequence[Row]) -> tuple[Row, ...]:
+def agreed_rows(fitted: Fitted, linear: LinearTask, known: Sequence[Row], power: Power = ALONE) -> tuple[Row, ...]:
     """Return further sums that no operator changes and whose value is the same in all start states, asked of the engine.
 
     So "every place has one tile" is found where the start condition says it by ≠.
     """
-    engine = Engine(fitted, rows=known, linear=linear)
+    engine = Engine(fitted, rows=known, linear=linear, power=power)
     some = engine.find(linear.start, nodes=FEW_NODES).state
     if some is None:
         return ()
-    found = []
     same = {(row.terms, row.marks) for row in known}
-    for row in unchanging_sums(linear):
-        if (row.terms, row.marks) in same or len(row.terms) + len(row.marks) > MOST_SUMMANDS:
-            continue
-        value = row.value(some)
-        for other in (Row(row.terms, None, value - 1, row.marks), Row(row.terms, value + 1, None, row.marks)):
-            cells = [
-                part for one in linear.start if (part := cell_of(one.box, (*one.rows, other), one.holes)) is not None
-            ]
-            if cells and engine.find(cells, nodes=FEW_NODES).answer != Answer.NO:
-                break
-        else:
-            found.append(Row(row.terms, value, value, row.marks))
-    return tuple(found)
+    rows = [
+        Row(row.terms, value, value, row.marks)
+        for row in unchanging_sums(linear)
+        if (row.terms, row.marks) not in same and len(row.terms) + len(row.marks) <= MOST_SUMMANDS
+        for value in [row.value(some)]
+    ]
+    for below in (True, False):
+        others = [_beside(row, below) for row in rows]
+        questions = [
+            (
+                [p for one in linear.start if (p := cell_of(one.box, (*one.rows, other), one.holes)) is not None],
+                ANYTHING,
+            )
+            for other in others
+        ]
+        replies = engine.find_all(questions, nodes=FEW_NODES)
+        rows = [row for row, reply in zip(rows, replies, strict=True) if reply.answer == Answer.NO]
+    return tuple(rows)
+
+
+def _beside(row: Row, below: bool) -> Row:
+    """Return the row that says the sum is less than this one's value, or greater."""
+    assert row.lower is not None
+    if below:
+        return Row(row.terms, None, row.lower - 1, row.marks)
+    return Row(row.terms, row.lower + 1, None, row.marks)
 
 
 class _Blocking:
@@ -125,11 +142,10 @@ class _Blocking:
         if reply.state is not None:
             start = state_of(self.linear.task.network, reply.state)
             return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
-        for target in fail:
-            while (reply := self._ask(self.engine.find_step_into(target, clock=self.clock))).state is not None:
-                found = self._close(reply, target)
-                if found is not None:
-                    return self._conclude(found, method)
+        for target, reply in self._steps_into(fail):
+            found = self._close(reply, target)
+            if found is not None:
+                return self._conclude(found, method)
         while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
             found = self._close(reply, None)
             if found is not None:
@@ -146,21 +162,29 @@ class _Blocking:
         self.engine.core.unblock_all()
         needed: list[Box] = []
 
-        def need(state: Point) -> None:
+        def need(reply: Reply) -> None:
             # SOUND: all boxes together are closed, so one of them holds the state; the loops below end when the needed ones are.
-            box = next(box for box in boxes if box.holds(state))
+            assert reply.state is not None
+            box = next(box for box in boxes if box.holds(reply.state))
             self.engine.block(box)
             needed.append(box)
 
         while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
-            need(reply.state)
-        for target in fail:
-            while (reply := self._ask(self.engine.find_step_into(target, clock=self.clock))).state is not None:
-                need(reply.state)
-        for box in needed:  # grows meanwhile
-            while (reply := self._ask(self.engine.find_step_into(box, clock=self.clock))).state is not None:
-                need(reply.state)
+            need(reply)
+        for _, reply in self._steps_into(fail):
+            need(reply)
+        for _, reply in self._steps_into(needed):  # these grow meanwhile
+            need(reply)
         return needed
+
+    def _steps_into(self, targets: Sequence[TargetCell]) -> Iterator[tuple[TargetCell, Reply]]:
+        """Yield each target that a step may lead into, until none does, one target after the other; all are asked about at once."""
+        done = 0
+        while done < len(targets):
+            more, reply = self.engine.find_first_step(targets[done:], clock=self.clock)
+            done += more
+            if self._ask(reply).state is not None:
+                yield targets[done], reply
 
     # -- obligations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from polvet.kernel.compiled import Limits
 from polvet.policy.binding import Fitted
 from polvet.symbolic.operators import LinearTask
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.ic3 import block_backwards
 from polvet.verify.verdicts import SafetyResult
 
@@ -23,8 +24,16 @@ def verify_by_induction(
     seed: int = 0,
     most_boxes: int = MOST_BOXES,
     linear: LinearTask | None = None,
+    power: Power = ALONE,
 ) -> SafetyResult:
     """Return the verdict of 1-induction, strengthened by at most `most_boxes` boxes."""
     return block_backwards(
-        fitted, "induction", limits=limits, seed=seed, linear=linear, generalize=False, most_boxes=most_boxes
+        fitted,
+        "induction",
+        limits=limits,
+        seed=seed,
+        linear=linear,
+        power=power,
+        generalize=False,
+        most_boxes=most_boxes,
     )

@@ -23,6 +23,7 @@ from polvet.policy.runs import End, Run
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.explicit import NOTHING_ELSE, Avoid, Search
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.grid import verify_on_grid
@@ -32,6 +33,7 @@ from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
+from polvet.workers.protocol import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Settings:
 
     limits: Limits
     seed: int = 0
-    threads: int = 1
+    power: Power = ALONE
     avoid: Avoid = NOTHING_ELSE
     search: Search | None = None  # explicit search as far as it got; None: not begun
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
@@ -56,9 +58,10 @@ def verify(
     limits: Limits | None = None,
     seed: int = 0,
     threads: int = 1,
+    workers: Workers | None = None,
     avoid: Avoid = NOTHING_ELSE,
 ) -> SafetyResult:
-    """Return whether the policy is safe from every start state, with the evidence."""
+    """Return whether the policy is safe from every start state, with the evidence; workers elsewhere answer hard questions."""
     if method not in METHODS:
         raise InputError(f"'{method}' is unknown.", Where("--method"), f"Use one of {', '.join(METHODS)}.")
     if method in ONLY_FAIL and avoid != NOTHING_ELSE:
@@ -67,7 +70,7 @@ def verify(
             Where("--avoid"),
             "Use --method auto or explicit.",
         )
-    settings = Settings(limits or Limits(), seed, threads, avoid)
+    settings = Settings(limits or Limits(), seed, Power(threads, workers), avoid)
     begun = time.monotonic()
     part = sliced(bound)
     found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
@@ -76,11 +79,11 @@ def verify(
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
     search = settings.search or Search(bound, avoid=settings.avoid)
-    return search.go_on(settings.limits, threads=settings.threads)
+    return search.go_on(settings.limits, threads=settings.power.threads)
 
 
 def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.threads)
+    return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.power.threads)
 
 
 def _grid(bound: Bound, settings: Settings) -> SafetyResult:
@@ -109,25 +112,29 @@ def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], Safet
 
 
 def _abstraction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed, linear=linear)
+    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
 
 
 def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "induction")
-    return verify_by_induction(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
+    return verify_by_induction(
+        bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
+    )
 
 
 def _projection(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "projection")
-    return verify_by_projection(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
+    return verify_by_projection(
+        bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
+    )
 
 
 def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     if bound.compiled.disable_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", "ic3")
-    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear)
+    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
 
 
 METHODS_BY_NAME: Mapping[str, Method] = {
@@ -176,7 +183,7 @@ ONLY_FAIL = tuple(name for name in METHODS_BY_NAME if name != "explicit")
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     begun = time.monotonic()
     run = find_unsafe_run(
-        bound, seed=settings.seed, threads=settings.threads, avoid=settings.avoid, limits=settings.limits
+        bound, seed=settings.seed, threads=settings.power.threads, avoid=settings.avoid, limits=settings.limits
     )
     if run is not None:
         return Unsafe(run, "simulation")

@@ -1,13 +1,14 @@
 """How likely is failing? Proved bounds on the greatest probability, over start states and the environment's choices.
 
 Built explicitly (`kernel`), solved with bounds (`mdp/solve.py`): what a policy that is not safe risks at worst. Where several
-operators are enabled, the environment takes the worst; probabilities are those of the model.
-Limits   finitely many states in memory; the reference order of evaluation only: `near_ties` counts states where another may differ
+operators are enabled, the environment takes the worst; probabilities are those of the model. Where the states do not fit the limits, an
+abstraction (`verify/abstract_risk.py`) bounds the probability from above; half of the time is kept for it.
+Limits   explicitly the reference order of evaluation only: `near_ties` counts states where another may differ
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polvet.errors import InputError
 from polvet.kernel.compiled import Limits, describe_limit
@@ -16,21 +17,31 @@ from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
 from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.verify.abstract_risk import find_abstract_risk
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.slicing import sliced
+
+MOST_SECONDS = 60.0
+"""For the abstraction, where no limit is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The greatest probability of reaching `fail` lies between the bounds; `limit` says why they are wide, if they are."""
+    """The greatest probability of reaching `fail` lies between the bounds; `limit` says why they are wide, if they are.
+
+    `method` is explicit or abstraction; with the latter `states` are abstract ones, over the values of `variables`.
+    """
 
     lower: float
     upper: float
     states: int
     near_ties: int
     limit: str | None = None
+    method: str = "explicit"
+    variables: tuple[str, ...] = ()
 
 
-def find_risk(bound: Bound, *, limits: Limits | None = None) -> Risk:
+def find_risk(bound: Bound, *, limits: Limits | None = None, seed: int = 0, power: Power = ALONE) -> Risk:
     """Return bounds on the greatest probability with which a run of the policy fails.
 
     >>> from fractions import Fraction
@@ -44,18 +55,27 @@ def find_risk(bound: Bound, *, limits: Limits | None = None) -> Risk:
     (True, True)
     """
     bounds = limits or Limits()
+    half = bounds if bounds.seconds is None else replace(bounds, seconds=bounds.seconds / 2)
     part = sliced(bound).bound
     starts = Starts.of(part.task)
     if starts.count is None:
         raise InputError("there are infinitely many start states.", hint="Narrow them with --start.")
     compiled = part.compiled
     space = compiled.explore(
-        compiled.pack_starts(starts), build=True, stop_at=[FAIL, GOAL], limits=bounds, policy=part.core
+        compiled.pack_starts(starts), build=True, stop_at=[FAIL, GOAL], limits=half, policy=part.core
     )
-    limit = describe_limit(space, bounds)
+    limit = describe_limit(space, half)
     if limit is not None:
-        return Risk(0.0, 1.0, len(space), space.near_ties, str(limit))
+        return _abstractly(part, str(limit), Risk(0.0, 1.0, len(space), space.near_ties), half.seconds, seed, power)
     choice_start, branch_start, target, probability, _, _ = space.take_matrix()
     mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
-    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), time_limit=bounds.seconds)
+    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), time_limit=half.seconds)
     return Risk(found.lower, found.upper, len(space), space.near_ties, found.limit)
+
+
+def _abstractly(bound: Bound, limit: str, known: Risk, seconds: float | None, seed: int, power: Power) -> Risk:
+    """Return the bound of an abstraction, and the limit that explicit search came to."""
+    found = find_abstract_risk(bound, seconds=MOST_SECONDS if seconds is None else seconds, seed=seed, power=power)
+    if found.upper == 1:
+        return replace(known, limit=f"{limit}; abstraction: {found.limit or 'no bound below 1'}")
+    return Risk(0.0, found.upper, found.states, 0, limit, "abstraction", found.variables)

@@ -31,28 +31,31 @@ from polvet.symbolic.cells import Box, Cell, cell_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
+from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "projection"
 MOST_CELLS = 200_000
+CELLS_AT_ONCE = 32
+"""So many cells are left together, whatever the number of threads."""
 Key = tuple[int, ...]
 
 
 def verify_by_projection(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None
-) -> SafetyResult:
+    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    power: Power = ALONE,
+) -> SafetyResult:  # fmt: skip
     """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
     clock = Clock(None if limits is None else limits.seconds)
     try:
         known = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(known)
-        rows = (*rows, *agreed_rows(fitted, known, rows))
+        rows = (*rows, *agreed_rows(fitted, known, rows, power))
         for search in (_stay_in_won_cells, _enter_cells):
-            engine = Engine(
-                fitted, rows=rows, linear=known, seed=seed
-            )  # of its own: what one blocks, the other does not
+            # Of its own: what one blocks, the other does not.
+            engine = Engine(fitted, rows=rows, linear=known, seed=seed, power=power)
             found = search(engine, clock)
             if not isinstance(found, str):
                 certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
@@ -91,7 +94,6 @@ class Space:
         self.variables = [self.linear.task.network.variables[k] for k in kept]
         self.shape = tuple(count_of(variable) for variable in self.variables)
         self.least = tuple(least_of(variable) for variable in self.variables)
-        self.ended = (*self.linear.fail, *self.linear.goal)
 
     def is_closed(self) -> bool:
         """Return whether what is assigned to the kept variables depends on them alone."""
@@ -109,18 +111,18 @@ class Space:
             ranges = [range(cell.box.lower[k], cell.box.upper[k] + 1) for k in self.kept]
             if np.prod([float(len(one)) for one in ranges]) > MOST_CELLS:
                 raise LimitReached(f"start states are in more than {MOST_CELLS:,} cells")
-            for values in product(*ranges):
-                key = self.key(values)
-                if key not in found and (part := self.part(cell, key)) and self.find([part], ANYTHING, ()) is not None:
-                    found.add(key)
+            keys = [key for values in product(*ranges) if (key := self.key(values)) not in found]
+            parts = {key: part for key in keys if (part := self.part(cell, key)) is not None}
+            states = self.find_all([([part], ANYTHING) for part in parts.values()], ())
+            found.update(key for key, state in zip(parts, states, strict=True) if state is not None)
         return found
 
-    def find(self, cells: Sequence[Cell], output: int, without: Sequence[Cell]) -> Point | None:
-        """Return a state of the cells, and outside the others, in which the policy chooses the output; None: there is none."""
-        reply = self.engine.find(cells, output, without=without, clock=self.clock)
-        if reply.answer == Answer.UNKNOWN:
+    def find_all(self, asked: Sequence[tuple[Sequence[Cell], int]], without: Sequence[Cell]) -> list[Point | None]:
+        """Return for each region and output a state there, and outside the cells, in which the policy may choose it; else None."""
+        replies = self.engine.find_all(asked, without=without, clock=self.clock)
+        if any(reply.answer == Answer.UNKNOWN for reply in replies):
             raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
-        return reply.state
+        return [reply.state for reply in replies]
 
     def key(self, values: Sequence[int]) -> Key:
         """Return the number of each value, from 0."""
@@ -164,18 +166,15 @@ def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
     space = Space(engine, exits.variables, clock)
     if not all(exits.won[key] for key in space.starts()):
         return "a start state may be in a cell that is not won"
+    asked: list[tuple[list[Cell], int]] = []
     for output, label in enumerate(engine.fitted.labels):
-        if label == UNKNOWN_LABEL:
-            continue
-        corners = boxes_around(exits.marked(label))
-        parts = [
-            part
-            for cell in engine.linear.system.applicable[label]
-            for low, high in corners
-            if (part := space.part(cell, low, high)) is not None
-        ]
-        if parts and space.find(parts, output, space.ended) is not None:
-            return f"the policy may take an exit: '{engine.linear.task.network.labels[label]}'"
+        corners = [] if label == UNKNOWN_LABEL else boxes_around(exits.marked(label))
+        parts = [space.part(cell, *ends) for ends in corners for cell in engine.linear.system.applicable[label]]
+        if region := [part for part in parts if part is not None]:
+            asked.append((region, output))
+    for (_, output), state in zip(asked, space.find_all(asked, engine.ended), strict=True):
+        if state is not None:
+            return f"the policy may take an exit: '{engine.fitted.policy.outputs[output]}'"
     return space.judge_bounds(Entered(space, exits.won))
 
 
@@ -190,10 +189,9 @@ def _enter_cells(engine: Engine, clock: Clock) -> Entered | str:
             return "a start state may be in a cell without a way out"
         marks[key] = True
     while todo:
-        key = todo.pop()
         if marks.sum() > MOST_CELLS:
             return f"more than {MOST_CELLS:,} cells are entered"
-        for following in _steps_from(space, key):
+        for following in _steps_from(space, [todo.pop() for _ in range(min(CELLS_AT_ONCE, len(todo)))]):
             if lost[following]:
                 return f"a state without a way out may be entered ({marks.sum():,} cells so far)"
             if not marks[following]:
@@ -224,17 +222,15 @@ def _lost(space: Space) -> NDArray[np.bool_]:
     return marks
 
 
-def _steps_from(space: Space, key: Key) -> Iterator[Key]:
-    """Yield the cells that steps from this one may enter."""
-    taken: dict[tuple[int, Cell], Point | None] = {}
-    for step in space.engine.steps:
-        cell = space.part(step.cell, key)
-        if cell is None:
-            continue
-        asked = (step.output, cell)
-        if asked not in taken:
-            taken[asked] = space.find([cell], step.output, space.ended)
-        state = taken[asked]
+def _steps_from(space: Space, keys: Sequence[Key]) -> Iterator[Key]:
+    """Yield the cells that steps from these may enter."""
+    engine = space.engine
+    steps = [(step, cell) for key in keys for step in engine.steps if (cell := space.part(step.cell, key)) is not None]
+    asked = list(dict.fromkeys((cell, step.output) for step, cell in steps))
+    states = space.find_all([([cell], output) for cell, output in asked], engine.ended)
+    taken = dict(zip(asked, states, strict=True))
+    for step, cell in steps:
+        state = taken[cell, step.output]
         if state is None:
             continue
         after = step.transition.successor(state)

@@ -23,7 +23,7 @@ from polvet.policy.rounding import possible_choices
 from polvet.solvers.smtlib import cell_formula, declare
 from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
 from polvet.symbolic.cells import Box, Cell, Region, cell_of
-from polvet.symbolic.operators import LinearNetwork, state_of
+from polvet.symbolic.operators import SILENT, LinearNetwork, state_of
 from polvet.verify.policy_smt import NotEncodable, chooses, encode_policy
 
 INTEGRAL = 1e-6
@@ -55,7 +55,11 @@ Reply = Yes | No | Open
 
 
 class Tester(Protocol):
-    """Answers whether a cell has a state, and whether it has one in which the policy may choose a label (None: any)."""
+    """Answers whether a cell has a state, and whether it has one in which the policy may choose a label."""
+
+    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+        """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
+        ...
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has an integer state."""
@@ -64,6 +68,17 @@ class Tester(Protocol):
     def chooses_in(self, cell: Cell, label: int) -> Reply:
         """Return whether the policy may choose the label in an integer state of the cell."""
         ...
+
+
+def answer_one_by_one(tester: Tester, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+    """Return the answers of a tester that knows no batches; after one that stays open the others do too."""
+    replies: list[Reply] = []
+    for cell, label in asked:
+        if replies and isinstance(replies[-1], Open):
+            replies.append(replies[-1])
+        else:
+            replies.append(tester.has_state(cell) if label == SILENT else tester.chooses_in(cell, label))
+    return replies
 
 
 class Clock:
