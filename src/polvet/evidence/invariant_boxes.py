@@ -16,8 +16,8 @@ import numpy.typing as npt
 from polvet.errors import LimitReached
 from polvet.evidence.box_view import interval
 from polvet.evidence.invariant_claim import ANYTHING, Question
-from polvet.evidence.invariant_conditions import contracted, rows_of, simplified
-from polvet.evidence.invariant_cuts import Cut, Guards, along_boxes, first_of, guards_of, in_the_middle, shaved, split
+from polvet.evidence.invariant_conditions import contracted, marked_bounds, rows_of, simplified
+from polvet.evidence.invariant_cuts import Cut, along_boxes, first_of, guards_of, in_the_middle, shaved, split
 from polvet.evidence.invariant_rows import Floats, Ints, Row
 from polvet.evidence.invariant_states import points_of
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
@@ -103,8 +103,12 @@ class _Search:
         inside: bool,
     ) -> None:
         self.refuter, self.asked = refuter, refuter.asked
-        self.rows, self.tests, self.output, self.judge, self.inside = rows, tests, output, judge, inside
+        self.output, self.judge, self.inside = output, judge, inside
         self.pending = [root]
+        # What holds in all of the root needs no asking again.
+        self.rows = [row for row in rows if not _holds_in(self.asked, row, root)]
+        low, high = root[0].astype(np.float64), root[1].astype(np.float64)
+        self.tests = [test for test in tests if interval(test, self.asked.place, low, high)[0][0] != 1]
         claim = self.asked.claim
         near = ((claim.lower <= root[1][0]) & (claim.upper >= root[0][0])).all(axis=1) & inside
         self.blocked = claim.lower[near], claim.upper[near]
@@ -168,12 +172,14 @@ class _Search:
     # -- trees
 
     def _cut_by_trees(self, trees: TreeMasks, lower: Ints, upper: Ints) -> tuple[Ints, Ints, Cut]:
-        low, high = trees.scores(lower, upper)
+        ends = trees.ends(lower, upper)
+        low, high = trees.scores(ends)
         beaten = trees.losers(self.output, self.rivals, low, high)
         sure, possible = self._applicable(lower, upper)
         keep = ~(beaten & sure).any(axis=1)
         lower, upper, low, high = lower[keep], upper[keep], low[keep], high[keep]
         beaten, sure, possible = beaten[keep], sure[keep], possible[keep]
+        ends = ends[0][:, keep], ends[1][:, keep]
         if not len(lower):
             return lower, upper, (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         # The rival that comes closest to winning everywhere decides which trees are worth cutting.
@@ -183,7 +189,7 @@ class _Search:
         cuts = [
             self._along_guards(beaten & possible & ~sure, lower, upper),
             along_boxes(lower, upper, self.blocked, 0.5),
-            trees.cuts(self.output, rival, lower, upper),
+            trees.cuts(self.output, rival, lower, upper, ends),
             along_boxes(lower, upper, self.blocked, 0.0),
             in_the_middle(lower, upper, (upper - lower).astype(np.float64)),
         ]
@@ -263,3 +269,10 @@ class _Search:
         rows = points[:, list(fitted.variables)].astype(np.float64).astype(np.float32)
         possible_outputs: Bools = possible_choices(fitted.policy, rows, mask)[:, self.output]
         return possible_outputs
+
+
+def _holds_in(asked: Question, row: Row, box: Boxes) -> bool:
+    """Return whether the row holds in every state of a box."""
+    low, high = marked_bounds(asked, *box)
+    ends = np.stack([row.coefficients * low[0], row.coefficients * high[0]])
+    return bool(ends.min(axis=0).sum() >= row.lower and ends.max(axis=0).sum() <= row.upper)

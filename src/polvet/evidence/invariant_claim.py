@@ -13,7 +13,7 @@ from polvet.evidence.box_view import Unreadable, effects
 from polvet.evidence.invariant_format import variable_bounds
 from polvet.evidence.invariant_rows import Claim, Ints, Row
 from polvet.evidence.states import Arena, Malformed
-from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral, conjunction
+from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction
 from polvet.model.network import Kind, Network, NetworkEdge
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -96,7 +96,9 @@ def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) 
     return Question(arena, fitted, place, lower, upper, claim, operators)
 
 
-def leaving_bounds(network: Network, place: Mapping[str, int], lower: Ints, upper: Ints, after: Mapping[str, Expression]) -> list[Expression]:
+def leaving_bounds(
+    network: Network, place: Mapping[str, int], lower: Ints, upper: Ints, after: Mapping[str, Expression]
+) -> list[Expression]:
     """Return the ways in which values after a step are outside the variables' bounds."""
     found: list[Expression] = []
     for name, value in after.items():
@@ -107,7 +109,9 @@ def leaving_bounds(network: Network, place: Mapping[str, int], lower: Ints, uppe
     return found
 
 
-def _operators(arena: Arena, fitted: Fitted, place: Mapping[str, int], lower: Ints, upper: Ints) -> tuple[Operator, ...]:
+def _operators(
+    arena: Arena, fitted: Fitted, place: Mapping[str, int], lower: Ints, upper: Ints
+) -> tuple[Operator, ...]:
     network = arena.task.network
     output_of: dict[str | None, int] = {None: ANYTHING}
     for output, number in enumerate(fitted.labels):
@@ -124,7 +128,9 @@ def _operators(arena: Arena, fitted: Fitted, place: Mapping[str, int], lower: In
     return tuple(found)
 
 
-def _staying(network: Network, operator: Operator, place: Mapping[str, int], lower: Ints, upper: Ints) -> list[Expression]:
+def _staying(
+    network: Network, operator: Operator, place: Mapping[str, int], lower: Ints, upper: Ints
+) -> list[Expression]:
     """Return the conditions under which no outcome leaves the bounds: with them, the operator is enabled."""
     if len({update.index for edge in operator.edges for branch in edge.branches for update in branch.updates}) > 1:
         raise Unreadable("operators that leave the bounds are disabled, and assignments follow one another")
@@ -182,7 +188,11 @@ class _Reader:
             column = len(self.names) + marks.setdefault(key, len(marks))
             columns[column] = columns.get(column, 0) + _integer(mark[2], what)
         low, high = item.get("lower"), item.get("upper")
-        return columns, -np.inf if low is None else _integer(low, what), np.inf if high is None else _integer(high, what)
+        return (
+            columns,
+            -np.inf if low is None else _integer(low, what),
+            np.inf if high is None else _integer(high, what),
+        )
 
     def _place(self, name: Any, what: str) -> int:
         if not isinstance(name, str) or name not in self.names:

@@ -32,13 +32,15 @@ class Guards:
 
     def near(self, lower: Ints, upper: Ints) -> Guards:
         """Return those that may hold somewhere in one box."""
-        kept = ((self.lower <= upper) & (self.upper >= lower)).all(axis=1)
-        return Guards(self.lower[kept], self.upper[kept], tuple(one for one, k in zip(self.rest, kept, strict=True) if k))
+        kept: Bools = np.all((self.lower <= upper) & (self.upper >= lower), axis=1)
+        return Guards(
+            self.lower[kept], self.upper[kept], tuple(one for one, k in zip(self.rest, kept, strict=True) if k)
+        )
 
     def truth(self, asked: Question, lower: Ints, upper: Ints) -> tuple[Bools, Bools]:
         """Return [n, guards]: does it hold everywhere in the box, may it hold somewhere."""
-        always = ((lower[:, None, :] >= self.lower) & (upper[:, None, :] <= self.upper)).all(axis=2)
-        possible = ((lower[:, None, :] <= self.upper) & (upper[:, None, :] >= self.lower)).all(axis=2)
+        always: Bools = np.all((lower[:, None, :] >= self.lower) & (upper[:, None, :] <= self.upper), axis=2)
+        possible: Bools = np.all((lower[:, None, :] <= self.upper) & (upper[:, None, :] >= self.lower), axis=2)
         for k, condition in enumerate(self.rest):
             if condition != TRUE:
                 low, high = interval(condition, asked.place, lower.astype(np.float64), upper.astype(np.float64))
@@ -57,7 +59,7 @@ def guards_of(asked: Question) -> list[Guards]:
         alone, parts = [], []
         for part in conjuncts(operator.guard):
             rows, _ = rows_of(asked, [part])
-            used = np.flatnonzero(rows[0].coefficients) if rows else ()
+            used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
             if len(used) == 1 and used[0] < len(asked.place):  # exactly an interval of one variable
                 alone += rows
             else:

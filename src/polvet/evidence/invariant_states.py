@@ -14,7 +14,7 @@ from polvet.evidence.invariant_claim import ANYTHING, NEVER, Question
 from polvet.evidence.invariant_conditions import marked_bounds
 from polvet.evidence.invariant_rows import Floats, Ints
 from polvet.evidence.states import Malformed
-from polvet.model.expressions import Binary, Expression, IntLiteral
+from polvet.model.expressions import Expression
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.rounding import possible_choices
 
@@ -118,7 +118,9 @@ class Judge:
             for outcome in move.outcomes:
                 after = np.array([int(x) for x in outcome.state], dtype=np.int64)
                 if arena.is_fail(outcome.state) or not claim.holds(after[None, :])[0]:
-                    raise Malformed(f"{arena.show(state)} may lead to {arena.show(outcome.state)}, outside the invariant")
+                    raise Malformed(
+                        f"{arena.show(state)} may lead to {arena.show(outcome.state)}, outside the invariant"
+                    )
 
     def many(self, points: Ints) -> None:
         """As `one`, for many states of the claim at once; where an expression is not decided, the interpreter is asked."""

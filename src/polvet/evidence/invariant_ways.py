@@ -41,7 +41,9 @@ def broken_rows(asked: Question, after: Mapping[str, Expression]) -> Iterator[li
             yield [Binary(">", total, IntLiteral(int(row.upper)))]
 
 
-def entered_boxes(asked: Question, after: Mapping[str, Expression], box: tuple[Ints, Ints]) -> Iterator[list[Expression]]:
+def entered_boxes(
+    asked: Question, after: Mapping[str, Expression], box: tuple[Ints, Ints]
+) -> Iterator[list[Expression]]:
     """Yield, for each blocked box that a step may enter, that the values after it are in the box."""
     names = [variable.name for variable in asked.network.variables]
     claim = asked.claim

@@ -24,6 +24,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
+Ends = tuple[Ints, Ints]
+"""The classes of the least and the greatest value of each input, arrays [inputs, n]."""
 MOST_BYTES = 2**27
 LEAVES = 8
 """Leaves of one byte; a tree begins with a new one."""
@@ -32,7 +34,14 @@ LEAVES = 8
 def fits(ensemble: TreeEnsemble) -> bool:
     """Return whether the tables of masks are small enough to be made."""
     nodes = sum(len(tree.feature) + LEAVES for tree in ensemble.trees)
-    thresholds = len({(int(f), float(t)) for tree in ensemble.trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f >= 0})
+    thresholds = len(
+        {
+            (int(f), float(t))
+            for tree in ensemble.trees
+            for f, t in zip(tree.feature, tree.threshold, strict=True)
+            if f >= 0
+        }
+    )
     return (thresholds + len(ensemble.inputs)) * nodes // 4 <= MOST_BYTES
 
 
@@ -40,17 +49,16 @@ class TreeMasks:
     """Score intervals and cuts of one tree ensemble whose inputs are the given variables."""
 
     def __init__(self, ensemble: TreeEnsemble, places: Sequence[int]) -> None:
-        self.ensemble = ensemble
-        self.inputs = [(feature, places[feature]) for feature in range(len(places))]
+        self.ensemble, self.places = ensemble, tuple(places)
         self.classes = _Classes(ensemble)
         walked = [_walk(tree, self.classes) for tree in ensemble.trees]
         self._take_leaves(walked)
-        self._take_nodes(walked, places)
+        self._take_nodes(walked)
 
     # -- tables
 
     def _take_leaves(self, walked: Sequence[_Walked]) -> None:
-        features = len(self.inputs)
+        features = len(self.places)
         first, last, values, starts = [], [], [], []
         at = 0
         for tree, found in zip(self.ensemble.trees, walked, strict=True):
@@ -79,14 +87,14 @@ class TreeMasks:
         self.most = [np.where(bits, grouped[..., k], -np.inf).max(axis=2).ravel() for k in range(width)]
         self.offsets = np.arange(len(table) // LEAVES) * 256
 
-    def _take_nodes(self, walked: Sequence[_Walked], places: Sequence[int]) -> None:
+    def _take_nodes(self, walked: Sequence[_Walked]) -> None:
         """Make masks of inner nodes per output, and a matrix from nodes to the distinct cuts."""
         cuts: dict[tuple[int, int], int] = {}
         nodes: dict[int, list[tuple[Ints, Ints, int, float]]] = {}
         for tree, found in zip(self.ensemble.trees, walked, strict=True):
             for low, high, feature, number, weight in found.nodes:
                 value = self.classes.last_left(feature, number)
-                cut = cuts.setdefault((places[feature], value), len(cuts))
+                cut = cuts.setdefault((self.places[feature], value), len(cuts))
                 # Open iff the box reaches it and has values on both sides.
                 low, high = low.copy(), high.copy()
                 low[feature], high[feature] = number + 1, number
@@ -103,11 +111,19 @@ class TreeMasks:
 
     # -- questions
 
-    def scores(self, lower: Ints, upper: Ints) -> tuple[Floats, Floats]:
-        """Return the least and greatest scores [n, outputs] in each box [n, variables]."""
-        ensemble, count = self.ensemble, len(lower)
+    def ends(self, lower: Ints, upper: Ints) -> Ends:
+        """Return the classes of each box's ends [n, variables], which the other questions ask for."""
+        first = np.zeros((len(self.places), len(lower)), dtype=np.int64)
+        last = first.copy()
+        for feature in self.classes.used:
+            first[feature] = self.classes.of(feature, lower[:, self.places[feature]])
+            last[feature] = self.classes.of(feature, upper[:, self.places[feature]])
+        return first, last
+
+    def scores(self, ends: Ends) -> tuple[Floats, Floats]:
+        """Return the least and greatest scores [n, outputs] in each box."""
+        ensemble, count = self.ensemble, ends[0].shape[1]
         real = np.float32 if ensemble.arithmetic == "float32" else np.float64
-        ends = self._class_ends(lower, upper)
         places = self.leaf_masks.reached(ends) + self.offsets
         low = np.tile(np.array(ensemble.base, dtype=real), (count, 1))
         high = low.copy()
@@ -134,9 +150,8 @@ class TreeMasks:
         columns = [(mine < low[:, r]) | ((mine == low[:, r]) & (r < output)) for r in rivals]
         return np.stack(columns, axis=1) if columns else np.zeros((len(low), 0), dtype=np.bool_)
 
-    def cuts(self, output: int, rival: Ints, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+    def cuts(self, output: int, rival: Ints, lower: Ints, upper: Ints, ends: Ends) -> tuple[Ints, Ints]:
         """Return the variable and the value of the cut that decides most for the output and its rival [n]; variable -1: none is open."""
-        ends = self._class_ends(lower, upper)
         weight = np.zeros((len(lower), len(self.cut_values)), dtype=np.float32)
         everyone = np.arange(len(lower))
         groups = [(VECTOR, everyone), (output, everyone)]
@@ -144,7 +159,8 @@ class TreeMasks:
         for one, members in groups:
             if one in self.node_masks and len(members):
                 masks, matrix = self.node_masks[one]
-                open_nodes = np.unpackbits(masks.reached([(a[members], b[members]) for a, b in ends]), axis=1, count=len(matrix))
+                reached = masks.reached(ends if members is everyone else (ends[0][:, members], ends[1][:, members]))
+                open_nodes = np.unpackbits(reached, axis=1, count=len(matrix))
                 weight[members] += open_nodes.astype(np.float32) @ matrix
         if not weight.shape[1]:
             return np.full(len(lower), -1), np.zeros(len(lower), dtype=np.int64)
@@ -154,12 +170,6 @@ class TreeMasks:
         best = weight.argmax(axis=1)
         found = weight[everyone, best] > 0
         return np.where(found, self.cut_places[best], -1), self.cut_values[best]
-
-    def _class_ends(self, lower: Ints, upper: Ints) -> list[tuple[Ints, Ints]]:
-        return [
-            (self.classes.of(feature, lower[:, place]), self.classes.of(feature, upper[:, place]))
-            for feature, place in self.inputs
-        ]
 
 
 class _Classes:
@@ -173,6 +183,7 @@ class _Classes:
                 if feature >= 0:
                     found[feature].append(threshold)
         self.thresholds = [np.unique(np.array(one, dtype=np.float64)) for one in found]
+        self.used = [feature for feature, one in enumerate(self.thresholds) if len(one)]
         self.most = max((len(one) for one in self.thresholds), default=0)
 
     def of(self, feature: int, values: npt.NDArray[np.generic]) -> Ints:
@@ -192,32 +203,26 @@ class _Masks:
 
     def __init__(self, first: Ints, last: Ints, classes: _Classes) -> None:
         padding = -len(first) % 64
-        self.used: list[int] = []
+        self.count = (len(first) + LEAVES - 1) // LEAVES
+        self.used = classes.used
         self.begun: list[Words] = []
         self.open: list[Words] = []
-        self.count = (len(first) + LEAVES - 1) // LEAVES
-        for feature, thresholds in enumerate(classes.thresholds):
-            if not len(thresholds):
-                continue
-            numbers = np.arange(len(thresholds) + 1)[:, None]
-            self.used.append(feature)
+        for feature in self.used:
+            numbers = np.arange(len(classes.thresholds[feature]) + 1)[:, None]
             for tables, mask in ((self.begun, first[:, feature] <= numbers), (self.open, last[:, feature] >= numbers)):
                 tables.append(np.packbits(np.pad(mask, ((0, 0), (0, padding))), axis=1).view(np.uint64))
-        if not self.used:  # no input is ever tested
-            everything = np.pad((first <= last).all(axis=1), (0, padding))
-            self.everything = np.packbits(everything).view(np.uint64)
+        everything = np.pad((first <= last).all(axis=1), (0, padding))
+        self.everything: Words = np.packbits(everything).view(np.uint64)
 
-    def reached(self, ends: Sequence[tuple[Ints, Ints]]) -> npt.NDArray[np.uint8]:
-        """Return [n, bytes]: the items whose intervals meet those of the boxes, given as classes per input."""
-        if not self.used:
-            count = len(ends[0][0]) if ends else 1
-            return np.tile(self.everything.view(np.uint8)[: self.count], (count, 1))
+    def reached(self, ends: Ends) -> npt.NDArray[np.uint8]:
+        """Return [n, bytes]: the items whose intervals meet those of the boxes."""
+        first, last = ends
         words: Words | None = None
         for feature, begun, still_open in zip(self.used, self.begun, self.open, strict=True):
-            low, high = ends[feature]
-            both = begun[high] & still_open[low]
+            both = begun[last[feature]] & still_open[first[feature]]
             words = both if words is None else words & both
-        assert words is not None
+        if words is None:  # no input is ever tested
+            words = np.tile(self.everything, (first.shape[1], 1))
         return np.ascontiguousarray(words).view(np.uint8)[:, : self.count]
 
 
