@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,11 +19,25 @@ from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
 from polvet.jani.write import dump_model
 from polvet.load import TaskOptions, load_task
-from polvet.model.expressions import Binary, IntLiteral, Name
+from polvet.model.automata import (
+    Assignment,
+    Automaton,
+    Composition,
+    Destination,
+    Edge,
+    Instance,
+    Location,
+    Model,
+    ModelType,
+    VariableDeclaration,
+)  # fmt: skip
+from polvet.model.expressions import TRUE, Binary, IntLiteral, Name, RealLiteral
 from polvet.model.semantics import Semantics
 from polvet.model.task import PolicyReading
+from polvet.model.types import IntType
 from polvet.policy.binding import fit
 from polvet.policy.rounding import possible_choices
+from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Safe
@@ -213,3 +228,33 @@ def test_operators_that_leave_the_bounds_are_read_as_the_task_says(seed, way, tm
         for blocked in (boxes, boxes[1:], boxes[: len(boxes) // 2], []):
             claim = {"rows": [], "blocked": blocked}
             assert oracle.is_accepted(claim) == oracle.is_invariant(claim), (disable, blocked)
+
+
+def world_of_two(folder):
+    """x in 0..4 counts up while label `a` is taken; `b` leads to fail (y = 1). The policy prefers `a` everywhere."""
+
+    def edge(label, name, value):
+        return Edge("l", label, TRUE, (Destination("l", RealLiteral(Fraction(1)), (Assignment(Name(name), value),)),))
+
+    up = edge("a", "x", Binary("+", Name("x"), IntLiteral(1)))
+    automaton = Automaton("m", (Location("l"),), ("l",), (up, edge("b", "y", IntLiteral(1))))
+    variables = tuple(
+        VariableDeclaration(name, IntType(IntLiteral(0), IntLiteral(top)), IntLiteral(0))
+        for name, top in (("x", 4), ("y", 1))
+    )
+    model = Model("two", ModelType.MDP, (automaton,), Composition((Instance("m"),)), ("a", "b"), variables=variables)
+    path = folder / "two.jani"
+    path.write_text(dump_model(model), encoding="utf-8")
+    leaf = make_tree(0, [-1], [0.0], [-1], [-1], [1.0])
+    return fit(load_task(path, TaskOptions(fail="y == 1")), TreeEnsemble(("x",), ("a", "b"), (leaf,), (0.0, 0.0)))
+
+
+@pytest.mark.parametrize("most", [0, 1_000_000])
+def test_a_rival_that_is_disabled_at_the_bounds_excludes_nothing(most, tmp_path, monkeypatch):
+    monkeypatch.setattr(invariant_states, "MOST_POINTS", most)
+    monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
+    monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+    oracle = Oracle(world_of_two(tmp_path), [(x, y) for x in range(5) for y in range(2)], disable=True)
+    claim = {"rows": [], "blocked": []}
+    assert not oracle.is_invariant(claim)
+    assert not oracle.is_accepted(claim)
