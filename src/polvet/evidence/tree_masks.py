@@ -1,9 +1,9 @@
 """Which leaves of a tree ensemble a box of states reaches, as bits: bounds of scores and worthwhile cuts for many boxes at once.
 
-A leaf is reached from a box of inputs, it is the product of one interval per input: from the box iff each of its intervals meets the
-box's. Thresholds number the intervals of an input (its *classes*); per input and class, the leaves whose interval begins
-before it or ends behind it are a mask, and the leaves that a box reaches are the conjunction of two masks per input. The
-same masks over inner nodes tell which splits a box leaves open; these are where it is worth cutting.
+The states that reach a leaf are a product of intervals, one per input: a box reaches the leaf iff each of its intervals meets
+the leaf's. The thresholds of an input number its intervals (*classes*); per input and class, the leaves that begin
+before it or in it are a mask, and so are those that end behind it or in it. The leaves that a box reaches are the conjunction of
+two masks per input. The same masks over inner nodes tell which splits a box leaves open; these are where it is worth cutting.
 
 SOUND: a value is rounded to float32 first, which is monotone, as is its class; the least and greatest reachable leaves are summed
 in tree order in the ensemble's own arithmetic, which is monotone, too. What counts as zero and goes another way widens intervals.
@@ -26,23 +26,19 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 Ends = tuple[Ints, Ints]
 """The classes of the least and the greatest value of each input, arrays [inputs, n]."""
-MOST_BYTES = 2**27
+MOST_BYTES = 2**28
 LEAVES = 8
 """Leaves of one byte; a tree begins with a new one."""
 
 
 def fits(ensemble: TreeEnsemble) -> bool:
-    """Return whether the tables of masks are small enough to be made."""
-    nodes = sum(len(tree.feature) + LEAVES for tree in ensemble.trees)
-    thresholds = len(
-        {
-            (int(f), float(t))
-            for tree in ensemble.trees
-            for f, t in zip(tree.feature, tree.threshold, strict=True)
-            if f >= 0
-        }
-    )
-    return (thresholds + len(ensemble.inputs)) * nodes // 4 <= MOST_BYTES
+    """Return whether the tables of masks and of values are small enough to be made."""
+    if not ensemble.trees:
+        return False
+    thresholds = sum(len(one) + 1 for one in _Classes(ensemble).thresholds)
+    masks = thresholds * sum(len(tree.feature) + LEAVES for tree in ensemble.trees) // 4
+    values = sum((len(tree.leaves) + LEAVES) * tree.values.shape[1] for tree in ensemble.trees) * 512
+    return masks + values <= MOST_BYTES
 
 
 class TreeMasks:
