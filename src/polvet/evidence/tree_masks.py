@@ -38,7 +38,7 @@ def fits(ensemble: TreeEnsemble) -> bool:
     thresholds = sum(len(one) + 1 for one in _Classes(ensemble).thresholds)
     masks = thresholds * sum(len(tree.feature) + LEAVES for tree in ensemble.trees) // 4
     values = sum((len(tree.leaves) + LEAVES) * tree.values.shape[1] for tree in ensemble.trees) * 512
-    return masks + values <= MOST_BYTES
+    return bool(masks + values <= MOST_BYTES)
 
 
 class TreeMasks:
