@@ -16,18 +16,13 @@ from polvet.model.folding import binary, conditional
 def ways_out(asked: Question, after: Mapping[str, Expression], box: tuple[Ints, Ints]) -> Iterator[list[Expression]]:
     """Yield conditions that hold together where a step with these values after it leaves the invariant.
 
-    `box` holds all states in which the step is taken; what is surely wrong in all of it is left out.
+    `box` holds all states in which the step is taken.
     """
-    low, high = box[0][None, :].astype(np.float64), box[1][None, :].astype(np.float64)
-
-    def may_hold(condition: Expression) -> bool:
-        return bool(interval(condition, asked.place, low, high)[1][0] != 0)
-
-    outside = [[one] for one in leaving_bounds(asked.network, asked.place, asked.lower, asked.upper, after)]
-    failing = alternatives(substituted(asked.task.fail, after))
-    for way in [*outside, *broken_rows(asked, after), *failing, *entered_boxes(asked, after, box)]:
-        if all(may_hold(condition) for condition in way):
-            yield way
+    for outside in leaving_bounds(asked.network, asked.place, asked.lower, asked.upper, after):
+        yield [outside]
+    yield from broken_rows(asked, after)
+    yield from alternatives(substituted(asked.task.fail, after))
+    yield from entered_boxes(asked, after, box)
 
 
 def broken_rows(asked: Question, after: Mapping[str, Expression]) -> Iterator[list[Expression]]:
