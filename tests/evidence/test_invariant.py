@@ -10,7 +10,7 @@ import pytest
 
 from polvet.domains.transport import transport
 from polvet.errors import InputError
-from polvet.evidence import invariant
+from polvet.evidence import invariant_boxes, invariant_states
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
@@ -41,10 +41,10 @@ def test_certificates_of_random_worlds_are_accepted_and_without_a_box_rejected(s
     if fitted is None:
         return
     if way == "many states":  # otherwise such small worlds are tried state by state
-        monkeypatch.setattr(invariant, "FEW_POINTS", 0)
+        monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if way == "boxes":
-        monkeypatch.setattr(invariant, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant, "SMALL", 1)
+        monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
+        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
     result = verify_by_ic3(fitted, seed=seed)
     if not isinstance(result, Safe):
         # Nothing proves what is not so: the claim that `fail` alone is never entered.
