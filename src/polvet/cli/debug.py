@@ -54,7 +54,7 @@ def debug(
     max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000,
     iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
     method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, milp, penalty, last-layer or direct.")
+        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty, last-layer or direct.")
     ] = "auto",
     repair_mode: Annotated[
         str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")

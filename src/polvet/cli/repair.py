@@ -46,7 +46,7 @@ def repair(
     policy: PolicyFile,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, milp, penalty (trees); last-layer, units (networks); direct.")
+        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct.")
     ] = "auto",
     mode: Annotated[
         str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")

@@ -76,6 +76,9 @@ def read_campaign(folder: str | Path) -> Campaign:
             if "new_faults" in figures:  # beside those of the search before it
                 row["new_faults"] = row.get("new_faults", 0) + figures["new_faults"]
                 row["faults_so_far"] = figures["faults_so_far"]
+        elif record["step"] == "strengthen":
+            if "policy" in record["files"]:
+                row["guard"] = figures
         else:
             row |= figures
         for role, file in record["files"].items():

@@ -64,8 +64,10 @@ def find_task(campaign: Campaign, given: Path | None) -> Task | None:
 def compare_policies(campaign: Campaign, task: Task) -> BeforeAfter:
     """Return what each policy of the campaign chooses in each fault's state, and how much each repair changed."""
     names = [campaign.files["policy begin 0"]]
-    while f"policy repair {len(names) - 1}" in campaign.files:
-        names.append(campaign.files[f"policy repair {len(names) - 1}"])
+    while made := [
+        name for step in ("repair", "strengthen") if (name := campaign.files.get(f"policy {step} {len(names) - 1}"))
+    ]:
+        names += made
     fitted = [load_fitted(task, campaign.folder / name) for name in names]
     if not fitted:
         return BeforeAfter((), ())
