@@ -29,7 +29,9 @@ def folder(tmp_path_factory):
     """A place with the files that commands need."""
     found = tmp_path_factory.mktemp("long")
     (found / "plan.json").write_text(json.dumps(PLAN))
-    (found / "model.pm").write_text("mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\nendmodule\n")
+    (found / "model.pm").write_text(
+        "mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\nendmodule\n"
+    )
     run(["domains", *JANITOR, "-o", str(found / "janitor.jani")])
     run(["faults", str(LINE.task), str(LINE.policy), "-o", str(found / "faults.json")])
     return found

@@ -109,22 +109,22 @@ def test_bad_options_are_named(faults, capsys, extra, named):
     assert named in capsys.readouterr().err
 
 
-def test_a_guard_is_proved_and_its_certificate_accepted(tmp_path, capsys):
+def test_a_fence_is_proved_and_its_certificate_accepted(tmp_path, capsys):
     generate("two-way-line", n=3, p=4, icy=True).write(tmp_path / "line.jani")
     line, policy = str(tmp_path / "line.toml"), tmp_path / "policy.json"
     save_policy(random_line_policy(load_task(line), 0), policy)
-    guarded, proof = str(tmp_path / "guarded.json"), str(tmp_path / "proof.json")
-    assert run(["guard", line, str(policy), "-o", guarded, "--certificate", proof, "--json"]) == 0
+    fenced, proof = str(tmp_path / "fenced.json"), str(tmp_path / "proof.json")
+    assert run(["fence", line, str(policy), "-o", fenced, "--certificate", proof, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["verdict"] == "safe"
     assert answer["figures"]["exits"] > 0
-    assert run(["certify", proof, "--task", line, "--policy", guarded]) == 0
+    assert run(["certify", proof, "--task", line, "--policy", fenced]) == 0
     assert run(["certify", proof, "--task", line, "--policy", str(policy)]) != 0
 
 
-def test_where_no_guard_can_be_had_the_reason_is_told(tmp_path, capsys):
-    assert run(["guard", LINE, FAULTY, "-o", str(tmp_path / "guarded.json")]) == 20
+def test_where_no_fence_can_be_had_the_reason_is_told(tmp_path, capsys):
+    assert run(["fence", LINE, FAULTY, "-o", str(tmp_path / "fenced.json")]) == 20
     assert "nothing is won" in capsys.readouterr().out
-    assert not (tmp_path / "guarded.json").exists()
-    assert run(["guard", LINE, FAULTY]) == 30
+    assert not (tmp_path / "fenced.json").exists()
+    assert run(["fence", LINE, FAULTY]) == 30
     assert "-o POLICY" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-Ensemble Action Policies in AI Planning,
          section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
-Differs  before verification, a guard may make a proof possible (`strengthen.py`);
+Differs  before verification, a fence may make a proof possible (`strengthen.py`);
          where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
          verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
          goal-reaching runs (`goals.py`); networks, tables and rules are repaired as well; every step is stored and the
@@ -114,7 +114,7 @@ class _Loop:
         """Return the next policy, or how the campaign ended."""
         bound = self.steps.load(policy)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
-        if self._is_guarded(iteration):
+        if self._is_fenced(iteration):
             proved = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy, "projection"))
             if proved["figures"]["verdict"] == "safe":
                 return self._end(Outcome.SAFE, policy, iteration, None, proved)
@@ -152,20 +152,20 @@ class _Loop:
         repaired = self._do(iteration, "repair", lambda: self.steps.repair(iteration, bound, first))
         return self.store.path(repaired, "policy")
 
-    def _is_guarded(self, iteration: int) -> bool:
-        """Whether the policy got its guard in the iteration before: then the proof goes through."""
+    def _is_fenced(self, iteration: int) -> bool:
+        """Whether the policy got its fence in the iteration before: then the proof goes through."""
         before = self.store.find(iteration - 1, "strengthen")
         return before is not None and "policy" in before["files"]
 
     def _is_rare(self, searched: Record, new: int) -> bool:
-        """Whether there are few new faults among so many states that others may hide: a guard deals with all of them."""
+        """Whether there are few new faults among so many states that others may hide: a fence deals with all of them."""
         figures = searched["figures"]
         hidden = not figures["exhaustive"] and not figures["unsafe_starts"]
         return new < LITTLE and hidden and self.settings.verify != "never"
 
     def _strengthened(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Path | None:
-        """Return the policy with a guard, if it gets one; a second one would be of no use."""
-        if self._is_guarded(iteration):
+        """Return the policy with a fence, if it gets one; a second one would be of no use."""
+        if self._is_fenced(iteration):
             return None
         done = self._do(iteration, "strengthen", lambda: self.steps.strengthen(iteration, bound, first, faulty=faulty))
         return self.store.path(done, "policy") if "policy" in done["files"] else None

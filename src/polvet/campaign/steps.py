@@ -3,7 +3,7 @@
 `evaluate`    %Unsafe and %Goal on the evaluation starts
 `search`      (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
 `repair`      (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
-`strengthen`  a policy with a guard, so that a proof over a few variables goes through
+`strengthen`  a policy with a fence, so that a proof over a few variables goes through
 `verify`      (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
 """
@@ -57,7 +57,7 @@ from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Unknown, Unsafe
 
 GOAL_STARTS = 2_000
-"""So many debugging starts are simulated to guard %Goal."""
+"""So many debugging starts are simulated to watch over %Goal."""
 REPAIR_ROUNDS = 4
 LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units"}
 """Repairs that change the choice in the faulty states only, where others cost too much of %Goal."""
@@ -66,8 +66,8 @@ VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
 QUICK_STATES = 500_000
 """A policy that reaches no more states is searched exhaustively in every iteration."""
-GUARDED = ("auto", "leaves", "tree")
-"""Methods of repair that go together with guards."""
+FENCED = ("auto", "leaves", "tree")
+"""Methods of repair that go together with fences."""
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 LITTLE = 100
@@ -286,8 +286,8 @@ class Steps:
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
 
     def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
-        """Give the policy a guard where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
-        if self.means.disable_out_of_bounds or self.settings.method not in GUARDED:
+        """Give the policy a fence where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
+        if self.means.disable_out_of_bounds or self.settings.method not in FENCED:
             return {"reason": "not asked for"}, {}
         if not faulty:
             quick = verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads)
@@ -302,7 +302,7 @@ class Steps:
         goals = self._goals(iteration, bound, first)
         share = self._goal_share(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals)
         figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "guard_trees": made.trees_added, "reason": None,
+            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added, "reason": None,
             "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
         }  # fmt: skip
         if share < min(goals.allowed, goals.found.share):

@@ -1,8 +1,8 @@
-"""A policy that can be proved safe, out of one in which hardly a fault is found: a guard keeps it from leaving what is won.
+"""A policy that can be proved safe, out of one in which hardly a fault is found: a fence keeps it from leaving what is won.
 
 A proof over the few variables that decide `fail` (`verify/projection.py`) goes through for policies that take no exit
 (`safety/exits.py`). A policy in which few or no new faults are found may still take one where a fault is yet to be found, or in
-states that none of its runs reaches. The guard (`repair/guard.py`) forbids exits and changes nothing else. It is taken only if the
+states that none of its runs reaches. The fence (`repair/fence.py`) forbids exits and changes nothing else. It is taken only if the
 proof goes through and the goal is reached as often as before; else the policy stays as it is.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Limits
 from polvet.policy.binding import Bound, fit
-from polvet.repair.guard import guard
+from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired
 from polvet.safety.exits import Exits
 from polvet.verify.projection import verify_by_projection
@@ -23,11 +23,11 @@ from polvet.verify.verdicts import Unknown
 def strengthen(
     bound: Bound, exits: Exits, faults: Sequence[Fault], limits: Callable[[], Limits], seed: int
 ) -> Repaired | str:
-    """Return the policy with a guard with which the proof goes through, or why there is none."""
-    made = guard(bound.fitted, exits, faults, bound.compiled)
+    """Return the policy with a fence with which the proof goes through, or why there is none."""
+    made = fence(bound.fitted, exits, faults, bound.compiled)
     if isinstance(made, str):
         return made
     if made.left:
-        return "with a guard, some faults are not fixed"
+        return "with a fence, some faults are not fixed"
     found = verify_by_projection(fit(bound.fitted.task, made.policy), limits=limits(), seed=seed)
     return found.reason if isinstance(found, Unknown) else made

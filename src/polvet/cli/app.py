@@ -15,7 +15,7 @@ from polvet.errors import InputError, LimitReached
 
 COMMANDS: tuple[str, ...] = (
     "info", "explore", "check", "decide", "train", "simulate", "evaluate",
-    "fuzz", "faults", "repair", "guard", "compare", "verify", "debug",
+    "fuzz", "faults", "repair", "fence", "compare", "verify", "debug",
     "gate", "report", "permit", "learn", "terminates", "certify", "domains",
 )  # fmt: skip
 """One module of this room per command (`check` lives in `check.py`), in the order of the help page."""

@@ -152,7 +152,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         trees = f", {row['trees_added']} trees" if row.get("trees_added") else ""
         repaired = f"{row['method']}: {row['faults_fixed']} fixed, change {row['objective']:.3g}{trees}"
     elif row.get("strengthened", {}).get("taken"):
-        repaired = f"guard: {row['strengthened']['exits']:,} exits forbidden"
+        repaired = f"fence: {row['strengthened']['exits']:,} exits forbidden"
     verified = row.get("verification", {})
     return (
         str(row["iteration"]),

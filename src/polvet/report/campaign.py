@@ -78,7 +78,7 @@ def read_campaign(folder: str | Path) -> Campaign:
                 row["faults_so_far"] = figures["faults_so_far"]
         elif record["step"] == "strengthen":
             if "policy" in record["files"]:
-                row["guard"] = figures
+                row["fence"] = figures
         else:
             row |= figures
         for role, file in record["files"].items():

@@ -100,16 +100,16 @@ def _repair(row: Any) -> list[str]:
     ]  # fmt: skip
 
 
-def _guard(figures: Any) -> list[str]:
-    """A guard fixes everything: what it forbids stands in place of what it fixes."""
+def _fence(figures: Any) -> list[str]:
+    """A fence fixes everything: what it forbids stands in place of what it fixes."""
     return [
-        f"guard ({figures['exits']:,} exits forbidden)", "all", "0", "", str(figures["guard_trees"]),
+        f"fence ({figures['exits']:,} exits forbidden)", "all", "0", "", str(figures["fence_trees"]),
         f"{figures['goal_percent_before']:.2f}", f"{figures['goal_percent_after']:.2f}",
     ]  # fmt: skip
 
 
 def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
-    rows = [row for row in campaign.rows if "faults_fixed" in row or "guard" in row]
+    rows = [row for row in campaign.rows if "faults_fixed" in row or "fence" in row]
     if not rows:
         return None
     head = [
@@ -126,7 +126,7 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
         head += ["numbers changed", "choices changed among the faults"]
     cells = []
     for k, row in enumerate(rows):
-        cell = [str(k + 1), *(_guard(row["guard"]) if "guard" in row else _repair(row))]
+        cell = [str(k + 1), *(_fence(row["fence"]) if "fence" in row else _repair(row))]
         if compared is not None:
             change = compared.changes[k]
             moved = sum(a != b for a, b in zip(compared.choices[k], compared.choices[k + 1], strict=True))

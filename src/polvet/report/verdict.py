@@ -120,7 +120,7 @@ def _tiles(campaign: Campaign) -> str:
     if not rows:
         return ""
     first, last = rows[0], rows[-1]
-    repairs = sum("faults_fixed" in row or "guard" in row for row in campaign.rows)
+    repairs = sum("faults_fixed" in row or "fence" in row for row in campaign.rows)
     tiles = [
         ("Unsafe starts", f"{first['unsafe_percent']:.2f}%", f"{last['unsafe_percent']:.2f}%"),
         *(

@@ -2,7 +2,7 @@
 
 The restricted game over these variables (`restrictions.py`) says which cells are won whatever the others hold. In a won cell
 either some action that is always applicable stays among won cells, or all actions do. So a policy that takes no exit is safe
-from every start in a won cell, and there is always another action to take: `repair/guard.py` makes such policies.
+from every start in a won cell, and there is always another action to take: `repair/fence.py` makes such policies.
 Limits   as for restricted games, and models that `symbolic` reads; what is assigned to the few variables depends on them alone
 """
 

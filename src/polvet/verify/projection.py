@@ -4,7 +4,7 @@ Source   policy predicate abstraction (Vinzent, Sharma, Hoffmann 2022) with "x =
          `fail` as predicates, so that abstract states are boxes; the questions are those of Algorithm 1, answered by `verify.engine`
 Differs  first, the cells that are won whatever the other variables hold (restricted games, `safety/restrictions.py`) are an
          invariant if the policy takes no exit (`safety/exits.py`): one question per label (`_stay_in_won_cells`). Policies with a
-         guard (`repair/guard.py`) are proved so. Else forward reachability; a step into a cell from which no policy can save a
+         fence (`repair/fence.py`) are proved so. Else forward reachability; a step into a cell from which no policy can save a
          run (relaxed games, `safety/projections.py`) ends it at once
 Cost     a question per label, or a few per cell that is entered; cells are combinations of values of the few variables only
 Limits   as `verify.engine`; what is assigned to the few variables must depend on them alone. Never finds an unsafe run

@@ -1,4 +1,4 @@
-"""Guards: a policy that never takes an exit, that is an action that may leave what is won (`safety/exits.py`).
+"""Fences: a policy that never takes an exit, that is an action that may leave what is won (`safety/exits.py`).
 
 A tree ensemble gets one more tree over the few variables that decide: in cells where an action is an exit, its score falls by
 more than all scores can differ. Everywhere else, and for all other actions, the scores stay what they are, bit for bit. So the
@@ -22,20 +22,20 @@ from polvet.repair.repair import Made, Repaired, judged
 from polvet.safety.exits import Exits
 
 
-def guard(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
-    """Return the guarded policy, with the faults it leaves fixed; or why there is none."""
+def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
+    """Return the fenced policy, with the faults it leaves fixed; or why there is none."""
     policy = fitted.policy
     if not isinstance(policy, TreeEnsemble):
-        return f"a {type(policy).__name__} gets no guard"
+        return f"a {type(policy).__name__} gets no fence"
     missing = [fitted.task.network.variables[place].name for place in exits.variables if place not in fitted.variables]
     if missing:
         return f"the policy does not read {', '.join(missing)}"
-    made = add_guard(policy, fitted, exits)
+    made = add_fence(policy, fitted, exits)
     added = sum(len(tree.feature) > 1 for tree in made.trees[len(policy.trees) :])
-    return judged(fitted, faults, Made(made, leaf_change(policy, made), trees_added=added), "guard", compiled)
+    return judged(fitted, faults, Made(made, leaf_change(policy, made), trees_added=added), "fence", compiled)
 
 
-def add_guard(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:
+def add_fence(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:
     """Return the ensemble with the tree that forbids exits."""
     forbidden = np.zeros((len(exits.cells), len(policy.outputs)), dtype=np.bool_)
     for output, label in enumerate(fitted.labels):

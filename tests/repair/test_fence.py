@@ -1,4 +1,4 @@
-"""Guards: exits are what may leave the won cells, and a guarded policy does what it did but for exits, and is safe."""
+"""Fences: exits are what may leave the won cells, and a fenced policy does what it did but for exits, and is safe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
-from polvet.repair.guard import guard
+from polvet.repair.fence import fence
 from polvet.safety.exits import find_exits
 from polvet.symbolic.linear import NotLinear
 from polvet.verify.explicit import Avoid, Search
@@ -78,14 +78,14 @@ def test_actions_that_are_no_exits_stay_and_there_is_always_one(task):
     assert left > 10
 
 
-def test_a_guarded_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task):
+def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task):
     exits = find_exits(task)
     semantics = Semantics(task.network)
     names = task.network.labels
     saved = changed = 0
     for seed in range(6):
         bound = fit(task, random_line_policy(task, seed)).compile()
-        made = guard(bound.fitted, exits, [], bound.compiled)
+        made = fence(bound.fitted, exits, [], bound.compiled)
         after = fit(task, made.policy)
         assert isinstance(verify_by_projection(after), Safe)
         assert isinstance(Search(after.compile()).go_on(Limits()), Safe)
@@ -106,37 +106,37 @@ def test_a_guarded_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task
     assert changed
 
 
-def test_what_gets_no_guard_says_why():
+def test_what_gets_no_fence_says_why():
     task = LINES["two-way"].task()
     exits = find_exits(task)
     names = [variable.name for variable in task.network.variables]
     blind = network_of([([[0.0]], [0.0])], names[:1], [task.network.labels[0]])
-    assert "no guard" in guard(fit(task, blind), exits, [], fit(task, blind).compile().compiled)
+    assert "no fence" in fence(fit(task, blind), exits, [], fit(task, blind).compile().compiled)
     leaf = make_tree(
         0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
     )
     stump = fit(task, TreeEnsemble(tuple(names[:1]), task.network.labels, (leaf,), (0.0,) * 5, "<", "float32", 0.0))
-    assert "does not read" in guard(stump, exits, [], stump.compile().compiled)
+    assert "does not read" in fence(stump, exits, [], stump.compile().compiled)
     with pytest.raises(NotLinear, match="nothing is won"):
         find_exits(generate("one-way-line", n=3, p=4).task())
 
 
 @pytest.mark.slow
-def test_a_campaign_ends_with_a_guard_and_a_proof(tmp_path, monkeypatch):
+def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "QUICK_STATES", 10)
     monkeypatch.setattr(steps, "QUICK_PROOF", 10)
     LINES["two-way"].write(tmp_path / "line.jani")
     task = load_task(tmp_path / "line.toml")
-    guarded = 0
+    fenced = 0
     for seed in range(3):
         save_policy(random_line_policy(task, seed), tmp_path / "policy.json")
         found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", steps.Settings(starts=200))
         assert found.outcome is Outcome.SAFE
         proofs = [record for record in found.records if record["step"] == "strengthen" and record["files"]]
-        guarded += len(proofs)
+        fenced += len(proofs)
         subjects = Subjects(tmp_path / "line.toml", found.policy)
         assert isinstance(check_file(found.certificate, subjects), Accepted)
-    assert guarded
+    assert fenced
 
 
 def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):

@@ -1,4 +1,4 @@
-"""`polvet guard TASK POLICY -o POLICY`: the policy with its exits forbidden, and the proof that it is safe."""
+"""`polvet fence TASK POLICY -o POLICY`: the policy with its exits forbidden, and the proof that it is safe."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from polvet.errors import InputError, Where
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("guard")(guard)
+    app.command("fence")(fence)
 
 
-def guard(
+def fence(
     task: TaskFile,
     policy: PolicyFile,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write the proof: an `invariant`.")] = None,
@@ -38,13 +38,13 @@ def guard(
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
-    """Forbid a tree policy what may leave the safe region. Example: `polvet guard line.toml policy.json -o guarded.json`."""
+    """Forbid a tree policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
     from polvet.evidence.states import options_to_json
     from polvet.files import write_whole
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.policy.save import save_policy
-    from polvet.repair.guard import guard as add_guard
+    from polvet.repair.fence import fence as add_fence
     from polvet.safety.exits import find_exits
     from polvet.symbolic.linear import NotLinear
     from polvet.verify.certificates import certificate_of
@@ -53,7 +53,7 @@ def guard(
 
     begun = time.monotonic()
     if output is None:
-        raise InputError("the guarded policy needs a file.", Where("-o"), "Add -o POLICY.")
+        raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
     options = task_options(constants, start, fail, goal)
     loaded = with_mode(load_task(task, options), mode)
     bound = load_fitted(loaded, policy).compile()
@@ -67,20 +67,20 @@ def guard(
             as_json=json
         )
 
-    with watching("guard", "looking for exits", log_json) as meter:
+    with watching("fence", "looking for exits", log_json) as meter:
         limits = limits_of(time_limit, None, None, meter)
         try:
             exits = find_exits(bound.fitted.task, limits=limits)
         except NotLinear as refusal:
             return answer("unknown", ExitCode.UNKNOWN, [], {}, refusal.why)
-        made = add_guard(bound.fitted, exits, [], bound.compiled)
+        made = add_fence(bound.fitted, exits, [], bound.compiled)
         if isinstance(made, str):
             return answer("unknown", ExitCode.UNKNOWN, [], {}, made)
         save_policy(made.policy, output)
-        guarded = load_fitted(loaded, output).compile()
+        fenced = load_fitted(loaded, output).compile()
         if meter is not None:
             meter.tell("proving", exits=int(exits.labels.sum()))
-        found = verify(guarded, method="projection", limits=limits, seed=seed)
+        found = verify(fenced, method="projection", limits=limits, seed=seed)
     names = [bound.task.network.variables[k].name for k in exits.variables]
     figures = {
         "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "variables": names, "trees_added": made.trees_added,
@@ -91,10 +91,10 @@ def guard(
         f"written     {output}",
     ]
     if not isinstance(found, Safe):
-        reason = found.reason if isinstance(found, Unknown) else "the guarded policy is not safe"
+        reason = found.reason if isinstance(found, Unknown) else "the fenced policy is not safe"
         return answer("unknown", ExitCode.UNKNOWN, lines, figures, reason)
     if certificate is not None:
-        document = certificate_of(guarded, found, options_to_json(options, mode=mode))
+        document = certificate_of(fenced, found, options_to_json(options, mode=mode))
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     return answer("safe", ExitCode.DONE, lines, figures)
