@@ -30,7 +30,7 @@ from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
 MANY = 300  # more faults: none gets a leaf of its own, and a tree instead of a program where they are in conflict
-MOST_WORK = 2_000  # simplex iterations for that many: what needs more generalises worse than a tree does
+MOST_WORK = 500  # simplex iterations for that many: what needs more generalises worse than a tree does
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
