@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from polvet.policy.binding import Bound
 from polvet.policy.runs import End, simulate
 
 RUNS = 20
-MOST_RUNS = 200_000
-"""In all; of thousands of faults, each gets fewer."""
+MOST_STEPS = 10_000_000
+"""Of all runs together, about: where there are thousands of faults or runs are long, each gets fewer."""
 SLACK = 0.1
 """Actions whose share of goal-reaching runs is within this of the best are all left to the repair to choose from."""
 
@@ -72,12 +73,15 @@ def goal_prospects(
     found: list[dict[str, float]] = [{} for _ in faults]
     if not starts:
         return found
-    runs = max(1, min(runs, MOST_RUNS // len(starts)))
-    batch = simulate(
-        bound, np.array(starts, dtype=np.uint64), runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads,
-        limits=limits,
-    )  # fmt: skip
-    shares = (batch.ends.reshape(len(starts), runs) == End.GOAL).mean(axis=1)
+    chance: Any = {"max_steps": max_steps, "seed": seed, "threads": threads, "limits": limits}
+    packed = np.array(starts, dtype=np.uint64)
+    first = simulate(bound, packed, **chance)
+    more = min(runs - 1, MOST_STEPS // max(1, first.steps))
+    ends = first.ends.reshape(len(starts), 1)
+    if more > 0:
+        others = simulate(bound, packed, runs_per_start=more, first_run=len(starts), **chance)
+        ends = np.concatenate([ends, others.ends.reshape(len(starts), more)], axis=1)
+    shares = (ends == End.GOAL).mean(axis=1)
     parts = np.array(weights)
     order = sorted(range(len(owners)), key=owners.__getitem__)
     for (k, label), group in groupby(order, key=owners.__getitem__):
