@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from polvet.model.semantics import Semantics
 from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.policy.tables import Table
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.repair.fence import fence
 from polvet.safety.exits import find_exits
@@ -78,13 +79,24 @@ def test_actions_that_are_no_exits_stay_and_there_is_always_one(task):
     assert left > 10
 
 
-def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task):
+def random_network(task, seed):
+    """A small network with random weights over all variables."""
+    rng = np.random.default_rng(seed)
+    sizes = [len(task.network.variables), 8, *([6] if seed % 2 else []), len(task.network.labels)]
+    layers = [
+        (rng.normal(size=(b, a)).astype(np.float32), rng.normal(size=b).astype(np.float32)) for a, b in pairwise(sizes)
+    ]
+    return network_of(layers, [variable.name for variable in task.network.variables], list(task.network.labels))
+
+
+@pytest.mark.parametrize("make", [random_line_policy, random_network], ids=["trees", "network"])
+def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task, make):
     exits = find_exits(task)
     semantics = Semantics(task.network)
     names = task.network.labels
     saved = changed = 0
     for seed in range(6):
-        bound = fit(task, random_line_policy(task, seed)).compile()
+        bound = fit(task, make(task, seed)).compile()
         made = fence(bound.fitted, exits, [], bound.compiled)
         after = fit(task, made.policy)
         assert isinstance(verify_by_projection(after), Safe)
@@ -110,8 +122,10 @@ def test_what_gets_no_fence_says_why():
     task = LINES["two-way"].task()
     exits = find_exits(task)
     names = [variable.name for variable in task.network.variables]
-    blind = network_of([([[0.0]], [0.0])], names[:1], [task.network.labels[0]])
-    assert "no fence" in fence(fit(task, blind), exits, [], fit(task, blind).compile().compiled)
+    blind = fit(task, network_of([([[0.0]], [0.0])], names[:1], [task.network.labels[0]]))
+    assert "does not read" in fence(blind, exits, [], blind.compile().compiled)
+    table = fit(task, Table(tuple(names), task.network.labels, {}, 0))
+    assert "no fence" in fence(table, exits, [], table.compile().compiled)
     leaf = make_tree(
         0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
     )

@@ -15,9 +15,10 @@ from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
+from polvet.safety.exits import boxes_around
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import Search
-from polvet.verify.projection import boxes_around, verify_by_projection
+from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.line_policies import random_line_policy
 

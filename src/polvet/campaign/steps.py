@@ -302,7 +302,8 @@ class Steps:
         goals = self._goals(iteration, bound, first)
         share = self._goal_share(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals)
         figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added, "reason": None,
+            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added,
+            "fence_units": made.units_added, "reason": None,
             "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
         }  # fmt: skip
         if share < min(goals.allowed, goals.found.share):

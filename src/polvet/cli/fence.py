@@ -38,7 +38,7 @@ def fence(
     log_json: LogJson = None,
     json: Json = False,
 ) -> int:
-    """Forbid a tree policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
+    """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
     from polvet.evidence.states import options_to_json
     from polvet.files import write_whole
     from polvet.load import load_task
@@ -84,10 +84,12 @@ def fence(
     names = [bound.task.network.variables[k].name for k in exits.variables]
     figures = {
         "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "variables": names, "trees_added": made.trees_added,
+        "units_added": made.units_added,
     }  # fmt: skip
+    means = f"{made.units_added:,} gated units" if made.units_added else f"{made.trees_added:,} trees"
     lines = [
         f"won         {len(exits.cells):,} combinations of {', '.join(names)}",
-        f"forbidden   {figures['exits']:,} exits from them, by {made.trees_added:,} trees",
+        f"forbidden   {figures['exits']:,} exits from them, by {means}",
         f"written     {output}",
     ]
     if not isinstance(found, Safe):

@@ -1,9 +1,10 @@
 """Fences: a policy that never takes an exit, that is an action that may leave what is won (`safety/exits.py`).
 
-A tree ensemble gets one more tree over the few variables that decide: in cells where an action is an exit, its score falls by
-more than all scores can differ. Everywhere else, and for all other actions, the scores stay what they are, bit for bit. So the
-policy does what it did, but for the next best action in place of an exit; and a proof over these few variables goes through.
-Limits   tree ensembles that read all of these variables
+A tree ensemble gets one more tree over the few variables that decide, a network one gated unit for each box of cells
+(`gated_units.py`): in cells where an action is an exit, its score falls by more than all scores can differ. Everywhere else, and for
+all other actions, the scores stay what they are, bit for bit. So the policy does what it did, but for the next best action in
+place of an exit; and a proof over these few variables goes through.
+Limits   tree ensembles and networks that read all of these variables
 """
 
 from __future__ import annotations
@@ -14,28 +15,38 @@ import numpy as np
 
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled
+from polvet.model.network import Variable
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
+from polvet.repair.demands import Reals
+from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change
 from polvet.repair.new_trees import moving_outputs, penalty, pure_shape, round_of_trees, without_idle_trees
 from polvet.repair.repair import Made, Repaired, judged
-from polvet.safety.exits import Exits
+from polvet.safety.exits import Exits, least_of
 
 
 def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
     """Return the fenced policy, with the faults it leaves fixed; or why there is none."""
     policy = fitted.policy
-    if not isinstance(policy, TreeEnsemble):
-        return f"a {type(policy).__name__} gets no fence"
     missing = [fitted.task.network.variables[place].name for place in exits.variables if place not in fitted.variables]
     if missing:
         return f"the policy does not read {', '.join(missing)}"
-    made = add_fence(policy, fitted, exits)
-    added = sum(len(tree.feature) > 1 for tree in made.trees[len(policy.trees) :])
-    return judged(fitted, faults, Made(made, leaf_change(policy, made), trees_added=added), "fence", compiled)
+    match policy:
+        case TreeEnsemble():
+            trees = fence_of_trees(policy, fitted, exits)
+            added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
+            made = Made(trees, leaf_change(policy, trees), trees_added=added)
+        case Network():
+            network, shifts = fence_of_units(policy, fitted, exits)
+            made = Made(network, float(np.abs(shifts).sum()), units_added=len(shifts))
+        case _:
+            return f"a {type(policy).__name__} gets no fence"
+    return judged(fitted, faults, made, "fence", compiled)
 
 
-def add_fence(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:
+def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:
     """Return the ensemble with the tree that forbids exits."""
     forbidden = np.zeros((len(exits.cells), len(policy.outputs)), dtype=np.bool_)
     for output, label in enumerate(fitted.labels):
@@ -52,3 +63,33 @@ def add_fence(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsembl
         values[:, 1] -= values[:, 0]
     trees = [*policy.trees, *round_of_trees(policy, shape, values)]
     return without_idle_trees(policy.with_trees(trees), len(policy.trees))
+
+
+def fence_of_units(policy: Network, fitted: Fitted, exits: Exits) -> tuple[Network, Reals]:
+    """Return the network with gated units that forbid exits, and by how much each of them moves the scores."""
+    variables = fitted.task.network.variables
+    least = [least_of(variables[place]) for place in exits.variables]
+    columns = [fitted.variables.index(place) for place in exits.variables]
+    boxes = [
+        (output, low, high)
+        for output, label in enumerate(fitted.labels)
+        if label != UNKNOWN_LABEL
+        for low, high in exits.boxes(label)
+    ]
+    lower = np.full((len(boxes), len(fitted.variables)), -np.inf, dtype=np.float32)
+    upper = -lower
+    shifts = np.zeros((len(boxes), len(policy.outputs)))
+    ends = [bounds_of(variables[place]) for place in fitted.variables]
+    spread = score_spread(policy, np.array([low for low, _ in ends]), np.array([high for _, high in ends]))
+    for k, (output, low, high) in enumerate(boxes):
+        lower[k, columns] = [a + b for a, b in zip(low, least, strict=True)]
+        upper[k, columns] = [a + b for a, b in zip(high, least, strict=True)]
+        shifts[k, output] = -spread
+    return add_box_gates(policy, lower, upper, shifts, [True] * len(fitted.variables)), shifts
+
+
+def bounds_of(variable: Variable) -> tuple[float, float]:
+    """Return the ends of a bounded variable; the exits of a task are found where all of them are."""
+    if variable.lower is None or variable.upper is None:
+        return 0.0, 1.0
+    return float(variable.lower), float(variable.upper)

@@ -1,8 +1,9 @@
-"""Units that fire in one state only, and move its scores: a repair of a network that changes nothing else.
+"""Units that fire in one state or one box of states only, and move its scores: changes of a network that change nothing else.
 
-A gate for the row s is relu(1 - sum_i k_i |x_i - s_i|), with |z| = relu(z) + relu(-z): two hidden layers of ReLU. Integer inputs
-have k_i = 1, so that the gate is exactly 1 in s and exactly 0 in every other state; real inputs have k_i = 2^16, so that it is 0
-from a distance of 2^-16 on. A network with fewer hidden layers gets layers that hand their values on exactly.
+A gate for the box [a, b] is relu(1 - sum_i k_i (relu(a_i - x_i) + relu(x_i - b_i))): two hidden layers of ReLU; a state is a box.
+Integer inputs have k_i = 1, so that the gate is exactly 1 in the box and exactly 0 in every other state; real inputs have
+k_i = 2^16, so that it is 0 from a distance of 2^-16 on. A network with fewer hidden layers gets layers that hand their values on
+exactly.
 SOUND: all sums in a gate are sums of small integers (or of zeros), exact in every order; other neurons read gates with weight 0
 or as a summand 0. So the scores of other states keep their bits in the reference order.
 """
@@ -22,41 +23,57 @@ REAL_SLOPE = 2.0**16
 
 def add_gates(network: Network, rows: Rows, shifts: Reals, integers: Sequence[bool]) -> Network:
     """Return the network with a gate for each of the (different) rows that adds shifts[k] to the scores there."""
-    if not len(rows):
+    return add_box_gates(network, rows, rows, shifts, integers)
+
+
+def add_box_gates(network: Network, lower: Rows, upper: Rows, shifts: Reals, integers: Sequence[bool]) -> Network:
+    """Return the network with a gate for each box that adds shifts[k] to the scores there; an infinite end is no end."""
+    count, inputs = lower.shape
+    if not count:
         return network
     layers = list(_with_hidden_layers(network, 2))
     first, second = layers[0], layers[1]
-    distances = _distances(rows)
-    extra = len(distances)
-    place = {key: first.weights.shape[0] + 2 * k for k, key in enumerate(distances)}
-    # First hidden layer: relu(x_i - v) and relu(v - x_i) for every value v of input i in some row.
-    below = np.zeros((2 * extra, rows.shape[1]), dtype=np.float32)
-    offset = np.zeros(2 * extra, dtype=np.float32)
-    for k, (feature, value) in enumerate(distances):
-        below[2 * k, feature], offset[2 * k] = 1.0, -value
-        below[2 * k + 1, feature], offset[2 * k + 1] = -1.0, value
-    layers[0] = Layer(np.concatenate([first.weights, below]), np.concatenate([first.bias, offset]))
+    # First hidden layer: relu(a - x_i) and relu(x_i - b) for the ends of all boxes.
+    ends = [(k, -1.0, value) for k, value in _finite(lower)] + [(k, 1.0, value) for k, value in _finite(upper)]
+    number = {end: k for k, end in enumerate(ends)}
+    beyond = np.zeros((len(ends), inputs), dtype=np.float32)
+    offset = np.zeros(len(ends), dtype=np.float32)
+    for k, (feature, sign, value) in enumerate(ends):
+        beyond[k, feature], offset[k] = sign, -sign * value
+    layers[0] = Layer(np.concatenate([first.weights, beyond]), np.concatenate([first.bias, offset]))
     # Second hidden layer: the gates.
-    width = first.weights.shape[0] + 2 * extra
-    gates = np.zeros((len(rows), width), dtype=np.float32)
-    for k, row in enumerate(rows.tolist()):
-        for feature, value in enumerate(row):
+    gates = np.zeros((count, len(ends)), dtype=np.float32)
+    for sign, bounds in ((-1.0, lower), (1.0, upper)):
+        for k, feature in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
             slope = 1.0 if integers[feature] else REAL_SLOPE
-            start = place[feature, value]
-            gates[k, start : start + 2] = -slope
-    padded = np.concatenate([second.weights, np.zeros((second.weights.shape[0], 2 * extra), np.float32)], axis=1)
-    ones = np.ones(len(rows), dtype=np.float32)
-    layers[1] = Layer(np.concatenate([padded, gates]), np.concatenate([second.bias, ones]))
+            gates[k, number[int(feature), sign, float(bounds[k, feature])]] = -slope
+    # Gates read only ends, and what was there reads only what was there.
+    corner = np.zeros((second.weights.shape[0], len(ends)), dtype=np.float32)
+    below = np.zeros((count, first.weights.shape[0]), dtype=np.float32)
+    weights = np.block([[second.weights, corner], [below, gates]]).astype(np.float32)
+    layers[1] = Layer(weights, np.concatenate([second.bias, np.ones(count, dtype=np.float32)]))
     for index in range(2, len(layers) - 1):  # hand the gates on
-        layers[index] = _beside(layers[index], len(rows))
+        layers[index] = _beside(layers[index], count)
     last = layers[-1]
-    weights = np.concatenate([last.weights, shifts.T.astype(np.float32)], axis=1)
-    layers[-1] = Layer(weights, last.bias)
+    layers[-1] = Layer(np.concatenate([last.weights, shifts.T.astype(np.float32)], axis=1), last.bias)
     return Network(network.inputs, network.outputs, tuple(layers))
 
 
-def _distances(rows: Rows) -> list[tuple[int, float]]:
-    return [(k, float(value)) for k in range(rows.shape[1]) for value in np.unique(rows[:, k])]
+def _finite(ends: Rows) -> list[tuple[int, float]]:
+    """Return the different finite ends of each input."""
+    return [(k, float(value)) for k in range(ends.shape[1]) for value in np.unique(ends[:, k]) if np.isfinite(value)]
+
+
+def score_spread(network: Network, lower: Rows, upper: Rows) -> float:
+    """Return more than the scores of one state between these ends can differ: intervals through all layers."""
+    low, high = lower.astype(np.float64), upper.astype(np.float64)
+    for k, layer in enumerate(network.layers):
+        if k:
+            low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        weights = layer.weights.astype(np.float64)
+        up, down = np.maximum(weights, 0.0), np.minimum(weights, 0.0)
+        low, high = up @ low + down @ high + layer.bias, up @ high + down @ low + layer.bias
+    return 1.0 + 1.01 * float(high.max() - low.min())
 
 
 def _with_hidden_layers(network: Network, count: int) -> tuple[Layer, ...]:

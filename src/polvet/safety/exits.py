@@ -22,6 +22,9 @@ from polvet.symbolic.cells import Box, cell_of
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
 
+Key = tuple[int, ...]
+"""The number of a value of each variable, from 0."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exits:
@@ -37,6 +40,10 @@ class Exits:
         marks = np.zeros_like(self.won)
         marks[self.won] = self.labels[:, label]
         return marks
+
+    def boxes(self, label: int) -> list[tuple[Key, Key]]:
+        """Return boxes of cells that together hold exactly those in which the label is an exit."""
+        return boxes_around(self.marked(label))
 
 
 def find_exits(task: Task, *, linear: LinearTask | None = None, limits: Limits | None = None) -> Exits:
@@ -102,3 +109,28 @@ def _is_possible(transition: Transition, bounds: Box, kept: tuple[int, ...], val
         lower[k] = upper[k] = value
     cell = transition.cell
     return cell_of(cell.box.meet(Box(tuple(lower), tuple(upper))), cell.rows, cell.holes) is not None
+
+
+def boxes_around(marks: NDArray[np.bool_]) -> list[tuple[Key, Key]]:
+    """Return boxes of marked cells that together hold all of them; they may overlap.
+
+    >>> boxes_around(np.array([[True, True], [False, True]]))
+    [((0, 0), (0, 1)), ((0, 1), (1, 1))]
+    """
+    left = marks.copy()
+    found = []
+    while left.any():
+        low = [int(at) for at in np.unravel_index(int(np.argmax(left)), left.shape)]
+        high = list(low)
+        for axis in range(marks.ndim):
+            for ends, by in ((high, 1), (low, -1)):
+                while 0 <= (beyond := ends[axis] + by) < marks.shape[axis]:
+                    place = tuple(
+                        beyond if d == axis else slice(a, b + 1) for d, (a, b) in enumerate(zip(low, high, strict=True))
+                    )
+                    if not marks[place].all():
+                        break
+                    ends[axis] = beyond
+        left[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))] = False
+        found.append((tuple(low), tuple(high)))
+    return found

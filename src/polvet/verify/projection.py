@@ -24,7 +24,7 @@ from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
 from polvet.kernel.compiled import Limits
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
-from polvet.safety.exits import find_exits, least_of
+from polvet.safety.exits import Key, boxes_around, find_exits, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
 from polvet.safety.restrictions import wider_core_of
 from polvet.symbolic.cells import Box, Cell, cell_of
@@ -40,7 +40,6 @@ METHOD = "projection"
 MOST_CELLS = 200_000
 CELLS_AT_ONCE = 32
 """So many cells are left together, whatever the number of threads."""
-Key = tuple[int, ...]
 
 
 def verify_by_projection(
@@ -168,7 +167,7 @@ def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
         return "a start state may be in a cell that is not won"
     asked: list[tuple[list[Cell], int]] = []
     for output, label in enumerate(engine.fitted.labels):
-        corners = [] if label == UNKNOWN_LABEL else boxes_around(exits.marked(label))
+        corners = [] if label == UNKNOWN_LABEL else exits.boxes(label)
         parts = [space.part(cell, *ends) for ends in corners for cell in engine.linear.system.applicable[label]]
         if region := [part for part in parts if part is not None]:
             asked.append((region, output))
@@ -237,28 +236,3 @@ def _steps_from(space: Space, keys: Sequence[Key]) -> Iterator[Key]:
         following = space.key([after[k] for k in space.kept])
         if space.is_inside(following):  # `judge_bounds` tells of others
             yield following
-
-
-def boxes_around(marks: NDArray[np.bool_]) -> list[tuple[Key, Key]]:
-    """Return boxes of marked cells that together hold all of them; they may overlap.
-
-    >>> boxes_around(np.array([[True, True], [False, True]]))
-    [((0, 0), (0, 1)), ((0, 1), (1, 1))]
-    """
-    left = marks.copy()
-    found = []
-    while left.any():
-        low = [int(at) for at in np.unravel_index(int(np.argmax(left)), left.shape)]
-        high = list(low)
-        for axis in range(marks.ndim):
-            for ends, by in ((high, 1), (low, -1)):
-                while 0 <= (beyond := ends[axis] + by) < marks.shape[axis]:
-                    place = tuple(
-                        beyond if d == axis else slice(a, b + 1) for d, (a, b) in enumerate(zip(low, high, strict=True))
-                    )
-                    if not marks[place].all():
-                        break
-                    ends[axis] = beyond
-        left[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))] = False
-        found.append((tuple(low), tuple(high)))
-    return found
