@@ -6,7 +6,8 @@ Differs  conflicts come from the exact pre-check (equal output configurations) a
          its own (`point_shape`), so the loop ends with a repair in any case.
          Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
          then leaves of their own for the faults that cost most; at last for all faults, which changes nothing else.
-         More than `MANY` faults: one tree that meets everything at once (`fault_tree.py`), unless leaf values suffice.
+         Many faults: one tree that meets everything at once (`fault_tree.py`), unless leaf values suffice. Thrifty repairs take
+         it sooner.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +30,8 @@ from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
-MANY = 300  # more faults: none gets a leaf of its own, and a tree instead of a program where they are in conflict
-MOST_WORK = 500  # simplex iterations for that many: what needs more generalises worse than a tree does
+MANY, LARGE = 300, 2000  # more faults (thrifty, or not): a tree instead of a program where they are in conflict
+MOST_WORK = 500  # simplex iterations of thrifty repairs: what needs more generalises worse than a tree does
 PRICES = (50.0, 2.0)  # of a missing unit of a fault's margin, where leaves of their own are the alternative
 RAISES = 12
 MOST_LOST = 1000  # so many of the states that changed become demands of the next program
@@ -52,6 +53,7 @@ class RepairedTrees:
     bound: float | None  # on the change of leaf values of the same trees
     grown: TreeEnsemble  # the ensemble before values were changed, with all new trees
     timed_out: bool
+    by_tree: bool = False
 
 
 Attempt = Callable[[RepairedTrees | None], RepairedTrees | None]
@@ -68,11 +70,12 @@ def repair_leaves(
     budget: float = 1.0,
     deadline: float = math.inf,
     exact: bool = False,
+    thrifty: bool = False,
     only_tree: bool = False,
     milp: Milp = solve_milp,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, milp)
+    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, thrifty, milp)
     best: RepairedTrees | None = None
     attempts: list[Attempt] = [] if only_tree else [task.by_leaves]
     if only_tree or task.many:
@@ -102,6 +105,7 @@ class _Task:
         integers: list[bool],
         deadline: float,
         exact: bool,
+        thrifty: bool,
         milp: Milp,
     ) -> None:
         self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
@@ -110,7 +114,8 @@ class _Task:
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
         self.possible = len(self.faults)
-        self.many = len(self.faults) > MANY and not exact
+        self.many = len(self.faults) > (MANY if thrifty else LARGE) and not exact
+        self.most_work = MOST_WORK if self.many and thrifty else None
         own = {row.tobytes() for row in faults.rows}
         self.sample = sample.pick(np.array([row.tobytes() not in own for row in sample.rows], dtype=np.bool_))
 
@@ -159,7 +164,7 @@ class _Task:
             if not missed.any():
                 break
             faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-        return self._result(policy, None, policy)
+        return replace(self._result(policy, None, policy), by_tree=True)
 
     def by_points(self, _: RepairedTrees | None) -> RepairedTrees | None:
         """Give every fault that is not fixed a leaf of its own and move its best target; nothing else changes."""
@@ -226,7 +231,7 @@ class _Task:
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
         for attempt in range(ROUNDS + 4):
             view = leaf_values(work, both.rows)
-            answer = TargetLp(view, both, self.deadline).solve(most_work=MOST_WORK if self.many else None)
+            answer = TargetLp(view, both, self.deadline).solve(most_work=self.most_work)
             if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():

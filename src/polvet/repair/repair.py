@@ -112,6 +112,7 @@ def repair(
     `solver` (highs or scip) solves the big-M program.
     """
     begun = time.monotonic()
+    thrifty = method == "auto"
     method = _fitting_method(fitted.policy, method)
     if mode not in MODES:
         raise InputError(f"'{mode}' is unknown.", Where("--mode"), f"Known are {', '.join(MODES)}.")
@@ -130,10 +131,13 @@ def repair(
         retention = _retention_by_label(fitted, known, keep, {fault.state for fault in faults})
     else:
         sample = _sampled(keeps, seed)
-        made = _by_method(fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline, solver)
+        made = _by_method(
+            fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline, solver, thrifty=thrifty
+        )
         retention = _retention(keeps, made.policy)
     limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit") if made.timed_out else None
-    return _repaired(faults, demands, made, retention, before, method, mode, time.monotonic() - begun, limit)
+    used = made.method or method
+    return _repaired(faults, demands, made, retention, before, used, mode, time.monotonic() - begun, limit)
 
 
 def judged(fitted: Fitted, faults: Sequence[Fault], made: Made, method: str, compiled: Compiled) -> Repaired:
@@ -174,6 +178,7 @@ class Made:
     trees_added: int = 0
     units_added: int = 0
     timed_out: bool = False
+    method: str | None = None  # where it is another one than was asked for
 
 
 def _by_method(
@@ -187,6 +192,8 @@ def _by_method(
     budget: float,
     deadline: float,
     solver: str,
+    *,
+    thrifty: bool,
 ) -> Made:
     policy: Any = fitted.policy
     integers = [fitted.task.network.variables[place].kind is not Kind.REAL for place in fitted.variables]
@@ -210,12 +217,14 @@ def _by_method(
                 budget=budget,
                 deadline=deadline,
                 exact=method == "milp",
+                thrifty=thrifty,
                 only_tree=method == "tree",
                 milp=_milp(solver),
             )
+            used = "tree" if trees.by_tree else None
             return Made(
-                trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out
-            )  # fmt: skip
+                trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out, method=used
+            )
         case "last-layer" | "units":
             from polvet.repair.network_repair import repair_network
 
