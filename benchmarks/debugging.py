@@ -105,11 +105,18 @@ def measure(
         "faults_at_first": rounds[0].get("new_faults"), "unsafe_runs_at_first": rounds[0].get("unsafe_runs"),
         "unsafe_starts": max(one.get("unsafe_starts", 0) for one in rounds),
         "faults": answer["figures"]["faults"], "repairs": len(repaired),
-        "trees_added": sum(one["trees_added"] for one in repaired),
+        "trees_added": sum(one["trees_added"] for one in repaired) + sum(_fence(one) for one in rounds),
+        "fenced": any(_fence(one) for one in rounds),
         "longest_repair_seconds": max((one["repair_seconds"] for one in repaired), default=0.0),
         "verification": next((one["verification"]["method"] for one in rounds if "verification" in one), None),
         "seconds": round(time.monotonic() - begun + (0.0 if known is None else known["seconds"]), 1),
     }  # fmt: skip
+
+
+def _fence(one: dict[str, Any]) -> int:
+    """How many trees the fence has that the policy got in this iteration."""
+    figures = one.get("strengthened", {})
+    return int(figures.get("fence_trees", 0)) if figures.get("taken") else 0
 
 
 def table(found: dict[str, Any]) -> str:
@@ -120,7 +127,8 @@ def table(found: dict[str, Any]) -> str:
         "# The debugging loop on the rows of Table 2\n\n"
         "Policies are trained here (`benchmarks/teachers.py`), so figures differ from the paper's; its figures stand in brackets. "
         "%Unsafe and %Goal on starts that were not debugged on, where the task has 20,000. `open`: evaluation starts that "
-        "neither a run shows unsafe nor a search within its limits safe. `met`: %Unsafe after is at most 1 or the paper's, or "
+        "neither a run shows unsafe nor a search within its limits safe (none where the outcome is *safe*: a proof covers all "
+        "starts). `met`: %Unsafe after is at most 1 or the paper's, or "
         "from some start no policy is safe; and %Goal fell by at most one point.\n\n"
         f"Met on {len(good)} of {len(names)} rows.\n\n"
         "| benchmark | %Unsafe before | after | open | %Goal before | after | faults at first | in all | repairs | trees added "
@@ -145,12 +153,15 @@ def _line(name: str, one: dict[str, Any], good: bool) -> str:
     if "error" in one:
         return f"| {name} | error: {one['error'][:80]} |||||||||||||"
     paper = TABLE[name]
+    proved = one["outcome"] == "safe"
+    fence = " with a fence" if one.get("fenced") else ""
     cells = [
         name, _beside(one["unsafe_before"], paper.unsafe), _beside(one["unsafe_after"], paper.unsafe_after),
-        f"{one['undecided_after']:,}", _beside(one["goal_before"], paper.goal), _beside(one["goal_after"], paper.goal_after),
+        "0" if proved else f"{one['undecided_after']:,}",
+        _beside(one["goal_before"], paper.goal), _beside(one["goal_after"], paper.goal_after),
         f"{one['faults_at_first'] or 0:,}", f"{one['faults']:,} ({paper.faults:,})", str(one["repairs"]),
         f"{one['trees_added']} ({paper.trees_added})", f"{one['longest_repair_seconds']:.1f}",
-        f"{one['outcome']} ({paper.outcome})", f"{one['seconds']:.0f}", "yes" if good else "no",
+        f"{one['outcome']}{fence} ({paper.outcome})", f"{one['seconds']:.0f}", "yes" if good else "no",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
@@ -163,7 +174,7 @@ def _variants(names: list[str], found: dict[str, Any]) -> str:
     if not several:
         return ""
     used = [variant for variant in VARIANTS if any(variant in found[name] for name in several)]
-    parts = ["\n## Variants\n", "%Unsafe / %Goal after the loop, and trees added.\n"]
+    parts = ["\n## Variants\n", "%Unsafe / %Goal after the loop, and trees added; all but the default with a limit of 60 s.\n"]
     parts += ["| benchmark | before | " + " | ".join(used) + " |", "|---|" + "---|" * (len(used) + 1)]
     for name in several:
         first = found[name]["default"]
