@@ -145,7 +145,7 @@ class _Loop:
             if not self._remember(verified):
                 why = "verification found an unsafe run that never touches the safe region"
                 return self._end(Outcome.STOPPED, policy, iteration, why, verified)
-        elif self._is_rare(searched, new):
+        elif self._may_hide(iteration, searched, new):
             stronger = self._strengthened(iteration, bound, first, faulty=True)
             if stronger is not None:
                 return stronger
@@ -157,11 +157,11 @@ class _Loop:
         before = self.store.find(iteration - 1, "strengthen")
         return before is not None and "policy" in before["files"]
 
-    def _is_rare(self, searched: Record, new: int) -> bool:
-        """Whether there are few new faults among so many states that others may hide: a fence deals with all of them."""
+    def _may_hide(self, iteration: int, searched: Record, new: int) -> bool:
+        """Whether other faults may hide among many states, and what was found is rare or repaired once: a fence deals with all."""
         figures = searched["figures"]
         hidden = not figures["exhaustive"] and not figures["unsafe_starts"]
-        return new < LITTLE and hidden and self.settings.verify != "never"
+        return hidden and (iteration > 0 or new < LITTLE) and self.settings.verify != "never"
 
     def _strengthened(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Path | None:
         """Return the policy with a fence, if it gets one; a second one would be of no use."""
