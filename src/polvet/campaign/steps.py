@@ -314,9 +314,12 @@ class Steps:
     def _exits(self) -> Exits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
         try:
-            return find_exits(self.task, limits=self._limits())
+            found = find_exits(self.task, limits=self._limits())
         except NotLinear as refusal:
+            self._limits()  # raises where time is over: then a game was cut short
             return refusal.why
+        self._limits()
+        return found
 
     def _goals(self, iteration: int, bound: Bound, first: Path) -> _Kept:
         """What is to be kept of the policy: goal-reaching runs, and how often the first policy made them."""

@@ -30,4 +30,5 @@ def strengthen(
     if made.left:
         return "with a fence, some faults are not fixed"
     found = verify_by_projection(fit(bound.fitted.task, made.policy), limits=limits(), seed=seed)
+    limits()  # raises where time is over: then the proof was cut short, and is tried again on resuming
     return found.reason if isinstance(found, Unknown) else made

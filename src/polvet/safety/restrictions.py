@@ -87,13 +87,14 @@ def restrict(task: Task, pattern: Sequence[int]) -> Task:
         mine = [_restricted(network.edges[k], kept) for k in joint.participants[0]]
         # Guards of operators that are enabled whatever the forgotten variables hold.
         sure = disjunction(*(edge.guard for edge, whole in mine if whole))
-        for edge, _ in mine:
+        for edge, whole in mine:
             if joint.label is None:
                 add(None, edge, edge.guard)
                 continue
             add(ANY, edge, edge.guard)
             if sure != FALSE:
-                add(f"operator {joint.label}", edge, conjunction(edge.guard, sure))
+                # The guard of one of these implies that one of them holds.
+                add(f"operator {joint.label}", edge, edge.guard if whole else conjunction(edge.guard, sure))
     add(ANY, NetworkEdge(TRUE, (Branch(RealLiteral(Fraction(1)), ()),), ""), TRUE)
     labels = tuple(label for label in members if label is not None)
     game = replace(
