@@ -139,7 +139,24 @@ def table(found: dict[str, Any]) -> str:
         "| longest repair s | outcome | s | met |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n"
     )
     lines = [_line(name, found[name]["default"], name in good) for name in names if "default" in found[name]]
-    return head + "\n".join(lines) + "\n" + _variants(names, found)
+    return head + "\n".join(lines) + "\n" + _variants(names, found) + _parts()
+
+
+def _parts() -> str:
+    """Return what repairs with parts of the faults came to, where that was measured."""
+    file = RESULTS / "debugging-fractions.json"
+    if not file.exists():
+        return ""
+    lines = [
+        "\n## Parts of the faults\n",
+        "The input policy, repaired once with a part of the faults that its campaign found (the paper's Fig. 2): %Unsafe / %Goal on 1,000 "
+        "starts.\n",
+        "| benchmark | " + " | ".join(f"{part:.0%}" for part in PARTS) + " |",
+        "|---|" + "---|" * len(PARTS),
+    ]
+    for name, curve in json.loads(file.read_text()).items():
+        lines.append(f"| {name} | " + " | ".join(f"{one['unsafe']:.2f} / {one['goal']:.1f}" for one in curve) + " |")
+    return "\n".join([*lines, "\n![%Unsafe and %Goal over the part of the faults](debugging-fractions.svg)\n"])
 
 
 def meets(name: str, one: dict[str, Any]) -> bool:

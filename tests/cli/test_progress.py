@@ -48,6 +48,7 @@ LONG = {
     "fuzz": (["{line}", "{policy}", "--runs", "2000"], 10, "fuzzing"),
     "faults": (["{line}", "{policy}"], 10, "analysing"),
     "repair": (["{line}", "{policy}", "--faults", "faults.json", "-o", "repaired.json"], 0, "repairing"),
+    "fence": (["{line}", "{policy}", "-o", "fenced.json"], 20, "looking for exits"),
     "compare": (["{line}", "{policy}", "{policy}"], None, "comparing"),
     "verify": (["{line}", "{policy}"], 10, "verifying"),
     "debug": (["{line}", "{policy}", "--starts", "50", "--iterations", "1", "-o", "{fresh}"], None, "debugging"),

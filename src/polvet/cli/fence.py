@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,12 @@ from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimi
 from polvet.cli.progress import watching
 from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, limits_of, task_options, with_mode
 from polvet.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from polvet.kernel.compiled import Limits
+    from polvet.policy.binding import Bound
+    from polvet.repair.repair import Repaired
+    from polvet.safety.exits import Exits
 
 
 def register(app: typer.Typer) -> None:
@@ -44,9 +50,6 @@ def fence(
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.policy.save import save_policy
-    from polvet.repair.fence import fence as add_fence
-    from polvet.safety.exits import find_exits
-    from polvet.symbolic.linear import NotLinear
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify
     from polvet.verify.verdicts import Safe, Unknown
@@ -69,18 +72,15 @@ def fence(
 
     with watching("fence", "looking for exits", log_json) as meter:
         limits = limits_of(time_limit, None, None, meter)
-        try:
-            exits = find_exits(bound.fitted.task, limits=limits)
-        except NotLinear as refusal:
-            return answer("unknown", ExitCode.UNKNOWN, [], {}, refusal.why)
-        made = add_fence(bound.fitted, exits, [], bound.compiled)
-        if isinstance(made, str):
-            return answer("unknown", ExitCode.UNKNOWN, [], {}, made)
-        save_policy(made.policy, output)
-        fenced = load_fitted(loaded, output).compile()
-        if meter is not None:
-            meter.tell("proving", exits=int(exits.labels.sum()))
-        found = verify(fenced, method="projection", limits=limits, seed=seed)
+        exits, made = _fenced(bound, limits)
+        if not isinstance(made, str):
+            save_policy(made.policy, output)
+            fenced = load_fitted(loaded, output).compile()
+            if meter is not None:
+                meter.tell("proving")
+            found = verify(fenced, method="projection", limits=limits, seed=seed)
+    if exits is None or isinstance(made, str):
+        return answer("unknown", ExitCode.UNKNOWN, [], {}, str(made))
     names = [bound.task.network.variables[k].name for k in exits.variables]
     figures = {
         "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "variables": names, "trees_added": made.trees_added,
@@ -100,3 +100,16 @@ def fence(
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     return answer("safe", ExitCode.DONE, lines, figures)
+
+
+def _fenced(bound: Bound, limits: Limits) -> tuple[Exits | None, Repaired | str]:
+    """Return the exits and the fenced policy, or why there is none."""
+    from polvet.repair.fence import fence as add_fence
+    from polvet.safety.exits import find_exits
+    from polvet.symbolic.linear import NotLinear
+
+    try:
+        exits = find_exits(bound.fitted.task, limits=limits)
+    except NotLinear as refusal:
+        return None, refusal.why
+    return exits, add_fence(bound.fitted, exits, [], bound.compiled)
