@@ -19,7 +19,7 @@ settings.register_profile("repeatable", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("repeatable")
 
-QUICK_EXAMPLES, QUICK_CASES = 10, 3
+QUICK_EXAMPLES, QUICK_CASES = 5, 1
 SOURCE = str(Path(__file__).resolve().parent.parent / "src" / "polvet")
 _unhelpful: list[str] = []
 _make = InputError.__init__

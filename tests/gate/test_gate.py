@@ -135,6 +135,7 @@ def test_hostile_texts_stay_texts_in_both_formats(task):
     assert json.loads(dump_sarif(judged, task, "p.json"))["runs"][0]["results"][0]["message"]["text"] == evil
 
 
+@pytest.mark.slow
 def test_infinitely_many_starts_are_sampled_and_called_so(tmp_path):
     _, task_file = generate("follow-car").write(tmp_path / "car.jani")
     labels = load_task(task_file).network.labels

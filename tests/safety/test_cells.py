@@ -94,6 +94,7 @@ def told_by_cells(judged, compiled, states):
     return found
 
 
+@pytest.mark.slow
 def test_cells_of_random_models_tell_what_searches_find():
     won = lost = used = 0
     for seed in range(60):
@@ -126,6 +127,7 @@ def test_cells_of_random_models_tell_what_searches_find():
         ("inverted-pendulum", {"tau": "0.1"}, [(0, 990), (-0.78, 0.78), (-2, 2)]),
     ],
 )
+@pytest.mark.slow
 def test_cars_and_poles_are_judged_as_by_search(name, options, ranges):
     task = generate(name, **options).task()
     rng = random.Random(1)

@@ -30,6 +30,7 @@ def line(tmp_path_factory):
     return folder / "line.toml"
 
 
+@pytest.mark.slow
 def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
     task = load_task(line)
     proved = refuted = 0
