@@ -1,9 +1,9 @@
-"""A policy that can be proved safe, out of one in which hardly a fault is found: a fence keeps it from leaving what is won.
+"""A policy that can be proved safe, out of one that may hide faults: a fence keeps it from leaving what is won.
 
 A proof over the few variables that decide `fail` (`verify/projection.py`) goes through for policies that take no exit
-(`safety/exits.py`). A policy in which few or no new faults are found may still take one where a fault is yet to be found, or in
-states that none of its runs reaches. The fence (`repair/fence.py`) forbids exits and changes nothing else. It is taken only if the
-proof goes through and the goal is reached as often as before; else the policy stays as it is.
+(`safety/exits.py`). A policy that was repaired, or in which few or no new faults are found, may still take one where a fault is yet
+to be found, or in states that none of its runs reaches. The fence (`repair/fence.py`) forbids exits and changes nothing else. It
+is taken only if the proof goes through and the goal is reached as often as before; else the policy stays as it is.
 """
 
 from __future__ import annotations

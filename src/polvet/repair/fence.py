@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from polvet.evidence.fault_files import Fault
+from polvet.evidence.invariant_format import variable_bounds
 from polvet.kernel.compiled import Compiled
-from polvet.model.network import Variable
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
@@ -79,17 +79,11 @@ def fence_of_units(policy: Network, fitted: Fitted, exits: Exits) -> tuple[Netwo
     lower = np.full((len(boxes), len(fitted.variables)), -np.inf, dtype=np.float32)
     upper = -lower
     shifts = np.zeros((len(boxes), len(policy.outputs)))
-    ends = [bounds_of(variables[place]) for place in fitted.variables]
-    spread = score_spread(policy, np.array([low for low, _ in ends]), np.array([high for _, high in ends]))
+    # Exits are found where all variables have bounds.
+    ends = np.array([variable_bounds(variables[place]) for place in fitted.variables], dtype=np.float64)
+    spread = score_spread(policy, ends[:, 0], ends[:, 1])
     for k, (output, low, high) in enumerate(boxes):
         lower[k, columns] = [a + b for a, b in zip(low, least, strict=True)]
         upper[k, columns] = [a + b for a, b in zip(high, least, strict=True)]
         shifts[k, output] = -spread
     return add_box_gates(policy, lower, upper, shifts, [True] * len(fitted.variables)), shifts
-
-
-def bounds_of(variable: Variable) -> tuple[float, float]:
-    """Return the ends of a bounded variable; the exits of a task are found where all of them are."""
-    if variable.lower is None or variable.upper is None:
-        return 0.0, 1.0
-    return float(variable.lower), float(variable.upper)

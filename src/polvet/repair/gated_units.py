@@ -64,9 +64,9 @@ def _finite(ends: Rows) -> list[tuple[int, float]]:
     return [(k, float(value)) for k in range(ends.shape[1]) for value in np.unique(ends[:, k]) if np.isfinite(value)]
 
 
-def score_spread(network: Network, lower: Rows, upper: Rows) -> float:
+def score_spread(network: Network, lower: Reals, upper: Reals) -> float:
     """Return more than the scores of one state between these ends can differ: intervals through all layers."""
-    low, high = lower.astype(np.float64), upper.astype(np.float64)
+    low, high = lower, upper
     for k, layer in enumerate(network.layers):
         if k:
             low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)

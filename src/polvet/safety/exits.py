@@ -8,6 +8,7 @@ Limits   as for restricted games, and models that `symbolic` reads; what is assi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,10 +52,8 @@ def find_exits(task: Task, *, linear: LinearTask | None = None, limits: Limits |
     system = (linear_task(task) if linear is None else linear).system
     told = _won(task, limits)
     kept = told.variables
-    for transition in system.transitions:
-        for target, update in transition.updates:
-            if target in kept and (update.marks or any(place not in kept for place, _ in update.terms)):
-                raise NotLinear("what is assigned to the variables that decide fail depends on others")
+    if not is_closed(system.transitions, kept):
+        raise NotLinear("what is assigned to the variables that decide fail depends on others")
     variables = [task.network.variables[k] for k in kept]
     won = told.verdicts.reshape([count_of(variable) for variable in variables]) != 0
     least = np.array([least_of(variable) for variable in variables])
@@ -75,6 +74,16 @@ def find_exits(task: Task, *, linear: LinearTask | None = None, limits: Limits |
                 raise NotLinear("a silent operator leaves the cells that are won")
             labels[number, transition.label] = True
     return Exits(kept, won, cells, labels)
+
+
+def is_closed(transitions: Iterable[Transition], kept: Collection[int]) -> bool:
+    """Return whether what transitions assign to the kept variables depends on these alone."""
+    return all(
+        not update.marks and all(place in kept for place, _ in update.terms)
+        for transition in transitions
+        for target, update in transition.updates
+        if target in kept
+    )
 
 
 def least_of(variable: Variable) -> int:

@@ -24,7 +24,7 @@ from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
 from polvet.kernel.compiled import Limits
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
-from polvet.safety.exits import Key, boxes_around, find_exits, least_of
+from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
 from polvet.safety.restrictions import wider_core_of
 from polvet.symbolic.cells import Box, Cell, cell_of
@@ -94,15 +94,6 @@ class Space:
         self.shape = tuple(count_of(variable) for variable in self.variables)
         self.least = tuple(least_of(variable) for variable in self.variables)
 
-    def is_closed(self) -> bool:
-        """Return whether what is assigned to the kept variables depends on them alone."""
-        return all(
-            not update.marks and all(place in self.kept for place, _ in update.terms)
-            for step in self.engine.steps
-            for target, update in step.transition.updates
-            if target in self.kept
-        )
-
     def starts(self) -> set[Key]:
         """Return the cells that hold start states."""
         found: set[Key] = set()
@@ -159,7 +150,8 @@ class Space:
 def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
     """Return the won cells where runs start in them and the policy takes no exit, else a reason."""
     try:
-        exits = find_exits(engine.linear.task, linear=engine.linear)
+        left = Limits(None if clock.seconds is None else max(0.0, clock.left))
+        exits = find_exits(engine.linear.task, linear=engine.linear, limits=left)
     except NotLinear as refusal:
         return refusal.why
     space = Space(engine, exits.variables, clock)
@@ -205,8 +197,8 @@ def _chosen_space(engine: Engine, clock: Clock) -> Space:
         raise NotLinear("several automata")
     for names in (wider_core_of(task), core_of(task)):
         kept = sorted(task.network.index_of(name) for name in names)
-        if kept and fits(task.network, names) and (space := Space(engine, kept, clock)).is_closed():
-            return space
+        if kept and fits(task.network, names) and is_closed((step.transition for step in engine.steps), kept):
+            return Space(engine, kept, clock)
     raise NotLinear("what decides the failure depends on too many variables")
 
 
