@@ -11,8 +11,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz debug repair verify
-    shield termination domains train campaign gate report cli
+    errors interrupts files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz
+    debug repair verify shield termination domains train campaign gate report cli
     """.split()  # noqa: SIM905
 )
 ENGINES = {

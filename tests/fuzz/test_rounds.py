@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from polvet.domains.shipped import find_shipped
 from polvet.evidence.journal import read_journal
 from polvet.fuzz.anytime import StopRule
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, iter_rounds, run_campaign
+from polvet.fuzz.starts import Population
 from polvet.kernel.compiled import Limits
 from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
@@ -77,6 +79,22 @@ def test_a_time_limit_and_a_stop_rule_end_campaigns(bound):
     assert ruled.unsafe.width < 0.1
     assert ruled.limit is None
     assert "narrower" in str(ruled.stopped_by)
+
+
+def test_an_interrupt_that_a_library_swallows_ends_the_campaign(bound, tmp_path, monkeypatch):
+    honest = Population.learn
+
+    def learn(self, *found):
+        if len(read_journal(journal)) > 2:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        honest(self, *found)
+
+    journal = tmp_path / "runs.journal"
+    monkeypatch.setattr(Population, "learn", learn)
+    cut = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=10**6), journal=journal)
+    assert str(cut.limit) == "interrupted"
+    assert len(read_journal(journal)) == cut.rounds + 1 == 3
 
 
 def test_searched_starts_are_start_states_and_come_nearer(bound):

@@ -28,6 +28,7 @@ from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
 from polvet.files import read_bytes, sha256, write_whole
+from polvet.interrupts import noting
 from polvet.load import TaskOptions
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
@@ -175,7 +176,9 @@ class _Loop:
         record = self.store.find(iteration, name)
         if record is None:
             begun = time.monotonic()
-            figures, files = work()
+            with noting() as interrupts:
+                figures, files = work()
+                interrupts.check()  # a step that was interrupted is not finished, whoever swallowed it
             spent = round(time.monotonic() - begun, 3)
             record = self.store.finish(iteration, name, figures | {"seconds": spent}, files)
         self.listener(record)

@@ -12,6 +12,7 @@ import typer
 from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.errors import InputError, LimitReached
+from polvet.interrupts import noting
 
 COMMANDS: tuple[str, ...] = (
     "info", "explore", "check", "decide", "train", "simulate", "evaluate",
@@ -74,7 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this."""
     try:
-        result = app(arguments, standalone_mode=False)
+        with noting():
+            result = app(arguments, standalone_mode=False)
         if result == TYPER_INTERRUPTED:
             raise KeyboardInterrupt
         return result if isinstance(result, int) else ExitCode.DONE.value

@@ -11,11 +11,8 @@ Figures  the share of uniformly drawn starts with an unsafe run found, and of pl
 from __future__ import annotations
 
 import random
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import inf
@@ -44,6 +41,7 @@ from polvet.fuzz.search import (
     try_once,
 )  # fmt: skip
 from polvet.fuzz.starts import Population
+from polvet.interrupts import noting
 from polvet.kernel.compiled import Limits, Words
 from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import State
@@ -289,28 +287,30 @@ def run_campaign(
     head = {"format": FORMAT, "options": asdict(fuzzer.options), **(identity or {})}
     store = None if journal is None else _open(journal, head)
     try:
-        if store is not None:
-            for record in store.records[1:]:
-                found = _round_from_json(fuzzer.bound, record)
-                fuzzer.learn(found)
-                campaign.add(found)
-        campaign.stopped_by = budget.ended(campaign)
-        if campaign.stopped_by is not None:
-            return campaign
-        for found in iter_rounds(fuzzer, campaign.rounds, limits=limits, crew=crew):
-            with _uninterrupted():  # what is counted is on the disk, and the other way round
-                if store is not None and found.limit is None:
-                    store.append(_round_to_json(fuzzer.bound, found))
-                campaign.add(found)
-                campaign.limit = found.limit
-            if on_round is not None:
-                on_round(campaign)
+        with noting() as interrupts:
+            if store is not None:
+                for record in store.records[1:]:
+                    found = _round_from_json(fuzzer.bound, record)
+                    fuzzer.learn(found)
+                    campaign.add(found)
             campaign.stopped_by = budget.ended(campaign)
             if campaign.stopped_by is not None:
-                break
-        else:
-            seconds = 0.0 if limits is None or limits.seconds is None else limits.seconds
-            campaign.limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+                return campaign
+            for found in iter_rounds(fuzzer, campaign.rounds, limits=limits, crew=crew):
+                interrupts.check()  # a round that swallowed one may be wrong
+                with interrupts.held():  # what is counted is on the disk, and the other way round
+                    if store is not None and found.limit is None:
+                        store.append(_round_to_json(fuzzer.bound, found))
+                    campaign.add(found)
+                    campaign.limit = found.limit
+                if on_round is not None:
+                    on_round(campaign)
+                campaign.stopped_by = budget.ended(campaign)
+                if campaign.stopped_by is not None:
+                    break
+            else:
+                seconds = 0.0 if limits is None or limits.seconds is None else limits.seconds
+                campaign.limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
     except LimitReached as limit:  # of a crew; what it has not brought back is made again the next time
         campaign.limit = limit
     except KeyboardInterrupt:
@@ -319,22 +319,6 @@ def run_campaign(
         if store is not None:
             store.close()
     return campaign
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is done. A mask would not do: another thread of the process may take the signal."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def _open(path: Path, head: dict[str, Any]) -> Journal:
