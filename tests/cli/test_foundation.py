@@ -221,6 +221,7 @@ def test_the_installed_command_prints_one_json_document_and_nothing_else(counter
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_long_command_at_once_with_a_message(tmp_path):
     file = tmp_path / "unbounded.jani"
     file.write_text(UNBOUNDED)

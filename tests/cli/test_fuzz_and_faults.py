@@ -64,6 +64,7 @@ def test_where_limits_forbid_to_search_all_it_fuzzes(capsys):
     assert answer["figures"]["faults"] > 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_runs_whatever_the_workers(tmp_path, capsys):
     texts = []
     for workers in ("1", "2"):

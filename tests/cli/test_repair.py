@@ -109,6 +109,7 @@ def test_bad_options_are_named(faults, capsys, extra, named):
     assert named in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_fence_is_proved_and_its_certificate_accepted(tmp_path, capsys):
     generate("two-way-line", n=3, p=4, icy=True).write(tmp_path / "line.jani")
     line, policy = str(tmp_path / "line.toml"), tmp_path / "policy.json"

@@ -42,6 +42,7 @@ def test_every_state_of_a_walk_is_a_well_formed_picture_and_different_states_loo
     assert len(pictures) > 3
 
 
+@pytest.mark.slow
 def test_the_gallery_shows_what_the_code_draws() -> None:
     spec = importlib.util.spec_from_file_location("draw_gallery", DOCS / "draw_gallery.py")
     assert spec is not None

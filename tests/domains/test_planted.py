@@ -55,6 +55,7 @@ def test_all_planted_faults_are_found_and_nothing_else(seed):
         assert fuzzed.runs[int(number)].states[0] in found.doomed_starts
 
 
+@pytest.mark.slow
 def test_fuzzing_finds_nearly_all_of_them():
     planted = found_in_all = 0
     for seed in SEEDS:
@@ -69,6 +70,7 @@ def test_fuzzing_finds_nearly_all_of_them():
     assert found_in_all > 0.9 * planted
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_them_in_written_worlds(tmp_path, capsys):
     world = plant(3)
     task, policy = world.write(tmp_path)

@@ -51,6 +51,7 @@ def test_a_written_world_is_the_same_world(case, tmp_path) -> None:  # type: ign
     assert Starts.of(read).count == Starts.of(meant).count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTROL)
 @pytest.mark.parametrize("tau", ["0.01", "0.1", "0.3", "1"])
 def test_control_problems_never_leave_their_bounds(name: str, tau: str) -> None:
@@ -69,6 +70,7 @@ def test_control_problems_never_leave_their_bounds(name: str, tau: str) -> None:
             state = rng.choice(liked if liked and rng.random() < 0.9 else moves).outcomes[0].state
 
 
+@pytest.mark.slow
 def test_survivors_of_a_control_problem_reach_the_goal() -> None:
     task = generate("follow-car").task()
     semantics = Semantics(task.network)

@@ -93,6 +93,7 @@ def test_edges_of_a_model_without_labels_are_chosen_by_number():
         label_edges(two_variables().network)
 
 
+@pytest.mark.slow
 @given(worlds())
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_kernel_reads_states_as_the_slow_row_does(world):

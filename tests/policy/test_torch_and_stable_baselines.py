@@ -86,6 +86,7 @@ def archives(tmp_path_factory):
     return folder, made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dqn", "ppo", "a2c"])
 def test_an_archive_chooses_what_the_library_predicts(name, archives):
     folder, made = archives

@@ -271,6 +271,7 @@ def test_every_truncation_of_a_ubj_file_is_an_input_error(tmp_path):
             load_policy(tmp_path / "cut.ubj")
 
 
+@pytest.mark.slow
 def test_no_changed_byte_of_a_ubj_file_gets_past_the_reader_unnoticed_as_another_error(tmp_path):
     trained("softmax", 1).save_model(tmp_path / "m.ubj")
     data = bytearray((tmp_path / "m.ubj").read_bytes())

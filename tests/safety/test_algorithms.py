@@ -116,6 +116,7 @@ def test_lazy_looks_at_no_pair_twice() -> None:
         assert sum(decide(game.decider("lazy", share=True), range(len(game.actions)))[1]) <= pairs
 
 
+@pytest.mark.slow
 def test_searches_three_hundred_thousand_states_deep_without_recursion() -> None:
     """A chain that ends in fail: unsafety has to come back all the way."""
     count = 300_000

@@ -18,6 +18,7 @@ from tests.safety.networks import all_states, unsafe_states
 from tests.safety.test_projections import forgetful
 
 
+@pytest.mark.slow
 def test_what_is_won_when_a_variable_is_forgotten_is_safe_with_each_of_its_values():
     won_somewhere = 0
     for seed in range(300):

@@ -61,6 +61,7 @@ def test_bounds_hold_when_the_search_is_cut_short() -> None:
     assert max(lowers) <= min(uppers) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_learning_finds_the_deterministic_optimum_and_deploys_what_holds_it() -> None:
     world = build_world(generate("janitor", width=4, height=4).task(), cost="fuel")
     bound = Fraction(1, 10)

@@ -93,6 +93,7 @@ def test_the_checker_rejects_every_corruption(janitor: tuple[Path, Path, Shield]
         assert isinstance(check_file(broken, Subjects(task_file)), Rejected), name
 
 
+@pytest.mark.slow
 def test_allowing_one_more_action_is_rejected(janitor: tuple[Path, Path, Shield], tmp_path: Path) -> None:
     """The result is locally maximal, so no added action keeps the values, whatever the model says about reachability."""
     task_file, file, _ = janitor

@@ -52,6 +52,7 @@ def test_mixtures_are_safe_and_stand_beside_what_is_allowed_without_them() -> No
     assert mixed > 5
 
 
+@pytest.mark.slow
 def test_the_file_is_certified_and_heavier_weights_are_not(tmp_path: Path) -> None:
     _, task_file = generate("janitor", width=3, height=3).write(tmp_path / "janitor.jani")
     task, bound = load_task(task_file), Fraction(1, 10)

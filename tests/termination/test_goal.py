@@ -61,6 +61,7 @@ def stops_by_search(fmp, limit=800):
             yield state, values
 
 
+@pytest.mark.slow
 def test_random_plans_never_stop_outside_a_goal_that_is_said_to_be_reached():
     rng = random.Random(8)
     kinds = {Reaching: 0, Missed: 0, Undecided: 0}

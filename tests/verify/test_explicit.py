@@ -253,6 +253,7 @@ def test_plajas_network_for_four_blocks_is_safe():
         assert verify(bound).verdict is Verdict.SAFE
 
 
+@pytest.mark.slow
 @given(worlds())
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_risk_is_zero_exactly_where_no_run_fails(world):

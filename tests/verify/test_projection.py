@@ -63,6 +63,7 @@ def test_boxes_hold_exactly_the_marked_cells():
         assert (held == marks).all()
 
 
+@pytest.mark.slow
 def test_models_without_such_a_projection_are_left_to_other_methods():
     task = generate("sliding-tiles", n=5, cost=0).task()
     names = tuple(v.name for v in task.network.variables)

@@ -12,6 +12,7 @@ from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
 from polvet.verify.linearized import TimeIsUp, stopped_after
 
 
+@pytest.mark.slow
 def test_a_worker_that_ignores_sigterm_is_killed_and_starts_anew():
     with Worker("tests.verify.stubborn", {"hello": True}) as worker:
         for _ in range(2):
@@ -22,6 +23,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_and_starts_anew():
             worker.ask({"fall": True}, 20)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_no_process_behind():
     worker = Worker("tests.verify.stubborn", {"hello": True})
     with pytest.raises(SolverTimeout):
