@@ -119,6 +119,11 @@ void bind_decide(nb::module_& m) {
             for (const auto& solver : d.solvers) total += solver->peak();
             return total;
         })
+        .def_prop_ro("held_bytes", [](const Decider& d) {
+            uint64_t total = d.board ? d.board->bytes() : 0;
+            for (const auto& solver : d.solvers) total += solver->held();
+            return total;
+        })
         .def_prop_ro("known_states", [](const Decider& d) {
             uint64_t total = 0;
             for (const auto& solver : d.solvers) total += solver->known_states();
@@ -189,15 +194,16 @@ void bind_decide(nb::module_& m) {
             return nb::make_tuple(give(std::move(found.states), {n, d.words}), give(std::move(found.rank)), give(std::move(found.pair_start)),
                                   give(std::move(found.label)), give(std::move(found.witness)));
         }, "states"_a, "seconds"_a, "bytes"_a, "states, rank, pair_start, label, witness: why the given states are unsafe.")
-        .def("safe_actions", [](Decider& d, Array<uint64_t> state, double seconds, uint64_t bytes) {
+        .def("outlook", [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
             Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
             Watch watch = watch_of(limits);
-            std::vector<ActionSafety> found;
-            guarded(d, [&] { found = d.solvers[0]->safe_actions(state.data(), watch); });
-            nb::list result;
-            for (const ActionSafety& one : found) result.append(nb::make_tuple(one.label, one.known == SAFE));
-            return result;
-        }, "state"_a, "seconds"_a, "bytes"_a, "Each applicable label (-1: silent) with whether all its outcomes are safe.");
+            Outlook found;
+            guarded(d, [&] { found = d.solvers[0]->outlook(states.data(), states.shape(0), watch); });
+            const size_t n = found.outcome_start.back();
+            return nb::make_tuple(give(std::move(found.action_start)), give(std::move(found.label)), give(std::move(found.outcome_start)),
+                                  give(std::move(found.outcomes), {n, d.words}));
+        }, "states"_a, "seconds"_a, "bytes"_a,
+           "action_start, label (-1: silent), outcome_start, outcomes: all that can happen in each state; nothing where runs end.");
 }
 
 }  // namespace polvet

@@ -1,6 +1,7 @@
 // Solvers over both kinds of games, and the batch that shares questions out to threads.
 #include "decide.h"
 
+#include <numeric>
 #include <time.h>
 
 #include <condition_variable>
@@ -171,32 +172,47 @@ public:
         return result;
     }
 
-    std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) override {
-        lazy();
+    Outlook outlook(const uint64_t* states, size_t count, Watch& watch) override {
         game_.watch = &watch;
-        std::vector<ActionSafety> result;
-        const uint32_t s = game_.add(state);
-        if (game_.ends_runs(s)) return result;
-        for (uint32_t k = 0; k < game_.actions(s); ++k) {
-            game_.look();
-            bool safe = true;
-            const Range outcomes = game_.outcomes(s, k);
-            for (uint32_t i = outcomes.begin; i < outcomes.end && safe; ++i) {
-                const uint32_t t = game_.target(i);
-                safe = game_.known(t) == SAFE || !ask(t);
-            }
-            result.push_back({game_.label(s, k), safe ? SAFE : UNSAFE});
+        try {
+            return look_around(states, count);
+        } catch (const Stop& stop) {
+            if (stop.status != Status::MEMORY) throw;
+            restart();                          // once more, with all memory
+            if (options_.board) options_.board->clear();
+            return look_around(states, count);
         }
-        publish();
-        std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) { return x.label < y.label; });
-        return result;
     }
 
     void foresee(std::shared_ptr<const Foreseen> told) override { game_.foreseen.push_back(std::move(told)); }
-    uint64_t peak() const override { return std::max<uint64_t>(game_.peak, game_.bytes() + algorithm_->bytes()); }
+    uint64_t peak() const override { return std::max<uint64_t>(game_.peak, held()); }
+    uint64_t held() const override { return game_.bytes() + algorithm_->bytes(); }
     uint64_t known_states() const override { return game_.size(); }
 
 private:
+    Outlook look_around(const uint64_t* states, size_t count) {
+        Outlook result;
+        std::vector<uint32_t> order;
+        for (size_t i = 0; i < count; ++i) {
+            const uint32_t s = game_.add(states + i * game_.words());
+            order.resize(game_.ends_runs(s) ? 0 : game_.actions(s));
+            std::iota(order.begin(), order.end(), 0);
+            std::stable_sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) { return game_.label(s, x) < game_.label(s, y); });
+            for (uint32_t k : order) {
+                game_.look();
+                const Range outcomes = game_.outcomes(s, k);
+                for (uint32_t j = outcomes.begin; j < outcomes.end; ++j) {
+                    const uint64_t* state = game_.state(game_.target(j));
+                    result.outcomes.insert(result.outcomes.end(), state, state + game_.words());
+                }
+                result.label.push_back(game_.label(s, k));
+                result.outcome_start.push_back(uint32_t(result.outcomes.size() / game_.words()));
+            }
+            result.action_start.push_back(uint32_t(result.label.size()));
+        }
+        return result;
+    }
+
     void publish() {
         for (uint32_t s : game_.learned) options_.board->publish(game_.state(s), game_.known(s));
         game_.learned.clear();
@@ -204,7 +220,7 @@ private:
 
     Lazy<Game>& lazy() {
         auto* found = dynamic_cast<Lazy<Game>*>(algorithm_.get());
-        if (!found || !share_) throw std::invalid_argument("evidence and safe actions need the algorithm lazy with sharing");
+        if (!found || !share_) throw std::invalid_argument("evidence needs the algorithm lazy with sharing");
         return *found;
     }
 

@@ -19,7 +19,11 @@ struct UnsafeRank {                         // witnesses have smaller indices
     std::vector<uint32_t> rank, pair_start{0}, witness;
     std::vector<int32_t> label;
 };
-struct ActionSafety { int32_t label; Known known; };
+struct Outlook {                            // all actions of some states, by label; none where runs end
+    std::vector<uint64_t> outcomes;
+    std::vector<uint32_t> action_start{0}, outcome_start{0};
+    std::vector<int32_t> label;
+};
 
 struct SolverOptions {
     std::string algorithm = "lazy";
@@ -47,12 +51,13 @@ public:
     virtual bool can_join() const = 0;
     virtual Status join(Party& party, unsigned me, const std::function<const uint64_t*(size_t&)>& next, Watch& watch, Batch& batch) = 0;
     virtual void restart() = 0;             // forget everything
-    // Evidence and safe actions need the algorithm `lazy` with sharing. Limits are thrown as Stop.
+    // Evidence needs the algorithm `lazy` with sharing. Limits are thrown as Stop.
     virtual SafePolicy safe_policy(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual UnsafeRank unsafe_rank(const uint64_t* states, size_t count, Watch& watch) = 0;
-    virtual std::vector<ActionSafety> safe_actions(const uint64_t* state, Watch& watch) = 0;
+    virtual Outlook outlook(const uint64_t* states, size_t count, Watch& watch) = 0;
     virtual void foresee(std::shared_ptr<const Foreseen> told) = 0;    // from now on; ends the making of evidence
     virtual uint64_t peak() const = 0;
+    virtual uint64_t held() const = 0;      // bytes, without those of the board
     virtual uint64_t known_states() const = 0;
 };
 

@@ -90,6 +90,17 @@ def test_safe_actions_have_only_safe_outcomes(seed: int, tmp_path: Path) -> None
             assert decider.safe_actions(state) == tuple(label for label, safe in expected if safe)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_states_are_judged_as_each_alone(threads: int, tmp_path: Path) -> None:
+    rng = random.Random(300)
+    for _ in range(10):
+        task, _, _ = random_task(rng, tmp_path)
+        states = all_states(task)
+        alone, together = Decider(task, algorithm="tarjan"), Decider(task, threads=threads)
+        expected = [alone.judge_actions(state) for state in states]
+        assert together.judge_actions_packed(together.compiled.pack(states)) == expected
+
+
 def test_a_policy_as_order_is_asked_first(tmp_path: Path) -> None:
     task, _, _ = random_task(random.Random(3), tmp_path)
     states = all_states(task)
@@ -137,6 +148,19 @@ def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Pat
     assert decider.decide([(3_000,)])[0].verdict is Verdict.UNSAFE
     with pytest.raises(LimitReached, match="time limit"):
         Decider(load_task(path, TaskOptions(fail="n == 1000000000"))).safe_policy([(0,)], limits=Limits(seconds=0.05))
+
+
+def test_a_limit_leaves_states_unjudged_and_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "counter.prism"
+    path.write_text(COUNTER, encoding="utf-8")
+    task = load_task(path, TaskOptions(fail="n == 3000", goal="n == 2000"))
+    decider = Decider(task)
+    limits = Limits(states=100)
+    found = decider.judge_actions_packed(decider.compiled.pack([(0,), (1_990,), (2_999,)]), limits=limits)
+    assert found == [None, [("up", True), ("stop", True)], [("up", False), ("stop", True)]]
+    with pytest.raises(LimitReached, match="100 states"):
+        decider.judge_actions((0,), limits=limits)
+    assert decider.judge_actions((0,)) == [("up", True)]
 
 
 def test_a_model_that_leaves_its_bounds_is_reported_with_the_state(tmp_path: Path) -> None:

@@ -371,20 +371,22 @@ class _Judge:
 
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults found, in the order they were met, with the actions that would have been safe."""
-        states = list(self.unpack(np.array(self.faulty, dtype=np.int64)))
+        numbers = np.array(self.faulty, dtype=np.int64)
+        safe = (one for begin in range(0, len(numbers), FIRST_BLOCK) for one in self._safe_actions(numbers[begin:][:FIRST_BLOCK]))
         return tuple(
-            Fault(state, self.actions[number], self._safe_actions(state), self.unsafe_outcomes[number])
-            for number, state in zip(self.faulty, states, strict=True)
+            Fault(state, self.actions[number], labels, self.unsafe_outcomes[number])
+            for number, state, labels in zip(self.faulty, self.unpack(numbers), safe, strict=True)
         )
 
-    def _safe_actions(self, state: State) -> tuple[str, ...]:
-        """Return the safe actions; none where a limit came first (a safe state has at least one)."""
+    def _safe_actions(self, numbers: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """Return the safe actions in each state; none where a limit came first (a safe state has at least one)."""
         left = _what_is_left(self.limits, self.begun)
         if left.seconds is not None:
             left = replace(left, seconds=max(left.seconds, GRACE))
         try:
-            return tuple(label for label in self.decider.safe_actions(state, limits=left) if label is not None)
+            judged = self.decider.judge_actions_packed(self._states(numbers), limits=left)
         except LimitReached as limit:
-            self.limit = limit
-            self.unjudged += 1
-            return ()
+            self.limit, judged = limit, [None] * len(numbers)
+        self.limit = self.limit or self.decider.stopped
+        self.unjudged += judged.count(None)
+        return [tuple(label for label, safe in one or () if safe and label is not None) for one in judged]

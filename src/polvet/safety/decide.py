@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from math import inf
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,9 @@ UNDECIDED, UNSAFE, SAFE = 0, 1, 2  # as the kernel tells verdicts
 
 Preference = Callable[[State], str | None]
 """A policy as an action order: the label it would choose."""
+
+Judged = list[tuple[str | None, bool]]
+"""Labels of a state, each with whether all its outcomes are safe; None stands for the silent pseudo-action."""
 
 
 class Verdict(Enum):
@@ -111,7 +116,7 @@ class Decider:
         self.task = task
         self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
         self.radius = radius
-        self.stopped: LimitReached | None = None  # the last call of `known_packed`
+        self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order, self.share, seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
@@ -128,7 +133,7 @@ class Decider:
         """Return the verdict on each packed state."""
         bounds = limits or Limits()
         known, status, looks, passes, nanoseconds = self._core.decide(
-            states, inf if bounds.seconds is None else bounds.seconds, _room(bounds),
+            states, inf if bounds.seconds is None else bounds.seconds, self._room(bounds),
             2**32 if bounds.states is None else bounds.states, bounds.on_progress,
         )  # fmt: skip
         self._raise_what_stopped()
@@ -147,7 +152,7 @@ class Decider:
         """Return what is known about each packed state as a number: 0 a limit came first (`stopped`), 1 unsafe, 2 safe."""
         bounds = limits or Limits()
         known, status, *_ = self._core.decide(
-            states, inf if bounds.seconds is None else bounds.seconds, _room(bounds),
+            states, inf if bounds.seconds is None else bounds.seconds, self._room(bounds),
             2**32 if bounds.states is None else bounds.states, bounds.on_progress,
         )  # fmt: skip
         self._raise_what_stopped()
@@ -175,23 +180,55 @@ class Decider:
         """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""
         return tuple(label for label, safe in self.judge_actions(state, limits=limits) if safe)
 
-    def judge_actions(self, state: State, *, limits: Limits | None = None) -> list[tuple[str | None, bool]]:
+    def judge_actions(self, state: State, *, limits: Limits | None = None) -> Judged:
         """Return each applicable label of the state with whether all its outcomes are safe; none where runs end.
 
-        Needs the algorithm `lazy` with sharing; a limit raises LimitReached.
+        A limit raises LimitReached.
         """
+        found = self.judge_actions_packed(self.compiled.pack([state]), limits=limits)[0]
+        if found is None:
+            assert self.stopped is not None
+            raise self.stopped
+        return found
+
+    def judge_actions_packed(self, states: Words, *, limits: Limits | None = None) -> list[Judged | None]:
+        """Return for each packed state what `judge_actions` does, or None where a limit came first (`stopped`)."""
         bounds = limits or Limits()
         seconds = inf if bounds.seconds is None else bounds.seconds
-        found = self._core.safe_actions(self.compiled.pack([state])[0], seconds, _room(bounds))
+        starts, numbers, outcome_start, outcomes = self._core.outlook(states, seconds, self._room(bounds))
         self._raise_what_stopped(bounds)
-        labels = self.task.network.labels
-        return [(None if label == SILENT else labels[label], safe) for label, safe in found]
+        known = self._known_of_each(outcome_start.astype(np.int64), outcomes, bounds).tolist()
+        labels = [None if label == SILENT else self.task.network.labels[label] for label in numbers.tolist()]
+        result: list[Judged | None] = []
+        for first, last in pairwise(starts.tolist()):
+            clear = UNDECIDED not in known[first:last]
+            result.append([(labels[k], known[k] == SAFE) for k in range(first, last)] if clear else None)
+        return result
+
+    def _known_of_each(self, start: NDArray[np.int64], outcomes: Words, bounds: Limits) -> NDArray[np.uint8]:
+        """Return what is known about each set of outcomes: all are safe, or one is unsafe; the others are not asked about then."""
+        begun = monotonic()
+        stopped: LimitReached | None = None
+        known = np.full(len(start) - 1, SAFE, dtype=np.uint8)
+        count, asked, width = np.diff(start), 0, 1
+        while (open_ := np.flatnonzero((known != UNSAFE) & (count > asked))).size:
+            sizes = np.minimum(count[open_] - asked, width)
+            owner = np.repeat(open_, sizes)
+            places = np.repeat(start[open_] + asked - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
+            left = bounds.seconds if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
+            told = self.known_packed(np.ascontiguousarray(outcomes[places]), limits=replace(bounds, seconds=left))
+            known[owner[told == UNDECIDED]] = UNDECIDED
+            known[owner[told == UNSAFE]] = UNSAFE
+            stopped = stopped or self.stopped
+            asked, width = asked + width, 2 * width
+        self.stopped = stopped
+        return known
 
     def safe_policy(self, states: Sequence[State], *, limits: Limits | None = None) -> dict[State, str | None]:
         """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
         bounds = limits or Limits()
         seconds = inf if bounds.seconds is None else bounds.seconds
-        words, chosen = self._core.safe_policy(self.compiled.pack(states), seconds, _room(bounds))
+        words, chosen = self._core.safe_policy(self.compiled.pack(states), seconds, self._room(bounds))
         self._raise_what_stopped(bounds)
         labels = self.task.network.labels
         return {
@@ -203,7 +240,7 @@ class Decider:
         """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
         bounds = limits or Limits()
         seconds = inf if bounds.seconds is None else bounds.seconds
-        words, rank, start, label, witness = self._core.unsafe_rank(self.compiled.pack(states), seconds, _room(bounds))
+        words, rank, start, label, witness = self._core.unsafe_rank(self.compiled.pack(states), seconds, self._room(bounds))
         self._raise_what_stopped(bounds)
         labels = self.task.network.labels
         result = []
@@ -212,6 +249,16 @@ class Decider:
             outcomes = tuple((labels[label[p]] if label[p] >= 0 else None, int(witness[p])) for p in pairs)
             result.append(Ranked(state, int(rank[k]), outcomes))
         return result
+
+    def _room(self, bounds: Limits) -> int:
+        """Return how many bytes searches may hold so that the whole process stays within the limit.
+
+        Growing tables are copied, so that half of what others leave free is theirs.
+        """
+        if bounds.megabytes is None:
+            return 2**63
+        others = _resident_bytes() - self._core.held_bytes
+        return max(2**20, (bounds.megabytes * 2**20 - max(0, others)) // 2)
 
     @property
     def peak_bytes(self) -> int:
@@ -267,16 +314,6 @@ def _numbered(preference: Preference, compiled: Compiled) -> Callable[[Words], i
         return SILENT if label is None else number[label]
 
     return preferred
-
-
-def _room(bounds: Limits) -> int:
-    """Return how many bytes searches may hold so that the whole process stays within the limit.
-
-    Growing tables are copied, so that half of what is free is theirs.
-    """
-    if bounds.megabytes is None:
-        return 2**63
-    return max(2**20, (bounds.megabytes * 2**20 - _resident_bytes()) // 2)
 
 
 def _resident_bytes() -> int:
