@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bound_policy.h"
 #include "decide.h"
 
 namespace nb = nanobind;
@@ -50,11 +51,22 @@ SolverOptions read_options(const std::string& algorithm, const std::string& orde
     return options;
 }
 
-void ask_python(Decider& decider, SolverOptions& options, nb::object preferred) {
+// The policy is a compiled one, or a Python function of the packed state.
+void ask_policy(Decider& decider, SolverOptions& options, nb::object preferred) {
     decider.preferred = preferred;
     if (options.order == Order::POLICY && preferred.is_none()) throw nb::value_error("the order 'policy' needs a policy");
     if (preferred.is_none()) return;
-    options.preferred = [&decider](const uint64_t* state) {
+    if (const BoundPolicy* policy; nb::try_cast(preferred, policy)) {
+        if (policy->program->words != decider.words) throw nb::value_error("the policy is bound to another model");
+        options.preferred = [policy](const uint64_t* state, const std::vector<MoveRecord>& moves) {
+            Chooser chooser(*policy);
+            chooser.add(state, moves.data(), moves.data() + moves.size());
+            chooser.decide();
+            return chooser.chosen[0];
+        };
+        return;
+    }
+    options.preferred = [&decider](const uint64_t* state, const std::vector<MoveRecord>&) {
         nb::gil_scoped_acquire gil;
         return nb::cast<int32_t>(decider.preferred(give(std::vector<uint64_t>(state, state + decider.words))));
     };
@@ -89,7 +101,7 @@ void bind_decide(nb::module_& m) {
             auto decider = std::make_unique<Decider>();
             SolverOptions options = read_options(algorithm, order, seed, share, radius);
             decider->words = program->words;
-            ask_python(*decider, options, preferred);
+            ask_policy(*decider, options, preferred);
             if (share && threads > 1) decider->board = options.board = std::make_shared<Board>(program->words);
             for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(program, fail, goal, options));
             return decider.release();
@@ -104,7 +116,7 @@ void bind_decide(nb::module_& m) {
             table->target.assign(target.data(), target.data() + target.size());
             auto decider = std::make_unique<Decider>();
             SolverOptions options = read_options(algorithm, order, seed, share, radius);
-            ask_python(*decider, options, preferred);
+            ask_policy(*decider, options, preferred);
             if (share && threads > 1) decider->board = options.board = std::make_shared<Board>(1);
             for (uint32_t k = 0; k < std::max(threads, 1u); ++k) decider->solvers.push_back(make_solver(table, options));
             return decider.release();

@@ -31,7 +31,7 @@ struct SolverOptions {
     uint64_t seed = 0;
     bool share = true;
     uint32_t radius = NONE;
-    std::function<int32_t(const uint64_t*)> preferred;
+    Preferred preferred;
     std::shared_ptr<Board> board;           // where several solvers of a model tell each other what they proved
 };
 

@@ -39,6 +39,9 @@ struct Watch {
 
 inline uint64_t grown(uint64_t seed, uint64_t number) { return mix(seed * 0x9e3779b97f4a7c15ULL + number + 1); }
 
+// The label a policy chooses in a state with these moves.
+using Preferred = std::function<int32_t(const uint64_t* state, const std::vector<MoveRecord>& moves)>;
+
 // Shared by both games: rows of actions, flat outcomes, what is known, counters.
 class GameBase {
 public:
@@ -79,7 +82,7 @@ public:
     std::vector<uint32_t> learned;           // since it was last published
     std::vector<std::shared_ptr<const Foreseen>> foreseen;   // what smaller games told
     std::function<size_t()> extra_bytes;
-    std::function<int32_t(const uint64_t*)> preferred;   // for Order::POLICY: the label a policy chooses
+    Preferred preferred;                     // for Order::POLICY
 
 protected:
     void arrange(uint32_t s, int32_t wanted) {
@@ -196,7 +199,7 @@ private:
             actions_.push_back({SILENT, raw, raw, NONE, NONE});
         row.action_end = uint32_t(actions_.size());
         if (row.action_end - row.action_begin > 1 && order != Order::APP)
-            arrange(s, order == Order::POLICY ? preferred(store_.state(s)) : last_);
+            arrange(s, order == Order::POLICY ? preferred(store_.state(s), expansion_.moves) : last_);
     }
 
     __attribute__((noinline)) void intern(uint32_t s, size_t place) {
@@ -240,7 +243,7 @@ public:
             for (uint32_t a = table_->action_start[s]; a < table_->action_start[s + 1]; ++a)
                 actions_.push_back({int32_t(a - table_->action_start[s]), 0, 0, table_->outcome_start[a], table_->outcome_start[a + 1]});
             rows_[s].action_end = uint32_t(actions_.size());
-            if (order != Order::APP) arrange(s, order == Order::POLICY ? preferred(state(s)) : last_);
+            if (order != Order::APP) arrange(s, order == Order::POLICY ? preferred(state(s), {}) : last_);
         }
         return rows_[s].action_end - rows_[s].action_begin;
     }

@@ -168,7 +168,7 @@ class Decider:
         share: bool,
         threads: int,
         radius: int,
-        preferred: Callable[[NDArray[np.uint64]], int] | None,
+        preferred: BoundPolicy | Callable[[NDArray[np.uint64]], int] | None,
     ) -> None: ...
     @staticmethod
     def of_table(

@@ -17,7 +17,7 @@ from polvet.load import TaskOptions, load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import End, simulate
 from polvet.safety.batch import decide_many
-from polvet.safety.decide import Decider, preference_of
+from polvet.safety.decide import Decider
 from polvet.workers.parcel import open_parcel, pack
 from polvet.workers.protocol import Crew, Here
 from polvet.workers.simulation import simulate_by
@@ -70,7 +70,7 @@ def test_a_crew_decides_the_same(case, order):
     states = list(evaluation_starts(bound.task, 40, 1).states) + [
         state for run in run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=100)).runs[:3] for state in run.states
     ]
-    decider = Decider(bound.task, share=False, order=order, seed=7, preference=preference_of(bound))
+    decider = Decider(bound.task, share=False, order=order, seed=7, preference=bound)
     alone, together = (decide_many(decider, states, crew=who).decided for who in (None, crew))
     assert [(one.verdict, one.expanded) for one in alone] == [(one.verdict, one.expanded) for one in together]
 

@@ -129,13 +129,15 @@ def _by_search(
     from dataclasses import replace
 
     from polvet.evidence.states import options_to_json
+    from polvet.policy.binding import load_fitted
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
 
     threads = 1 if is_cluster(workers) else _threads(workers, len(asked))
+    preference = None if policy is None else load_fitted(task, policy).compile(disable_out_of_bounds=disable)
     decider = Decider(
         task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
-        preference=None if policy is None else _preference(task, policy, disable), disable_out_of_bounds=disable,
+        preference=preference, disable_out_of_bounds=disable,
     )  # fmt: skip
     crews = crew_of(workers, source, options, policy=policy, disable_out_of_bounds=disable)
     with crews as crew, watching("decide", "deciding", log_json, known_total=True) as progress:
@@ -196,13 +198,6 @@ def _list_within(states: Iterator[State], limits: Limits) -> list[State]:
         if time.monotonic() > deadline:
             raise LimitReached(f"time limit of {limits.seconds:g} s reached while listing start states", "--time-limit")
     return found
-
-
-def _preference(task: Task, file: Path, disable: bool) -> Any:
-    from polvet.policy.binding import load_fitted
-    from polvet.safety.decide import preference_of
-
-    return preference_of(load_fitted(task, file).compile(disable_out_of_bounds=disable))
 
 
 def _threads(workers: str, questions: int) -> int:

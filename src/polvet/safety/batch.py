@@ -23,7 +23,7 @@ from polvet.evidence.state_files import StateFormat
 from polvet.files import parse_json, read_text
 from polvet.kernel.compiled import Limits
 from polvet.model.semantics import State
-from polvet.safety.decide import Decided, Decider, Question, Verdict, preference_of
+from polvet.safety.decide import Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew
 
@@ -103,9 +103,8 @@ class Portion:
 def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
     """Return the verdict on each state of the portion; nothing is remembered from another one."""
     opened = open_parcel(parcel)
-    preference = None if opened.bound is None else preference_of(opened.bound)
     decider = Decider(
-        opened.task, preference=preference, disable_out_of_bounds=parcel.disable_out_of_bounds,
+        opened.task, preference=opened.bound, disable_out_of_bounds=parcel.disable_out_of_bounds,
         **asdict(portion.question),
     )  # fmt: skip
     return decider.decide(portion.states, limits=Limits(None, portion.megabytes, portion.most_states))

@@ -76,12 +76,6 @@ class Question:
     radius: int | None
 
 
-def preference_of(bound: Bound) -> Preference:
-    """Return the policy as an action order."""
-    applicable = bound.compiled.semantics.applicable
-    return lambda state: bound.fitted.choose(state, applicable(state))
-
-
 def compile_task(task: Task, *, disable_out_of_bounds: bool = False) -> Compiled:
     """Return the task's network as the kernel runs it, with `fail` and `goal` as its conditions."""
     return Compiled(task.network, conditions=[task.fail, task.goal], disable_out_of_bounds=disable_out_of_bounds)
@@ -103,7 +97,7 @@ class Decider:
         threads: int = 1,
         seed: int = 0,
         radius: int | None = None,
-        preference: Preference | None = None,
+        preference: Bound | Preference | None = None,
         compiled: Compiled | None = None,
         disable_out_of_bounds: bool = False,
     ) -> None:
@@ -122,7 +116,7 @@ class Decider:
         self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
         self._core = _core.Decider(
             self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
-            NO_RADIUS if radius is None else radius, None if preference is None else _numbered(preference, self.compiled),
+            NO_RADIUS if radius is None else radius, _preferred(preference, self.compiled),
         )  # fmt: skip
 
     def decide(self, states: Iterable[State], *, limits: Limits | None = None) -> list[Decided]:
@@ -305,8 +299,12 @@ class Ranked:
     outcomes: tuple[tuple[str | None, int], ...]
 
 
-def _numbered(preference: Preference, compiled: Compiled) -> Callable[[Words], int]:
-    """Return the preference as the kernel asks for it: from a packed state to the number of a label."""
+def _preferred(
+    preference: Bound | Preference | None, compiled: Compiled
+) -> _core.BoundPolicy | Callable[[Words], int] | None:
+    """Return the preference as the kernel asks for it: a compiled policy, or from a packed state to the number of a label."""
+    if preference is None or isinstance(preference, Bound):
+        return None if preference is None else preference.core
     number = {label: i for i, label in enumerate(compiled.network.labels)}
 
     def preferred(words: Words) -> int:
