@@ -46,10 +46,11 @@ from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
+from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
-from polvet.safety.decide import Decider, Verdict
+from polvet.safety.decide import SAFE, Decider, Verdict
 from polvet.safety.exits import Exits, find_exits
 from polvet.symbolic.linear import NotLinear
 from polvet.verify.certificates import certificate_of
@@ -70,6 +71,9 @@ FENCED = ("auto", "leaves", "tree")
 """Methods of repair that go together with fences."""
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
+BY_TREE = ("auto", "tree")
+MOST_SETTLED = 100_000
+"""States that a tree over many faults leaves alone, at most."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
 Done = tuple[dict[str, Any], dict[str, str]]
@@ -261,6 +265,7 @@ class Steps:
         wanted = self._wanted(bound, list(self.faults.values()), goals.runs)
         # The less often the policy reaches the goal, the less there is to keep.
         keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.share)])
+        keep += self._settled(bound, without=set(keep))
         candidates: list[tuple[float, Repaired]] = []
         local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
         method: str | None = settings.method
@@ -284,6 +289,21 @@ class Steps:
             "repair_seconds": made.seconds, "gap": made.gap,
         }  # fmt: skip
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
+
+    def _settled(self, bound: Bound, without: set[State]) -> list[State]:
+        """States that the policy reaches, with no fault in them: where a tree repairs many faults, it leaves all these alone."""
+        settings = self.settings
+        if len(self.faults) <= MANY or not isinstance(bound.fitted.policy, TreeEnsemble) or settings.method not in BY_TREE:
+            return []
+        few = self._limits(min(MOST_SETTLED, settings.max_states))
+        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
+        if describe_limit(space, few) is not None:
+            return []
+        words = space.states(0, len(space))
+        known = self.decider.known_packed(words, limits=self._limits())
+        self._refuse_cut(self.decider.stopped)
+        avoided = without | {state for state, _ in self.faults}
+        return [state for state in bound.compiled.unpack(words[known == SAFE]) if state not in avoided]
 
     def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
         """Give the policy a fence where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
