@@ -2,8 +2,9 @@
 
 Source   section 5.3 adds a tree that separates conflicting faults and solves the program again
 Differs  the tree is grown until each leaf has an order of the actions that serves all its demands (`serving_order`), and the
-         least values that bring the order about are its leaf values (`_values`): no program is solved, and kept states are
-         separated from faults by the same splits. Linear programs of thousands of conflicting faults take minutes; this, seconds.
+         least values that bring the order about are its leaf values (`_values`): no program is solved, and what is kept or
+         fixed already is separated from faults by the same splits; leaves without a fault to fix change nothing. Linear
+         programs of thousands of conflicting faults take minutes; this, seconds
 Cost     O(depth * demands * inputs * actions)
 """
 
@@ -21,10 +22,11 @@ def add_fault_tree(ensemble: TreeEnsemble, faults: Demands, keeps: Demands) -> T
     """Return the ensemble with one more tree that meets all demands by their margins, in real arithmetic."""
     both = join(faults, keeps)
     one_group = np.zeros(len(both), dtype=np.intp)
-    shape, leaf_of = separating_shape(both, one_group, wishes(ensemble, both), ensemble.comparison)
+    met = np.concatenate([faults.met_by(ensemble), np.ones(len(keeps), dtype=np.bool_)])
+    shape, leaf_of = separating_shape(both, one_group, wishes(ensemble, both), ensemble.comparison, met)
     scores = ensemble.scores(both.rows).astype(np.float64)
     values = np.zeros((len(shape.feature), len(ensemble.outputs)))
-    for leaf in np.unique(leaf_of[: len(faults)]).tolist():  # others hold kept states only
+    for leaf in np.unique(leaf_of[~met]).tolist():  # in others nothing is to change
         members = np.flatnonzero(leaf_of == leaf)
         values[leaf] = _values(both.pick(members), scores[members])
     if moving_outputs(ensemble) == [1]:  # the first score is constant: only the difference counts

@@ -159,7 +159,7 @@ class _Task:
         """Add one tree that meets all demands and keeps all states that are not faults."""
         faults = self.faults
         for _round in range(RAISES):
-            policy = add_fault_tree(self.ensemble, faults, self.keeps)
+            policy = without_idle_trees(add_fault_tree(self.ensemble, faults, self.keeps), len(self.ensemble.trees))
             missed = ~faults.met_by(policy)
             if not missed.any():
                 break

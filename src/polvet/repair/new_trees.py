@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from polvet.policy.protocol import Rows
 from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree, siblings_adjacent
-from polvet.repair.demands import Demands, Reals, conflicts
+from polvet.repair.demands import Demands, Flags, Reals, conflicts
 
 EXACT_INTEGERS = 2**24  # below, float32 knows every integer
 
@@ -147,14 +147,17 @@ def penalty(ensemble: TreeEnsemble) -> float:
 
 
 def separating_shape(
-    demands: Demands, groups: npt.NDArray[np.intp], wish: npt.NDArray[np.intp], comparison: str
+    demands: Demands, groups: npt.NDArray[np.intp], wish: npt.NDArray[np.intp], comparison: str, met: Flags | None = None
 ) -> tuple[Shape, npt.NDArray[np.intp]]:
     """Return a tree shape in whose leaves no two demands of one group are in conflict, and the leaf of each demand.
 
-    `wish` is the action each demand would take; splits make wishes purer (Gini). Equal rows stay together.
+    `wish` is the action each demand would take; splits make wishes purer (Gini). Equal rows stay together. With `met`, leaves
+    all of whose demands are met already may hold any.
     """
 
     def is_torn(who: npt.NDArray[np.intp]) -> bool:
+        if met is not None and met[who].all():
+            return False
         return len(conflicts(demands.pick(who), groups[who])) > 0
 
     return _grow(demands.rows, wish, is_torn, comparison)
