@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,8 @@ def depth_of(text: str) -> int:
     >>> depth_of('{"a": [1, "[[["]}')
     2
     """
-    depth = deepest = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
-        if token[0] in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token[0] in "]}":
-            depth -= 1
-    return deepest
+    brackets = re.sub(r"[^\[\]{}]+", "", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
 
 
 def parse_json(text: str, where: Where, **options: Any) -> Any:

@@ -72,7 +72,7 @@ FENCED = ("auto", "leaves", "tree")
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 BY_TREE = ("auto", "tree")
-MOST_SETTLED = 100_000
+MOST_SETTLED = 300_000
 """States that a tree over many faults leaves alone, at most."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""

@@ -184,6 +184,36 @@ def siblings_adjacent(tree: Tree) -> Tree:
     )  # fmt: skip
 
 
+def collapsed(tree: Tree) -> Tree:
+    """Return the tree without the splits that decide nothing: all leaves below them have the same values.
+
+    >>> stump = collapsed(make_tree(0, [0, 1, -1, -1, -1], [5, 3, 0, 0, 0], [1, 3, -1, -1, -1], [2, 4, -1, -1, -1], [0, 0, 7, 1, 1]))
+    >>> stump.feature.tolist(), stump.values.ravel().tolist()
+    ([0, -1, -1], [0.0, 1.0, 7.0])
+    """
+    flat, values = tree.feature < 0, tree.values.copy()
+    order = [0]  # parents before children
+    for node in order:
+        if not flat[node]:
+            order += [int(tree.left[node]), int(tree.right[node])]
+    for node in reversed(order):
+        left, right = int(tree.left[node]), int(tree.right[node])
+        if not flat[node] and flat[left] and flat[right] and (values[left] == values[right]).all():
+            flat[node], values[node] = True, values[left]
+    kept = [0]
+    for node in kept:
+        if not flat[node]:
+            kept += [int(tree.left[node]), int(tree.right[node])]
+    number = np.full(len(flat), -1, dtype=np.int32)
+    number[kept] = np.arange(len(kept))
+    ends = flat[kept]
+    return Tree(
+        tree.output, np.where(ends, -1, tree.feature[kept]), np.where(ends, 0.0, tree.threshold[kept]),
+        np.where(ends, -1, number[tree.left[kept]]), np.where(ends, -1, number[tree.right[kept]]),
+        tree.default_left[kept], tree.missing[kept], np.where(ends[:, None], values[kept], 0.0),
+    )  # fmt: skip
+
+
 def check_trees(ensemble: TreeEnsemble, where: Where | None) -> None:
     """Raise an InputError unless every tree is a tree over existing inputs with thresholds and finite leaves."""
     if sum(len(tree.feature) for tree in ensemble.trees) > MAX_NODES:

@@ -379,6 +379,6 @@ def _jsonable(value: Any) -> Any:
         return {key: _jsonable(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":
-            return [float(np.format_float_scientific(item, unique=True)) for item in value.astype(np.float32)]
+            return [float(str(item)) for item in value.astype(np.float32)]
         return value.tolist()
     return [_jsonable(item) for item in value] if isinstance(value, list) else value

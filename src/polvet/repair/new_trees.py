@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.protocol import Rows
-from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree, siblings_adjacent
+from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, collapsed, make_tree, siblings_adjacent
 from polvet.repair.demands import Demands, Flags, Reals, conflicts
 
 EXACT_INTEGERS = 2**24  # below, float32 knows every integer
@@ -240,7 +240,7 @@ def moving_outputs(ensemble: TreeEnsemble) -> list[int]:
 
 
 def without_idle_trees(ensemble: TreeEnsemble, original: int) -> TreeEnsemble:
-    """Return the ensemble without added trees that add nothing; where rounds must be whole, they become one empty leaf."""
+    """Return the ensemble without added trees and splits that do nothing; where rounds must be whole, empty leaves remain."""
     whole = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
     trees = list(ensemble.trees[:original])
     added = ensemble.trees[original:]
@@ -249,7 +249,7 @@ def without_idle_trees(ensemble: TreeEnsemble, original: int) -> TreeEnsemble:
         part = added[first : first + size]
         idle = [not tree.values[tree.leaves].any() for tree in part]
         if not all(idle):
-            trees += [_empty(tree) if nothing else tree for tree, nothing in zip(part, idle, strict=True)]
+            trees += [_empty(tree) if nothing else collapsed(tree) for tree, nothing in zip(part, idle, strict=True)]
     return ensemble.with_trees(trees)
 
 
