@@ -9,24 +9,28 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from polvet import domains
+from polvet.campaign.goals import lost_states
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
 from polvet.cli.app import run
+from polvet.debug.evaluate import evaluation_starts
 from polvet.domains.instance import Instance
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.evidence.fault_files import read_faults
 from polvet.load import load_task
 from polvet.model.build import ModelBuilder
-from polvet.policy.binding import load_fitted
+from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
+from polvet.safety.decide import Decider, Verdict
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE = SHIPPED / "one-way-line-8-5.toml"
@@ -92,6 +96,27 @@ def test_every_policy_fixes_all_faults_found_before_it(debugged):
                 assert all(fitted.choose(f.state, semantics.applicable(f.state)) == f.action for f in new)
                 so_far += new
     assert so_far
+
+
+def test_a_tree_over_many_faults_leaves_all_other_safe_states_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("polvet.campaign.steps.MANY", 0)
+    task = load_task(LINE)
+    found = debug(task, FAULTY, tmp_path / "line", replace(SMALL, method="tree"))
+    assert found.outcome is Outcome.SAFE
+    repaired = [record["iteration"] for record in found.records if record["step"] == "repair"]
+    assert repaired
+    faulty = set()
+    for k in repaired:
+        files = [tmp_path / f"line/faults/{k}{after}.json" for after in ("", "-verify")]
+        faulty |= {fault.state for file in files if file.exists() for fault in read_faults(task, file).faults}
+        before, after = (load_fitted(task, tmp_path / f"line/policies/{n}.json").compile() for n in (k, k + 1))
+        starts = evaluation_starts(task, SMALL.starts, SMALL.seed).states
+        space = before.compiled.explore(before.compiled.pack(starts), stop_at=[FAIL, GOAL], policy=before.core)
+        states = before.compiled.unpack(space.states(0, len(space)))
+        safe = [answer.verdict is Verdict.SAFE for answer in Decider(task, algorithm="tarjan").decide(states)]
+        left_alone = [state for state, is_safe in zip(states, safe, strict=True) if is_safe and state not in faulty]
+        assert len(left_alone) > 100
+        assert not lost_states(before, after, left_alone)
 
 
 def test_goal_reaching_is_not_lost(debugged):

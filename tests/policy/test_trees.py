@@ -8,7 +8,7 @@ import pytest
 from polvet import _core
 from polvet.errors import InputError
 from polvet.policy import TreeEnsemble
-from polvet.policy.trees import VECTOR, float32_thresholds, make_tree, reference_scores
+from polvet.policy.trees import VECTOR, collapsed, float32_thresholds, make_tree, reference_scores
 
 RNG = np.random.default_rng(13)
 
@@ -57,6 +57,22 @@ def test_the_kernel_equals_its_slow_twin_on_random_trees(comparison, arithmetic,
             assert (tree.feature[leaves[:, t]] == -1).all()
         kept = np.array([tree.values[leaves[0, t]].sum() for t, tree in enumerate(ensemble.trees)])
         assert np.allclose(ensemble.scores(rows[:1]).sum() * (divisor or 1), sum(base) + kept.sum(), atol=1e-4)
+
+
+@pytest.mark.parametrize("output", [0, VECTOR])
+def test_collapsed_trees_score_the_same_and_every_split_decides_something(output):
+    width = 3 if output == VECTOR else 1
+    rows = RNG.choice([-1, 0, 0.1, 0.5, 1, 2, 3, np.nan], size=(300, 4)).astype(np.float32)
+    for depth in (0, 1, 4, 9):
+        tree = random_tree(output, 4, width, depth=depth, thresholds=np.array([-1.0, 0.0, 0.1, 1.0, 2.0]))
+        tree = tree.with_values(RNG.integers(0, 2, tree.values.shape))
+        less = collapsed(tree)
+        one, other = (TreeEnsemble(tuple("abcd"), tuple("xyz"), (t,), (0.0, 0.0, 0.0)) for t in (tree, less))
+        assert np.array_equal(one.scores(rows), other.scores(rows))
+        for node in np.flatnonzero(less.feature >= 0).tolist():
+            left, right = less.left[node], less.right[node]
+            if less.feature[left] < 0 and less.feature[right] < 0:
+                assert (less.values[left] != less.values[right]).any()
 
 
 def chain(depth):

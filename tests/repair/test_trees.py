@@ -99,6 +99,23 @@ def test_many_conflicting_faults_get_one_tree(seed, kind, count):
     assert made.trees_added <= len(fitted.policy.outputs)
 
 
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), KINDS, st.integers(2, 12))
+def test_a_tree_grows_for_the_faults_that_are_left_only(seed, kind, count):
+    rng = np.random.default_rng(seed)
+    fitted = fit(TASK, random_ensemble(rng, kind))
+    faults = random_faults(rng, fitted, count)
+    first = repair(fitted, faults[1:], method="tree")
+    again = repair(fit(TASK, first.policy), faults[1:], method="tree")
+    assert again.trees_added == 0
+    rows = np.array(EVERYWHERE, dtype=np.float32)
+    assert np.array_equal(again.policy.scores(rows), first.policy.scores(rows))
+    kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
+    both = repair(fit(TASK, first.policy), faults, keep=kept, method="tree")
+    assert all(is_fixed(both.policy, fault, "safe") for fault in faults)
+    assert both.retention.changed == 0
+
+
 def exact_change(ensemble, faults, mode, margin):
     """The least L1 change of leaf values that fixes the faults: every choice of targets, each a linear program of its own."""
     from scipy.optimize import linprog
