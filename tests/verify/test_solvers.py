@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from itertools import count, takewhile
 
 import pytest
@@ -53,3 +54,25 @@ def test_reading_is_stopped_in_time_and_the_alarm_is_put_back():
     assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
     with stopped_after(None):
         pass
+
+
+def test_a_time_limit_that_a_library_swallows_or_garbles_comes_again(monkeypatch):
+    monkeypatch.setattr("polvet.verify.linearized.SWALLOWED", 0.05)
+
+    def spin():
+        sum(takewhile(lambda number: number >= 0, count()))
+
+    def swallow():
+        with suppress(TimeIsUp):
+            spin()
+        spin()
+
+    def garble():
+        try:
+            spin()
+        except TimeIsUp:
+            raise TypeError("cannot compare") from None
+
+    for work in (swallow, garble):
+        with pytest.raises(TimeIsUp), stopped_after(0.05):
+            work()

@@ -1,8 +1,8 @@
 """The task as linear data, within a time limit: reading a condition with many cases can take minutes.
 
-SIGALRM stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector
-the exception would be lost, so the alarm comes again until it finds its place. Outside the main thread there is no such signal, and the
-limit is then only looked at afterwards.
+SIGALRM stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector the exception
+would be lost, and a library may swallow it or make another error of it (`interrupts.py`), so the alarm comes again until it finds its
+place. Outside the main thread there is no such signal, and the limit is then only looked at afterwards.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from polvet.policy.binding import Bound
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 
-AGAIN = 0.01
-"""Seconds until the alarm comes again."""
+AGAIN, SWALLOWED = 0.01, 1.0
+"""Seconds until the alarm comes again: where it could not be raised, and where it was."""
 
 
 class TimeIsUp(Exception):
@@ -45,7 +45,7 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
         nonlocal over
         if not _collects_garbage(frame):
             over = True
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, SWALLOWED, SWALLOWED)
             raise TimeIsUp
 
     begun = time.monotonic()
@@ -53,9 +53,9 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
     waiting, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
     try:
         yield
-    except KeyboardInterrupt:  # what a kernel that polls signals makes of the alarm
-        if over:
-            raise TimeIsUp from None
+    except (Exception, KeyboardInterrupt) as error:  # the second is what a kernel that polls signals makes of the alarm
+        if over and not isinstance(error, TimeIsUp):
+            raise TimeIsUp from error
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
