@@ -5,8 +5,9 @@ Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-En
 Differs  before verification, a fence may make a proof possible (`strengthen.py`);
          where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
          verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
-         goal-reaching runs (`goals.py`), those of many faults in all safe states the policy reaches (`Steps._settled`); networks, tables and rules are repaired as well; every step is stored and the
-         loop resumed (`store.py`)
+         goal-reaching runs (`goals.py`), those of many faults in all safe states the policy reaches
+         (`Steps._settled`); networks, tables and rules are repaired as well; every step is stored and the loop resumed
+         (`store.py`)
 Cost     each iteration fixes at least one new fault, so that on finite models the loop ends
 Limits   a time limit ends the loop between two steps or within one; the step it cuts is done again on resuming
 """
