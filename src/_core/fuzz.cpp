@@ -1,7 +1,7 @@
 // Biased runs in lanes, as in simulate.cpp, with the whole run kept until it is known not to fail. See fuzz.h.
 #include "fuzz.h"
 
-#include "explore.h"
+#include "walk.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,20 +15,16 @@ namespace polvet {
 
 namespace {
 
-constexpr size_t LANES = 256, MOST_NODES = 1 << 20, MOST_WORDS = 1 << 24;
-constexpr uint32_t NOT_TAKEN = UINT32_MAX;
-constexpr uint8_t UNSEEN = 255;
 constexpr double FAR_AWAY = 1e9;              // where the distance cannot be computed
 
 struct Node { uint8_t kind = UNSEEN; bool expanded = false, queued = false; uint32_t begin = 0, end = 0, cell = 0; double distance = 0; };
 
 struct Found { uint64_t row; std::vector<uint64_t> states; std::vector<int32_t> labels; };
 
-class Worker {
+class Worker : public Walk<Node> {
 public:
     Worker(const BoundPolicy& policy, const FuzzRows& rows, const FuzzOptions& options, const Visits* visits)
-        : rows_(rows), options_(options), visits_(visits), machine_(policy.program), chooser_(policy),
-          store_(make_store(policy.program->words)), words_(policy.program->words) {
+        : Walk(policy, options.fail, options.goal), rows_(rows), options_(options), visits_(visits) {
         if (visits_) met.assign(visits_->count.size(), 0);
     }
 
@@ -37,19 +33,14 @@ public:
         while (next < end || !lanes_.empty()) {
             while (next < end && lanes_.size() < LANES) enter(next++);
             if (!step(out)) return false;
-            if (nodes_.size() > MOST_NODES || branch_words_.size() > MOST_WORDS) forget();
+            if (is_full()) forget();
             if (++looks_ % 64 == 0 && !alive()) return true;
         }
         return true;
     }
 
-    std::function<bool()> alive;
     std::vector<Found> found;
     std::vector<uint32_t> met;                // visits of this worker, to be added when the call ends
-    uint64_t steps = 0;
-    Fault fault = Fault::NONE;
-    bool broken = false;
-    std::vector<uint64_t> faulty;
 
 private:
     // `saved` is a state met before, and no step since had a choice: Brent's way to notice a cycle.
@@ -62,15 +53,7 @@ private:
         std::vector<int32_t> labels;
     };
 
-    const uint64_t* state(uint32_t id) const { return std::visit([id](const auto& s) { return s.state(id); }, store_); }
-    uint64_t hash(const uint64_t* words) const { return std::visit([words](const auto& s) { return s.hash(words); }, store_); }
     static uint32_t cell_of(uint64_t hash) { return uint32_t(hash >> (64 - Visits::BITS)); }
-
-    uint32_t find(const uint64_t* state) {
-        const auto [id, fresh] = std::visit([&](auto& s) { return s.insert(state); }, store_);
-        if (fresh) nodes_.emplace_back();
-        return id;
-    }
 
     void enter(size_t row) {
         Lane lane;
@@ -88,19 +71,12 @@ private:
         std::vector<uint64_t> kept;
         for (const Lane& lane : lanes_)
             for (uint32_t id : {lane.id, lane.saved}) kept.insert(kept.end(), state(id), state(id) + words_);
-        std::visit([](auto& s) { s.clear(); }, store_);
-        nodes_.clear(); probability_.clear(); lean_.clear(); label_.clear(); cell_.clear(); target_.clear(); branch_words_.clear();
+        forget_states();
+        lean_.clear(); label_.clear(); cell_.clear();
         for (size_t k = 0; k < lanes_.size(); ++k) {
             lanes_[k].id = find(kept.data() + 2 * k * words_);
             lanes_[k].saved = find(kept.data() + (2 * k + 1) * words_);
         }
-    }
-
-    bool fail_at(uint32_t id, bool policy) {
-        fault = machine_.fault;
-        broken = policy;
-        faulty.assign(state(id), state(id) + words_);
-        return false;
     }
 
     double distance(const uint64_t* words) {
@@ -129,13 +105,9 @@ private:
         for (size_t k = 0; k < lanes_.size();) {
             Lane& lane = lanes_[k];
             Node& node = nodes_[lane.id];
-            const uint64_t* words = state(lane.id);
             if (node.kind == UNSEEN) {
-                // SOUND: fail beats goal.
-                node.kind = RUNNING;
-                if (options_.fail >= 0 && machine_.holds(size_t(options_.fail), words)) node.kind = END_FAIL;
-                else if (options_.goal >= 0 && machine_.holds(size_t(options_.goal), words)) node.kind = END_GOAL;
-                if (machine_.fault != Fault::NONE) return fail_at(lane.id, false);
+                if (!classify(lane.id)) return false;
+                const uint64_t* words = state(lane.id);
                 if (options_.distance >= 0) node.distance = distance(words);
                 node.cell = cell_of(hash(words));
             }
@@ -146,21 +118,17 @@ private:
             if (end == RUNNING && lane.since > 0 && lane.id == lane.saved) end = END_LOOP;
             if (end != RUNNING) { finish(k, end, out); continue; }
             if (lane.since == lane.power) { lane.saved = lane.id; lane.power *= 2; lane.since = 0; }
-            if (!node.expanded && !node.queued) { node.queued = true; missing_.push_back(lane.id); }
+            want(lane.id);
             ++k;
         }
-        if (!missing_.empty() && !expand()) return false;
+        if (!missing_.empty() && !open_missing()) return false;
         for (size_t k = 0; k < lanes_.size();) {
             Lane& lane = lanes_[k];
             const Node& node = nodes_[lane.id];
             if (node.kind != RUNNING) { finish(k, node.kind, out); continue; }
             const uint32_t branch = node.end - node.begin == 1 ? node.begin : choose(node, lane);
-            if (target_[branch] == NOT_TAKEN) {
-                const uint32_t id = find(branch_words_.data() + branch * words_);   // may move nodes_
-                target_[branch] = id;
-            }
-            const bool forced = nodes_[lane.id].end - nodes_[lane.id].begin == 1;
-            lane.id = target_[branch];
+            const bool forced = node.end - node.begin == 1;
+            lane.id = follow(branch);
             lane.labels.push_back(label_[branch]);
             lane.states.insert(lane.states.end(), branch_words_.begin() + branch * words_, branch_words_.begin() + (branch + 1) * words_);
             if (forced) ++lane.since;
@@ -190,34 +158,19 @@ private:
         return node.begin + uint32_t(std::min(place, weight_.size() - 1));
     }
 
-    bool expand() {
-        e_.clear(); move_end_.clear(); chooser_.clear();
-        for (uint32_t id : missing_) {
-            const size_t first = e_.moves.size();
-            if (!machine_.expand(state(id), e_)) return fail_at(id, false);
-            move_end_.push_back(uint32_t(e_.moves.size()));
-            chooser_.add(state(id), e_.moves.data() + first, e_.moves.data() + e_.moves.size());
-        }
-        chooser_.decide();
-        for (size_t k = 0; k < missing_.size(); ++k) {
-            Node& node = nodes_[missing_[k]];
-            const int32_t chosen = chooser_.chosen[k];
-            if (chosen == BROKEN) return fail_at(missing_[k], true);
-            node.expanded = true;
-            if (chosen < PSEUDO_ACTION) { node.kind = chosen == STUCK ? END_STUCK : END_DEADLOCK; continue; }
-            node.begin = uint32_t(target_.size());
-            uint32_t operators = 0;
-            for (uint32_t v = k ? move_end_[k - 1] : 0; v < move_end_[k]; ++v) {
-                const MoveRecord& move = e_.moves[v];
-                if (move.label >= 0 && move.label != chosen) continue;
+    bool open_missing() {
+        uint32_t operators = 0;
+        return expand(
+            [&](Node& node) { node.begin = uint32_t(target_.size()); operators = 0; },
+            [&](Node& node, const MoveRecord& move) {
                 ++operators;
                 for (uint32_t b = move.begin; b < move.end; ++b) add_branch(node, move.label, e_.probability[b], e_.words.data() + b * words_);
-            }
-            node.end = uint32_t(target_.size());
-            for (uint32_t b = node.begin; b < node.end; ++b) probability_[b] /= operators;
-            if (options_.distance >= 0 && node.end - node.begin > 1) rank_branches(node);
-        }
-        return true;
+            },
+            [&](Node& node) {
+                node.end = uint32_t(target_.size());
+                for (uint32_t b = node.begin; b < node.end; ++b) probability_[b] /= operators;
+                if (options_.distance >= 0 && node.end - node.begin > 1) rank_branches(node);
+            });
     }
 
     // Branches that lead to the same state under the same label are one.
@@ -245,18 +198,10 @@ private:
     const FuzzRows& rows_;
     const FuzzOptions& options_;
     const Visits* visits_;
-    Machine machine_;
-    Chooser chooser_;
-    AnyStore store_;
-    const size_t words_;
     std::vector<Lane> lanes_, spare_;
-    std::vector<Node> nodes_;
-    std::vector<double> probability_, lean_, weight_;
+    std::vector<double> lean_, weight_;       // per branch
     std::vector<int32_t> label_;
-    std::vector<uint32_t> cell_, target_;
-    std::vector<uint64_t> branch_words_;
-    std::vector<uint32_t> missing_, move_end_;
-    Expansion e_;
+    std::vector<uint32_t> cell_;
     uint64_t looks_ = 0;
 };
 

@@ -1,9 +1,7 @@
 // Batch simulation: lanes of runs step together, so that the policy sees many rows at once; what it chose in a state, and
 // where that leads, is remembered for all later runs that come by. Where hardly any run comes by again, remembering costs
 // more than it saves: then lanes step without it, and only the branch that is taken is built. See simulate.h.
-#include "simulate.h"
-
-#include "explore.h"
+#include "walk.h"
 
 #include <algorithm>
 #include <atomic>
@@ -29,21 +27,17 @@ Taken take(const Expansion& e, uint32_t begin, uint32_t end, int32_t chosen, Dra
 
 namespace {
 
-constexpr size_t LANES = 256, MOST_NODES = 1 << 20, MOST_WORDS = 1 << 24;
 constexpr uint64_t PORTION = 4096;
 constexpr uint64_t TRIAL = 1 << 13, WITHOUT = 1 << 18;     // steps with memory before it is judged, steps without before it is tried again
-constexpr uint32_t NOT_TAKEN = UINT32_MAX;
-constexpr uint8_t UNSEEN = 255;
 
 // What is remembered of a state: how runs end there, or the operators that a step draws from.
 struct Node { uint8_t kind = UNSEEN; bool expanded = false, queued = false; uint32_t operator_begin = 0, operators = 0; };
 struct Operator { uint32_t begin, end; };
 
-class Worker {
+class Worker : public Walk<Node> {
 public:
     Worker(const BoundPolicy& policy, const SimulateOptions& options)
-        : options_(options), machine_(policy.program), chooser_(policy), store_(make_store(policy.program->words)),
-          words_(policy.program->words), simple_(policy.program->is_simple()) {}
+        : Walk(policy, options.fail, options.goal), options_(options), simple_(policy.program->is_simple()) {}
 
     // Simulate the runs [begin, end), counted from 0; false where something broke (see fault, faulty, broken).
     bool runs(const uint64_t* starts, uint64_t begin, uint64_t end, Simulated& out) {
@@ -57,44 +51,23 @@ public:
                 if (!remembers_) states_.insert(states_.end(), start, start + words_);
             }
             if (!(remembers_ ? step(out) : step_without(out))) return false;
-            if (nodes_.size() > MOST_NODES || branch_words_.size() > MOST_WORDS) forget();
+            if (is_full()) forget();
             judge();
             if (++looks_ % 64 == 0 && !alive()) return true;
         }
         return true;
     }
 
-    std::function<bool()> alive;              // whether to go on; asked every few thousand steps
-    uint64_t steps = 0;
-    Fault fault = Fault::NONE;
-    bool broken = false;
-    std::vector<uint64_t> faulty;
-
 private:
     struct Lane { uint64_t run; uint64_t step; uint32_t id; };
-
-    const uint64_t* state(uint32_t id) const { return std::visit([id](const auto& s) { return s.state(id); }, store_); }
-
-    uint32_t find(const uint64_t* state) {
-        const auto [id, fresh] = std::visit([&](auto& s) { return s.insert(state); }, store_);
-        if (fresh) nodes_.emplace_back();
-        return id;
-    }
 
     // Drop all that is remembered; the lanes stay where they are.
     void forget() {
         std::vector<uint64_t> kept;
         for (const Lane& lane : lanes_) kept.insert(kept.end(), state(lane.id), state(lane.id) + words_);
-        std::visit([](auto& s) { s.clear(); }, store_);
-        nodes_.clear(); operators_.clear(); probability_.clear(); target_.clear(); branch_words_.clear();
+        forget_states();
+        operators_.clear();
         for (size_t k = 0; k < lanes_.size(); ++k) lanes_[k].id = find(kept.data() + k * words_);
-    }
-
-    bool fail_at(uint32_t id, bool policy) {
-        fault = machine_.fault;
-        broken = policy;
-        faulty.assign(state(id), state(id) + words_);
-        return false;
     }
 
     void finish(const Lane& lane, uint8_t end, const uint64_t* last, Simulated& out) {
@@ -177,30 +150,21 @@ private:
         missing_.clear();
         for (size_t k = 0; k < lanes_.size();) {
             const Lane& lane = lanes_[k];
-            Node& node = nodes_[lane.id];
-            if (node.kind == UNSEEN) {
-                // SOUND: fail beats goal.
-                node.kind = RUNNING;
-                if (options_.fail >= 0 && machine_.holds(size_t(options_.fail), state(lane.id))) node.kind = END_FAIL;
-                else if (options_.goal >= 0 && machine_.holds(size_t(options_.goal), state(lane.id))) node.kind = END_GOAL;
-                if (machine_.fault != Fault::NONE) return fail_at(lane.id, false);
-            }
-            uint8_t end = node.kind;
+            if (nodes_[lane.id].kind == UNSEEN && !classify(lane.id)) return false;
+            uint8_t end = nodes_[lane.id].kind;
             if (end != END_FAIL && end != END_GOAL && lane.step >= options_.max_steps) end = END_LIMIT;
             if (end != RUNNING) { finish(lane, end, state(lane.id), out); remove(k); continue; }
-            if (!node.expanded && !node.queued) { node.queued = true; missing_.push_back(lane.id); }
+            want(lane.id);
             ++k;
         }
-        if (!missing_.empty() && !expand()) return false;
+        if (!missing_.empty() && !open_missing()) return false;
         for (size_t k = 0; k < lanes_.size();) {
             Lane& lane = lanes_[k];
             const Node& node = nodes_[lane.id];
             if (node.kind != RUNNING) { finish(lane, node.kind, state(lane.id), out); remove(k); continue; }
             const Draw chance = draw(options_.seed, options_.first_run + lane.run, lane.step);
             const Operator chosen = operators_[node.operator_begin + below(chance.first, node.operators)];
-            const uint32_t branch = draw_branch(probability_.data(), chosen.begin, chosen.end, unit(chance.second));
-            if (target_[branch] == NOT_TAKEN) target_[branch] = find(branch_words_.data() + branch * words_);
-            lane.id = target_[branch];
+            lane.id = follow(draw_branch(probability_.data(), chosen.begin, chosen.end, unit(chance.second)));
             ++lane.step;
             ++steps;
             ++k;
@@ -208,51 +172,23 @@ private:
         return true;
     }
 
-    // Ask model and policy about all states met for the first time, at once.
-    bool expand() {
-        e_.clear(); move_end_.clear(); chooser_.clear();
+    bool open_missing() {
         opened_ += missing_.size();
-        for (uint32_t id : missing_) {
-            const size_t first = e_.moves.size();
-            if (!machine_.expand(state(id), e_)) return fail_at(id, false);
-            move_end_.push_back(uint32_t(e_.moves.size()));
-            chooser_.add(state(id), e_.moves.data() + first, e_.moves.data() + e_.moves.size());
-        }
-        chooser_.decide();
-        for (size_t k = 0; k < missing_.size(); ++k) {
-            Node& node = nodes_[missing_[k]];
-            const int32_t chosen = chooser_.chosen[k];
-            if (chosen == BROKEN) return fail_at(missing_[k], true);
-            node.expanded = true;
-            if (chosen < PSEUDO_ACTION) { node.kind = chosen == STUCK ? END_STUCK : END_DEADLOCK; continue; }
-            node.operator_begin = uint32_t(operators_.size());
-            for (uint32_t v = k ? move_end_[k - 1] : 0; v < move_end_[k]; ++v) {
-                const MoveRecord& move = e_.moves[v];
-                if (move.label >= 0 && move.label != chosen) continue;
+        return expand(
+            [&](Node& node) { node.operator_begin = uint32_t(operators_.size()); },
+            [&](Node&, const MoveRecord& move) {
                 const uint32_t begin = uint32_t(target_.size());
                 operators_.push_back({begin, begin + (move.end - move.begin)});
                 probability_.insert(probability_.end(), e_.probability.begin() + move.begin, e_.probability.begin() + move.end);
                 branch_words_.insert(branch_words_.end(), e_.words.begin() + move.begin * words_, e_.words.begin() + move.end * words_);
                 target_.resize(target_.size() + (move.end - move.begin), NOT_TAKEN);
-            }
-            node.operators = uint32_t(operators_.size()) - node.operator_begin;
-        }
-        return true;
+            },
+            [&](Node& node) { node.operators = uint32_t(operators_.size()) - node.operator_begin; });
     }
 
     const SimulateOptions& options_;
-    Machine machine_;
-    Chooser chooser_;
-    AnyStore store_;
-    const size_t words_;
     std::vector<Lane> lanes_;
-    std::vector<Node> nodes_;
     std::vector<Operator> operators_;
-    std::vector<double> probability_;         // per branch
-    std::vector<uint32_t> target_;            // per branch: a node, or NOT_TAKEN
-    std::vector<uint64_t> branch_words_;
-    std::vector<uint32_t> missing_, move_end_;
-    Expansion e_;
     uint64_t looks_ = 0;
     const bool simple_;
     bool remembers_ = true;
