@@ -55,7 +55,7 @@ public:
         Answer answer;
         const uint64_t looks = game_.looks, passes = algorithm_->passes;
         const auto begun = std::chrono::steady_clock::now();
-        for (bool retried = false;; retried = true) {
+        for (int attempt = 0;; ++attempt) {
             const bool remembers = game_.size() > 0;
             try {
                 const uint32_t s = game_.add(state);
@@ -66,8 +66,7 @@ public:
             } catch (const Stop& stop) {
                 // SOUND: a search stopped half-way has promises open; nothing of it is used again.
                 restart();
-                if (stop.status == Status::MEMORY && options_.board) options_.board->clear();
-                if (stop.status == Status::MEMORY && remembers && share_ && !retried) continue;   // once more, with all memory
+                if (stop.status == Status::MEMORY && share_ && make_room(remembers, attempt)) continue;
                 answer.status = stop.status;
             }
             break;
@@ -174,13 +173,14 @@ public:
 
     Outlook outlook(const uint64_t* states, size_t count, Watch& watch) override {
         game_.watch = &watch;
-        try {
-            return look_around(states, count);
-        } catch (const Stop& stop) {
-            if (stop.status != Status::MEMORY) throw;
-            restart();                          // once more, with all memory
-            if (options_.board) options_.board->clear();
-            return look_around(states, count);
+        for (int attempt = 0;; ++attempt) {
+            const bool remembers = game_.size() > 0;
+            try {
+                return look_around(states, count);
+            } catch (const Stop& stop) {
+                restart();
+                if (stop.status != Status::MEMORY || !make_room(remembers, attempt)) throw;
+            }
         }
     }
 
@@ -190,6 +190,14 @@ public:
     uint64_t known_states() const override { return game_.size(); }
 
 private:
+    // Whether it is worth trying again when memory ran out: once without what this solver remembered, once without the board.
+    bool make_room(bool remembered, int attempt) {
+        if (attempt == 0 && remembered) return true;
+        if (attempt > 1 || !options_.board || options_.board->bytes() == 0) return false;
+        options_.board->clear();
+        return true;
+    }
+
     Outlook look_around(const uint64_t* states, size_t count) {
         Outlook result;
         std::vector<uint32_t> order;
@@ -376,9 +384,10 @@ Batch decide_together(Solvers& solvers, Board& board, const uint64_t* states, si
     batch.status = crew.stop;
     batch.busy = crew.busy;
     if (batch.status == Status::DONE) { board.settle(); return batch; }
-    // SOUND: promises are open; nothing but the facts in the answers is used again.
+    // SOUND: promises are open; nothing but facts is used again.
     for (auto& solver : solvers) solver->restart();
-    board.clear();
+    board.keep_facts();
+    if (board.bytes() > limits.bytes / (2 * threads)) board.clear();
     for (Answer& answer : batch.answers)
         if (answer.known == UNDECIDED) answer.status = batch.status;
     return batch;

@@ -75,6 +75,24 @@ public:
                 one.asking = 0;
             }
     }
+    // Owners have given up: what was proved stays, all else goes.
+    void keep_facts() {
+        uint64_t kept = 0;
+        for (auto& shard : shards_) {
+            std::lock_guard lock(shard->mutex);
+            Store<0> old(shard->store.words());
+            std::swap(old, shard->store);
+            const std::vector<Entry> entries = std::move(shard->entries);
+            shard->entries = {};
+            for (size_t k = 0; k < entries.size(); ++k)
+                if (entries[k].known != UNDECIDED) {
+                    shard->store.insert(old.state(uint32_t(k)));
+                    shard->entries.push_back({0, entries[k].known, NOBODY});
+                }
+            kept += shard->entries.size() * bytes_each(*shard);
+        }
+        bytes_ = kept;
+    }
     uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
     void clear() {
         for (auto& shard : shards_) {
@@ -94,12 +112,13 @@ private:
         Store<0> store;
         std::vector<Entry> entries;
     };
+    static uint64_t bytes_each(const Shard& shard) { return shard.store.words() * 10 + 24; }    // about what a state takes
     Shard& of(const uint64_t* state) const { return *shards_[shards_[0]->store.hash(state) & 63]; }
     Entry& entry(Shard& shard, const uint64_t* state) {
         const auto [number, fresh] = shard.store.insert(state);
         if (fresh) {
             shard.entries.emplace_back();
-            bytes_.fetch_add(shard.store.words() * 10 + 24, std::memory_order_relaxed);   // about what a state takes
+            bytes_.fetch_add(bytes_each(shard), std::memory_order_relaxed);
         }
         return shard.entries[number];
     }
