@@ -193,9 +193,7 @@ class Steps:
 
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
-        few = self._limits(min(QUICK_STATES, self.settings.max_states))
-        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
-        if describe_limit(space, few) is None:
+        if self._reached(bound, QUICK_STATES) is not None:
             found = all_faults(bound, self.decider, starts=self.packed, limits=self._limits())
         elif little_new:
             runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
@@ -290,16 +288,22 @@ class Steps:
         }  # fmt: skip
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
 
+    def _reached(self, bound: Bound, most: int) -> Words | None:
+        """The states the policy reaches from the debugging starts; None where they are more than so many."""
+        few = self._limits(min(most, self.settings.max_states))
+        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
+        limit = describe_limit(space, few)
+        self._refuse_cut(limit)
+        return space.states(0, len(space)) if limit is None else None
+
     def _settled(self, bound: Bound, without: set[State]) -> list[State]:
         """States that the policy reaches, with no fault in them: where a tree repairs many faults, it leaves all these alone."""
         settings = self.settings
         if len(self.faults) <= MANY or not isinstance(bound.fitted.policy, TreeEnsemble) or settings.method not in BY_TREE:
             return []
-        few = self._limits(min(MOST_SETTLED, settings.max_states))
-        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
-        if describe_limit(space, few) is not None:
+        words = self._reached(bound, MOST_SETTLED)
+        if words is None:
             return []
-        words = space.states(0, len(space))
         known = self.decider.known_packed(words, limits=self._limits())
         self._refuse_cut(self.decider.stopped)
         avoided = without | {state for state, _ in self.faults}
