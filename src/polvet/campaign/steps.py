@@ -74,6 +74,8 @@ QUICK_PROOF = 1_000_000
 BY_TREE = ("auto", "tree")
 MOST_SETTLED = 300_000
 """States that a tree over many faults leaves alone, at most."""
+GOOD = 0.5
+"""From this share of goal-reaching runs on, what a policy does where it has no fault is worth keeping."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
 Done = tuple[dict[str, Any], dict[str, str]]
@@ -263,7 +265,8 @@ class Steps:
         wanted = self._wanted(bound, list(self.faults.values()), goals.runs)
         # The less often the policy reaches the goal, the less there is to keep.
         keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.share)])
-        keep += self._settled(bound, without=set(keep))
+        if goals.found.share >= GOOD:
+            keep += self._settled(bound, without=set(keep))
         candidates: list[tuple[float, Repaired]] = []
         local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
         method: str | None = settings.method
