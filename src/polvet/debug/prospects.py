@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -81,10 +80,11 @@ def goal_prospects(
     if more > 0:
         others = simulate(bound, packed, runs_per_start=more, first_run=len(starts), **chance)
         ends = np.concatenate([ends, others.ends.reshape(len(starts), more)], axis=1)
-    shares = (ends == End.GOAL).mean(axis=1)
-    parts = np.array(weights)
-    order = sorted(range(len(owners)), key=owners.__getitem__)
-    for (k, label), group in groupby(order, key=owners.__getitem__):
-        mine = list(group)
-        found[k][label] = float(np.average(shares[mine], weights=parts[mine]))
+    reached: dict[tuple[int, str], list[float]] = {owner: [0.0, 0.0] for owner in sorted(owners)}
+    for owner, weight, share in zip(owners, weights, (ends == End.GOAL).mean(axis=1).tolist(), strict=True):
+        sums = reached[owner]
+        sums[0] += weight * share
+        sums[1] += weight
+    for (k, label), (share, weight) in reached.items():
+        found[k][label] = share / weight
     return found
