@@ -70,17 +70,13 @@ def main() -> None:
         if chosen.rows not in row.name:
             continue
         task, policy = policy_of(row, chosen.folder)
-        for free in map(int, filter(None, chosen.free.split(","))):
-            orders = with_free_parts(task, free)
-            measured = measure(row, orders, policy, f"{free}-free", chosen.seconds, chosen.folder, None)
-            found.setdefault(row.name, {})[f"{free}-free"] = measured
-            chosen.results.write_text(json.dumps(found, indent=1) + "\n")
-            print(row.name, free, json.dumps(measured), flush=True)
-        for variant in [] if chosen.free else chosen.variants.split(","):
+        free = [f"{count}-free" for count in filter(None, chosen.free.split(","))]
+        for variant in free or chosen.variants.split(","):
             known = found.get(row.name, {}).get(variant)
             if known is not None and not (chosen.resume and known.get("outcome") == "limit"):
                 continue
-            measured = measure(row, task, policy, variant, chosen.seconds, chosen.folder, known)
+            given = with_free_parts(task, int(variant.removesuffix("-free"))) if variant in free else task
+            measured = measure(row, given, policy, variant, chosen.seconds, chosen.folder, known)
             found.setdefault(row.name, {})[variant] = measured
             chosen.results.write_text(json.dumps(found, indent=1) + "\n")
             print(row.name, variant, json.dumps(measured), flush=True)
