@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= dev,test,bdd,peers,ray
-CORE   := $(wildcard src/_core/*)
+CORE   := $(wildcard src/_core/*/*)
 
 .PHONY: all demo test cluster quick torture lint docs wheel bench clean
 all: $(VENV)/.built

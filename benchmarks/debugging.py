@@ -54,7 +54,9 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--variants", default="default,penalty")
-    parser.add_argument("--free", default="", help="numbers of parts that come in any order, the others in their places")
+    parser.add_argument(
+        "--free", default="", help="numbers of parts that come in any order, the others in their places"
+    )
     parser.add_argument("--folder", type=Path, default=Path("out/table-2"))
     parser.add_argument("--results", type=Path, default=RESULTS / "debugging.json")
     parser.add_argument("--resume", action="store_true", help="go on with campaigns that reached the time limit")
@@ -230,7 +232,9 @@ def _line(name: str, one: dict[str, Any], good: bool) -> str:
 def _variants(names: list[str], found: dict[str, Any]) -> str:
     """Return what the other variants came to, beside the default."""
     several = [
-        name for name in names if len(VARIANTS.keys() & found[name]) > 1 and "error" not in found[name].get("default", {"error": ""})
+        name
+        for name in names
+        if len(VARIANTS.keys() & found[name]) > 1 and "error" not in found[name].get("default", {"error": ""})
     ]
     if not several:
         return ""

@@ -49,7 +49,9 @@ def _run_commands(block: str, folder: Path) -> str:
 def _printed(command: list[str], folder: Path) -> str:
     here = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": here + os.pathsep + os.environ["PATH"], "COLUMNS": "120"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
     if "Traceback" in done.stderr or done.returncode not in (0, 10, 20, 30):
         raise RuntimeError(f"{command[-1]}\n{done.stderr}")
     return done.stdout + done.stderr

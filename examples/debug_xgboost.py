@@ -73,7 +73,9 @@ def main() -> None:
     for record in found.records:
         if record["step"] == "evaluate":
             figures = record["figures"]
-            print(f"after {record['iteration']} repairs: %Unsafe {figures['unsafe_percent']:.2f}, %Goal {figures['goal_percent']:.2f}")
+            print(
+                f"after {record['iteration']} repairs: %Unsafe {figures['unsafe_percent']:.2f}, %Goal {figures['goal_percent']:.2f}"
+            )
     print(f"outcome: {found.outcome.value} ({found.faults} faults, {found.iterations} repairs)")
     if found.certificate is not None:
         print("checker:", check_file(found.certificate, Subjects(TASK, found.policy)))

@@ -23,7 +23,13 @@ def test_a_tutorial_shows_what_its_code_prints(page):
 
 
 def test_there_is_a_tutorial_for_each_capability():
-    assert [page.stem.split("-")[2] for page in tutorials.pages()] == ["decide", "debug", "verify", "shield", "terminates"]
+    assert [page.stem.split("-")[2] for page in tutorials.pages()] == [
+        "decide",
+        "debug",
+        "verify",
+        "shield",
+        "terminates",
+    ]
 
 
 def test_times_are_no_output():

@@ -220,7 +220,7 @@ class Decider:
         self, states: NDArray[np.uint64], seconds: float, bytes: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.uint32], NDArray[np.uint64]]: ...
 
-# bind_policies.cpp
+# bindings/policies.cpp
 
 NOTHING_APPLICABLE: int
 SCORE_IS_NAN: int
@@ -356,7 +356,7 @@ def q_learn(
     seconds: float,
 ) -> int: ...
 
-# bound_policy.cpp, bind_simulate.cpp
+# policies/bound_policy.cpp, bindings/simulate.cpp
 
 class BoundPolicy:
     def __init__(
@@ -477,7 +477,7 @@ class Rollout:
     ) -> None: ...
     def collect(self, policy: BoundPolicy, steps: int, epsilon: float) -> dict[str, Any]: ...
 
-# bind_fuzz.cpp
+# bindings/fuzz.cpp
 
 class Visits:
     def __init__(self) -> None: ...

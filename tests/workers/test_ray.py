@@ -61,7 +61,15 @@ def decide(folder, workers):
 
 def verify(folder, workers):
     """Nine of its questions are hard: workers get them."""
-    return ["verify", folder.parent / "line.toml", folder.parent / "network.json", "--method", "projection", "--workers", workers]
+    return [
+        "verify",
+        folder.parent / "line.toml",
+        folder.parent / "network.json",
+        "--method",
+        "projection",
+        "--workers",
+        workers,
+    ]
 
 
 COMMANDS = {"fuzz": (fuzz, 10), "evaluate": (evaluate, 0), "decide": (decide, 10), "verify": (verify, 20)}
@@ -117,7 +125,8 @@ def local(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "deaths"), [("fuzz", 0), ("evaluate", 0), ("decide", 0), ("verify", 0), ("fuzz", 2), ("evaluate", 2), ("verify", 1)]
+    ("name", "deaths"),
+    [("fuzz", 0), ("evaluate", 0), ("decide", 0), ("verify", 0), ("fuzz", 2), ("evaluate", 2), ("verify", 1)],
 )  # deciding is over before a worker is found at work
 @pytest.mark.cluster
 def test_the_cluster_writes_what_one_process_writes(cluster, local, name, deaths):

@@ -302,7 +302,11 @@ class Steps:
     def _settled(self, bound: Bound, without: set[State]) -> list[State]:
         """States that the policy reaches, with no fault in them: where a tree repairs many faults, it leaves all these alone."""
         settings = self.settings
-        if len(self.faults) <= MANY or not isinstance(bound.fitted.policy, TreeEnsemble) or settings.method not in BY_TREE:
+        if (
+            len(self.faults) <= MANY
+            or not isinstance(bound.fitted.policy, TreeEnsemble)
+            or settings.method not in BY_TREE
+        ):
             return []
         words = self._reached(bound, MOST_SETTLED)
         if words is None:

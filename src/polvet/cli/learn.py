@@ -154,7 +154,9 @@ def learn(
         if output is not None:
             document.save(output)
             certificate = str(output)
-            lines.append(f"written  {output} (a permissive scheduler that holds the best deterministic one found, as a shield)")
+            lines.append(
+                f"written  {output} (a permissive scheduler that holds the best deterministic one found, as a shield)"
+            )
     if picture is not None:
         from polvet.files import write_whole
         from polvet.report.shield_pictures import draw_bounds

@@ -11,7 +11,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON docum
 Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0)]
 TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0)]
 MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
-Workers = Annotated[str, typer.Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")]
+Workers = Annotated[
+    str, typer.Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")
+]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
 LogJson = Annotated[
     Path | None, typer.Option("--log-json", help="Write progress to this file, one JSON object per line.")

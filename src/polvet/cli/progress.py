@@ -63,7 +63,9 @@ class Meter:
             parts.append(f"{counts.pop(self.unit):,}{beside.replace(' known', ' of')} {self.unit}")
         parts += [f"{name.replace('_', ' ')} {_shown(value)}" for name, value in counts.items()]
         left = self.seconds_left
-        parts.append(f"{self.seconds:.0f} s" + ("" if left is None or self.seconds < 1 else f", about {left:.0f} s left"))
+        parts.append(
+            f"{self.seconds:.0f} s" + ("" if left is None or self.seconds < 1 else f", about {left:.0f} s left")
+        )
         parts.append(f"{memory_mb():,} MB")
         return f"{self.what}: {'; '.join(parts)}"
 

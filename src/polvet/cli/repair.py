@@ -46,7 +46,10 @@ def repair(
     policy: PolicyFile,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct.")
+        str,
+        typer.Option(
+            "--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct."
+        ),
     ] = "auto",
     mode: Annotated[
         str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")
@@ -108,7 +111,12 @@ def repair(
         if meter is not None:
             meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
         made, agreement = repair_checked(
-            fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit, None, None), keep=kept, **chosen
+            fitted,
+            listed.faults,
+            compiled=bound.compiled,
+            limits=limits_of(time_limit, None, None),
+            keep=kept,
+            **chosen,
         )
         if meter is not None:
             meter.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)

@@ -63,7 +63,9 @@ def threads_of(workers: str, tasks: int) -> int:
         return max(1, min(os.cpu_count() or 1, tasks))
     if is_cluster(workers):
         raise InputError(
-            "this command runs on one machine.", Where("--workers"), "Give a number of threads, or 'all'; see docs/scale.md."
+            "this command runs on one machine.",
+            Where("--workers"),
+            "Give a number of threads, or 'all'; see docs/scale.md.",
         )
     if not workers.isdigit() or int(workers) < 1:
         raise InputError(f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, or 'all'.")

@@ -55,7 +55,11 @@ def verify(
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
     ] = "",
     probability: Annotated[
-        bool, typer.Option("--probability", help="Also bound the greatest probability of failing: by explicit search, else by abstraction.")
+        bool,
+        typer.Option(
+            "--probability",
+            help="Also bound the greatest probability of failing: by explicit search, else by abstraction.",
+        ),
     ] = False,
     mode: Mode = None,
     constants: Constants = "",
@@ -102,9 +106,7 @@ def verify(
         from polvet.verify.box_system import Power
         from polvet.verify.probability import find_risk
 
-        risk = find_risk(
-            bound, limits=limits_of(time_limit, memory_limit, max_states), seed=seed, power=Power(threads)
-        )
+        risk = find_risk(bound, limits=limits_of(time_limit, memory_limit, max_states), seed=seed, power=Power(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
         lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     more: dict[str, Any] = {}

@@ -372,7 +372,11 @@ class _Judge:
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults found, in the order they were met, with the actions that would have been safe."""
         numbers = np.array(self.faulty, dtype=np.int64)
-        safe = (one for begin in range(0, len(numbers), FIRST_BLOCK) for one in self._safe_actions(numbers[begin:][:FIRST_BLOCK]))
+        safe = (
+            one
+            for begin in range(0, len(numbers), FIRST_BLOCK)
+            for one in self._safe_actions(numbers[begin:][:FIRST_BLOCK])
+        )
         return tuple(
             Fault(state, self.actions[number], labels, self.unsafe_outcomes[number])
             for number, state, labels in zip(self.faulty, self.unpack(numbers), safe, strict=True)

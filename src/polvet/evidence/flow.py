@@ -175,9 +175,7 @@ class Flow(Moves):
         else:
             raise Unreadable("only networks and tree ensembles are followed over sets of states")
         self.output_of = {k: output for output, k in enumerate(fitted.labels) if k != UNKNOWN_LABEL}
-        self.applicable = [
-            [] if label == UNKNOWN_LABEL else self.guards_of.get(label, []) for label in fitted.labels
-        ]
+        self.applicable = [[] if label == UNKNOWN_LABEL else self.guards_of.get(label, []) for label in fitted.labels]
 
     # -- a step
 

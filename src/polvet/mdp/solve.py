@@ -1,8 +1,8 @@
 """One door to all answers about an MDP: `solve` gives proved lower and upper bounds, and an optimal scheduler.
 
-Source   see the heads of `src/_core/mdp_topological.cpp` (components, end components), `mdp_iterate.cpp` (optimistic
+Source   see the heads of `src/_core/mdp/topological.cpp` (components, end components), `mdp/iterate.cpp` (optimistic
          value iteration) and
-         `mdp_bounded.cpp` (steps, reward levels); `exact.py` for exact rational values.
+         `mdp/bounded.cpp` (steps, reward levels); `exact.py` for exact rational values.
 Differs  "always" is one minus "finally not"; where that loses relative precision the complement is solved again with
          a finer gap.
 Cost     see there. Memory: 16 bytes per state for the values beside the kernels' own.

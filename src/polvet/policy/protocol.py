@@ -164,9 +164,7 @@ def row_of(policy: Policy, state: Mapping[str, Value]) -> Rows:
     values: list[float] = []
     for name in policy.inputs:
         if name not in state:
-            raise InputError(
-                f"the policy reads '{name}', which the state does not have.", hint=suggest(name, state)
-            )
+            raise InputError(f"the policy reads '{name}', which the state does not have.", hint=suggest(name, state))
         values.append(float(state[name]))
     return np.array([values], dtype=np.float32)
 

@@ -147,7 +147,11 @@ def penalty(ensemble: TreeEnsemble) -> float:
 
 
 def separating_shape(
-    demands: Demands, groups: npt.NDArray[np.intp], wish: npt.NDArray[np.intp], comparison: str, met: Flags | None = None
+    demands: Demands,
+    groups: npt.NDArray[np.intp],
+    wish: npt.NDArray[np.intp],
+    comparison: str,
+    met: Flags | None = None,
 ) -> tuple[Shape, npt.NDArray[np.intp]]:
     """Return a tree shape in whose leaves no two demands of one group are in conflict, and the leaf of each demand.
 

@@ -1,9 +1,9 @@
 """Deciding the safety of states, by any of the algorithms, one by one or many at once.
 
 Source   Schmalz and Jain, Algorithms for Deciding the Safety of States in Fully Observable Non-deterministic Problems,
-         2026. One file per algorithm in `src/_core/`: `decide_tarjan.h` Algorithm 1, `decide_values.h` Algorithm 2,
-         value iteration and topological value iteration, `decide_ipi.h` Algorithms 3 and 4, `decide_search.h` LAO* and
-         LRTDP, `decide_lazy.h` our own; Algorithm 5 is `safety/propagate_bdd.py`. All play on `decide_game.h`
+         2026. One file per algorithm in `src/_core/decide/`: `tarjan.h` Algorithm 1, `values.h` Algorithm 2,
+         value iteration and topological value iteration, `ipi.h` Algorithms 3 and 4, `search.h` LAO* and
+         LRTDP, `lazy.h` our own; Algorithm 5 is `safety/propagate_bdd.py`. All play on `game.h`
 Cost     see there; with sharing every state of the model is decided about once, whatever the number of questions
 Limits   models with infinitely many reachable states are searched on the fly and end at a limit where that never closes
 """
@@ -234,7 +234,9 @@ class Decider:
         """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
         bounds = limits or Limits()
         seconds = inf if bounds.seconds is None else bounds.seconds
-        words, rank, start, label, witness = self._core.unsafe_rank(self.compiled.pack(states), seconds, self._room(bounds))
+        words, rank, start, label, witness = self._core.unsafe_rank(
+            self.compiled.pack(states), seconds, self._room(bounds)
+        )
         self._raise_what_stopped(bounds)
         labels = self.task.network.labels
         result = []

@@ -165,4 +165,3 @@ def _is_within(value: Expression, variable: Variable) -> bool:
 
 def _written(edge: NetworkEdge) -> set[str]:
     return {u.target.name for branch in edge.branches for u in branch.updates if isinstance(u.target, Name)}
-

@@ -2,7 +2,7 @@
 
 Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016:
          Definition 6 (safe) is `_judge`, Definition 8 is `world.induce_permitted`, constraints 1 to 4 are what
-         `src/_core/permissive.cpp` maintains.
+         `src/_core/mdp/permissive.cpp` maintains.
 Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first;
          then parts of the best result are undone and enlarged again; permissiveness counts reachable options only.
 Cost     one pass over all options per attempt; the result's values are solved once, in fractions where the model is.

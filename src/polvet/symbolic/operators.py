@@ -47,7 +47,9 @@ class Transition:
     edges: tuple[int, ...]
     cell: Cell
     updates: tuple[tuple[int, Affine], ...]
-    branches: tuple[int, ...] = ()  # the number of each edge's branch; all branches of an operator happen, each with its probability
+    branches: tuple[
+        int, ...
+    ] = ()  # the number of each edge's branch; all branches of an operator happen, each with its probability
 
     def successor(self, state: Sequence[int]) -> tuple[int, ...]:
         """Return where the transition leads, as integers."""

@@ -1,6 +1,6 @@
 """What the engine asks, as plain data: a process on another machine makes the same kernel of it, and finds the same answers.
 
-A search depends on the question and its seed alone (src/_core/boxes_batch.cpp), so it does not matter who makes it.
+A search depends on the question and its seed alone (src/_core/boxes/batch.cpp), so it does not matter who makes it.
 """
 
 from __future__ import annotations

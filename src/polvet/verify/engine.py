@@ -1,6 +1,6 @@
 """Questions about boxes of states: where in a cell the policy chooses a label, and which states step into that box.
 
-The door to `_core.BoxSystem` (src/_core/boxes.h says how it answers). YES comes with a state in which the policy was
+The door to `_core.BoxSystem` (src/_core/boxes/boxes.h says how it answers). YES comes with a state in which the policy was
 executed, NEAR_TIE with one in which some float32 evaluation order chooses the label, but not the reference order. NO
 holds for every evaluation order. UNKNOWN means that a limit came first.
 Batches  `find_all` and `find_first_step` ask many questions at once, of all threads of `Power`; its workers elsewhere get those that

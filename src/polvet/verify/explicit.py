@@ -1,6 +1,6 @@
 """Explicit verification: everything the policy reaches from all start states is visited once.
 
-`_core.Reachability` does the work (src/_core/explicit.h): batches of states, threads, one store in which all start states
+`_core.Reachability` does the work (src/_core/explore/explicit.h): batches of states, threads, one store in which all start states
 share what they reach. Near ties are followed last.
 Cost     one expansion and one policy evaluation per reachable state; 20 to 30 bytes for a state of one word
 Limits   finitely many start states; the certificate lists the states up to `MOST_LISTED`, beyond that it is only the claim,

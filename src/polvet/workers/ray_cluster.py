@@ -54,7 +54,9 @@ class RayCluster:
         try:
             while True:
                 wanted = PER_CORE * self.cores - len(under_way)  # the cluster may have grown
-                under_way.extend(self._task.remote(function, stored, chunk) for chunk in islice(waiting, max(0, wanted)))
+                under_way.extend(
+                    self._task.remote(function, stored, chunk) for chunk in islice(waiting, max(0, wanted))
+                )
                 if not under_way:
                     return
                 done, _ = self._ray.wait([under_way[0]], timeout=PATIENCE)
@@ -113,7 +115,9 @@ def open_cluster(address: str) -> Iterator[RayCluster]:
             f"no Ray cluster answers at '{address}' ({first}).", Where("--workers"),
             "Start one with 'ray start --head', or use ray:auto.",
         ) from None  # fmt: skip
-    with redirect_stdout(sys.stderr):  # where Ray tells of dead workers, until it is shut down; stdout is for the answer
+    with redirect_stdout(
+        sys.stderr
+    ):  # where Ray tells of dead workers, until it is shut down; stdout is for the answer
         try:
             yield RayCluster(ray)
         finally:

@@ -1,0 +1,140 @@
+// Python's view of fuzzing.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+
+#include "explore/explore.h"
+#include "runs/fuzz.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace polvet {
+
+namespace {
+
+template <class T> using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
+    auto* owned = new std::vector<T>(std::move(values));
+    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    if (shape.empty()) shape = {owned->size()};
+    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+nb::dict problems_of(Simulated& found) {
+    nb::dict result;
+    const size_t words = found.faulty.size();
+    result["status"] = found.status;
+    result["fault"] = found.fault;
+    result["policy_broken"] = found.policy_broken;
+    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
+    return result;
+}
+
+struct StateSet {
+    AnyStore store;
+    uint32_t words;
+    size_t size() const {
+        return std::visit([](const auto& s) { return s.size(); }, store);
+    }
+};
+
+void check(const BoundPolicy& policy, const Packed& states, int32_t fail, int32_t goal) {
+    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
+    const int32_t count = int32_t(policy.program->conditions.size());
+    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
+}
+
+}  // namespace
+
+void bind_fuzz(nb::module_& m) {
+    nb::class_<Visits>(m, "Visits").def(nb::init<>()).def_prop_ro("cells", [](const Visits& self) {
+        return size_t(std::count_if(self.count.begin(), self.count.end(), [](uint32_t n) { return n > 0; }));
+    });
+
+    nb::class_<StateSet>(m, "StateSet")
+        .def(
+            "__init__", [](StateSet* self, uint32_t words) { new (self) StateSet{make_store(words), words}; }, "words"_a)
+        .def("__len__", &StateSet::size)
+        .def(
+            "insert",
+            [](StateSet& self, Packed states) {
+                if (states.shape(1) != self.words) throw nb::value_error("the states have another number of words");
+                std::vector<uint32_t> numbers(states.shape(0));
+                {
+                    nb::gil_scoped_release release;
+                    std::visit(
+                        [&](auto& store) {
+                            for (size_t k = 0; k < numbers.size(); ++k) numbers[k] = store.insert(states.data() + k * self.words).first;
+                        },
+                        self.store);
+                }
+                return give(std::move(numbers));
+            },
+            "states"_a, "The number of each state; states met for the first time get the next ones.")
+        .def(
+            "states",
+            [](const StateSet& self, size_t begin, size_t end) {
+                if (begin > end || end > self.size()) throw nb::index_error("there are not so many states");
+                const uint64_t* data = std::visit([](const auto& store) { return store.data(); }, self.store);
+                return give(std::vector<uint64_t>(data + begin * self.words, data + end * self.words), {end - begin, self.words});
+            },
+            "begin"_a, "end"_a);
+
+    m.def(
+        "fuzz",
+        [](const BoundPolicy& policy, Packed starts, Column<uint64_t> runs, Column<double> temperature, int32_t fail, int32_t goal,
+           int32_t distance, double novelty, Visits* visits, uint64_t max_steps, uint64_t seed, unsigned threads, double seconds,
+           nb::object progress) {
+            check(policy, starts, fail, goal);
+            if (runs.shape(0) != starts.shape(0) || temperature.shape(0) != starts.shape(0))
+                throw nb::value_error("rows of different numbers");
+            if (distance >= int32_t(policy.program->state_rewards.size())) throw nb::value_error("there is no such reward");
+            Limits limits{seconds, UINT64_MAX, UINT64_MAX, progress};
+            FuzzOptions options{fail, goal, distance, seed, max_steps, threads, novelty};
+            FuzzRows rows{starts.data(), runs.data(), temperature.data(), starts.shape(0)};
+            Fuzzed found;
+            {
+                nb::gil_scoped_release release;
+                found = fuzz(policy, rows, options, visits, limits);
+            }
+            const size_t words = policy.program->words, states = found.states.size() / words;
+            nb::dict result = problems_of(found.problems);
+            result["end"] = give(std::move(found.end));
+            result["length"] = give(std::move(found.length));
+            result["choices"] = give(std::move(found.choices));
+            result["nearest"] = give(std::move(found.nearest));
+            result["unsafe"] = give(std::move(found.unsafe));
+            result["state_start"] = give(std::move(found.state_start));
+            result["states"] = give(std::move(found.states), {states, words});
+            result["labels"] = give(std::move(found.labels));
+            result["steps"] = found.steps;
+            return result;
+        },
+        "policy"_a, "starts"_a, "runs"_a, "temperature"_a, "fail"_a, "goal"_a, "distance"_a, "novelty"_a, "visits"_a.none(), "max_steps"_a,
+        "seed"_a, "threads"_a, "seconds"_a, "progress"_a.none(), "One biased run per row; those that end in fail are given in full.");
+
+    m.def(
+        "policy_steps",
+        [](const BoundPolicy& policy, Packed states, int32_t fail, int32_t goal) {
+            check(policy, states, fail, goal);
+            PolicySteps found;
+            {
+                nb::gil_scoped_release release;
+                found = policy_steps(policy, states.data(), states.shape(0), fail, goal);
+            }
+            const size_t words = policy.program->words, outcomes = found.outcomes.size() / words;
+            nb::dict result = problems_of(found.problems);
+            result["end"] = give(std::move(found.end));
+            result["label"] = give(std::move(found.label));
+            result["outcome_start"] = give(std::move(found.outcome_start));
+            result["outcomes"] = give(std::move(found.outcomes), {outcomes, words});
+            return result;
+        },
+        "policy"_a, "states"_a, "fail"_a, "goal"_a, "The label taken in each state, or how runs end there, and the outcomes.");
+}
+
+}  // namespace polvet

@@ -1,0 +1,164 @@
+// Python's view of the policies.
+#include <cmath>
+#include <string>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include "policies/policies.h"
+
+namespace nb = nanobind;
+using namespace polvet;
+
+namespace {
+
+using Rows = nb::ndarray<const float, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
+using Mask = nb::ndarray<const uint8_t, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
+template <class T> using Vector = nb::ndarray<const T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+template <class T> using Result = nb::ndarray<nb::numpy, T>;
+
+template <class T> Result<T> own(std::vector<T>&& data, std::initializer_list<size_t> shape) {
+    auto* kept = new std::vector<T>(std::move(data));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return Result<T>(kept->data(), shape, owner);
+}
+
+void check_rows(const Scorer& scorer, const Rows& rows) {
+    if (rows.shape(1) != scorer.inputs)
+        throw nb::value_error(
+            ("rows have " + std::to_string(rows.shape(1)) + " columns, the policy has " + std::to_string(scorer.inputs) + " inputs")
+                .c_str());
+}
+
+template <class T> Result<T> scores_of(const Scorer& scorer, const Rows& rows) {
+    check_rows(scorer, rows);
+    const size_t n = rows.shape(0);
+    std::vector<T> out(n * scorer.outputs);
+    {
+        nb::gil_scoped_release unlocked;
+        scorer.scores(rows.data(), n, out.data());
+    }
+    return own(std::move(out), {n, scorer.outputs});
+}
+
+Result<int32_t> choices_of(const Scorer& scorer, const Rows& rows, const std::optional<Mask>& applicable) {
+    check_rows(scorer, rows);
+    const size_t n = rows.shape(0);
+    if (applicable && (applicable->shape(0) != n || applicable->shape(1) != scorer.outputs))
+        throw nb::value_error("the mask must have one row per row and one column per output");
+    std::vector<int32_t> out(n);
+    {
+        nb::gil_scoped_release unlocked;
+        scorer.choose(rows.data(), n, applicable ? applicable->data() : nullptr, out.data());
+    }
+    return own(std::move(out), {n});
+}
+
+// XGBoost's own map from a probability to a margin, with the C library's float logarithm, as it computes it.
+float float32_logit(float probability) { return -std::log(1.0f / probability - 1.0f); }
+
+}  // namespace
+
+void bind_policies(nb::module_& m) {
+    nb::class_<Scorer>(m, "Scorer", "Rows of inputs to scores; the base of Mlp and Trees.")
+        .def_ro("inputs", &Scorer::inputs)
+        .def_ro("outputs", &Scorer::outputs)
+        .def("scores32", &scores_of<float>, nb::arg("rows").noconvert())
+        .def("scores64", &scores_of<double>, nb::arg("rows").noconvert())
+        .def("choose", &choices_of, nb::arg("rows").noconvert(), nb::arg("applicable").none());
+    nb::class_<Mlp, Scorer>(m, "Mlp", "A fully connected ReLU network in one fixed order of float32 operations.")
+        .def("__init__",
+             [](Mlp* self, const std::vector<std::pair<Rows, Vector<float>>>& layers) {
+                 Mlp net;
+                 for (const auto& [weights, bias] : layers) {
+                     if (weights.shape(0) != bias.shape(0)) throw nb::value_error("a layer's bias does not fit its weights");
+                     net.add_layer(weights.data(), bias.data(), weights.shape(1), weights.shape(0));
+                 }
+                 if (net.layers.empty()) throw nb::value_error("a network has no layers");
+                 new (self) Mlp(std::move(net));
+             })
+        .def(
+            "rounding_bounds",
+            [](const Mlp& net, const Rows& rows) {
+                check_rows(net, rows);
+                const size_t n = rows.shape(0);
+                std::vector<float> scores(n * net.outputs);
+                std::vector<double> bounds(n * net.outputs);
+                {
+                    nb::gil_scoped_release unlocked;
+                    net.rounding_bounds(rows.data(), n, scores.data(), bounds.data());
+                }
+                return std::make_pair(own(std::move(scores), {n, net.outputs}), own(std::move(bounds), {n, net.outputs}));
+            },
+            nb::arg("rows").noconvert(), "The scores, and per score how far any other evaluation order can get from it.")
+        .def("coarse_bound", &Mlp::coarse_bound, nb::arg("largest"))
+        .def(
+            "choose_surely",
+            [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
+                check_rows(net, rows);
+                const size_t n = rows.shape(0);
+                if (applicable && (applicable->shape(0) != n || applicable->shape(1) != net.outputs))
+                    throw nb::value_error("the mask must have one row per row and one column per output");
+                std::vector<int32_t> choices(n);
+                std::vector<uint8_t> sure(n);
+                {
+                    nb::gil_scoped_release unlocked;
+                    net.choose_surely(rows.data(), n, applicable ? applicable->data() : nullptr, choices.data(), sure.data());
+                }
+                return std::make_pair(own(std::move(choices), {n}), own(std::move(sure), {n}));
+            },
+            nb::arg("rows").noconvert(), nb::arg("applicable").none(), "The choices, and whether every order makes the same.")
+        .def(
+            "possible",
+            [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
+                check_rows(net, rows);
+                const size_t n = rows.shape(0), k = net.outputs;
+                if (applicable && (applicable->shape(0) != n || applicable->shape(1) != k))
+                    throw nb::value_error("the mask must have one row per row and one column per output");
+                std::vector<float> scores(n * k);
+                std::vector<double> bounds(n * k);
+                std::vector<uint8_t> possible(n * k);
+                {
+                    nb::gil_scoped_release unlocked;
+                    net.rounding_bounds(rows.data(), n, scores.data(), bounds.data());
+                    for (size_t r = 0; r < n; ++r)
+                        possible_choices(scores.data() + r * k, bounds.data() + r * k, k, applicable ? applicable->data() + r * k : nullptr,
+                                         possible.data() + r * k);
+                }
+                return own(std::move(possible), {n, k});
+            },
+            nb::arg("rows").noconvert(), nb::arg("applicable").none(), "Which outputs some evaluation order chooses.");
+    nb::class_<Trees, Scorer>(m, "Trees", "A tree ensemble: sums of leaves in tree order, float32 or float64.")
+        .def("__init__",
+             [](Trees* self, size_t inputs, Vector<int32_t> roots, Vector<int32_t> tree_output, Vector<int32_t> feature,
+                Vector<float> threshold, Vector<int32_t> left, Vector<int32_t> right, Vector<uint8_t> flags, Vector<int32_t> leaf,
+                Vector<double> values, Vector<double> base, double divisor, bool wide, bool strict) {
+                 const size_t count = feature.size();
+                 if (threshold.size() != count || left.size() != count || right.size() != count || flags.size() != count ||
+                     leaf.size() != count || roots.size() != tree_output.size())
+                     throw nb::value_error("the arrays of a tree ensemble differ in length");
+                 new (self) Trees({inputs, base.size(), count, roots.size(), values.size(), roots.data(), tree_output.data(),
+                                   feature.data(), threshold.data(), left.data(), right.data(), flags.data(), leaf.data(), values.data(),
+                                   base.data(), divisor, wide, strict});
+             })
+        .def(
+            "leaves",
+            [](const Trees& trees, const Rows& rows) {
+                check_rows(trees, rows);
+                const size_t n = rows.shape(0), count = trees.roots.size();
+                std::vector<int32_t> out(n * count);
+                for (size_t r = 0; r < n; ++r)
+                    for (size_t t = 0; t < count; ++t) out[r * count + t] = trees.leaf_of(rows.data() + r * trees.inputs, t);
+                return own(std::move(out), {n, count});
+            },
+            nb::arg("rows").noconvert(), "Where the values of the leaf start that each row reaches in each tree.");
+    m.def("float32_logit", &float32_logit);
+    m.def("use_portable_network_kernel", &use_portable_network_kernel,
+          "Switch the AVX2 code off (True) or on again; for tests that compare the bits.");
+    m.def("use_walking_trees", &use_walking_trees, "Walk every tree (True) or use masks again; for tests that compare the bits.");
+    m.attr("NOTHING_APPLICABLE") = NOTHING_APPLICABLE;
+    m.attr("SCORE_IS_NAN") = SCORE_IS_NAN;
+}

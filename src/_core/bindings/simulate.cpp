@@ -1,0 +1,187 @@
+// Python's view of runs of a policy: simulation, single runs, reachability, and transitions for learning.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "explore/policy_space.h"
+#include "runs/rollout.h"
+#include "runs/simulate.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace polvet {
+
+namespace {
+
+template <class T> using Array = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+using Packed = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::vector<size_t> shape = {}) {
+    auto* owned = new std::vector<T>(std::move(values));
+    nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    if (shape.empty()) shape = {owned->size()};
+    return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+void check_words(const BoundPolicy& policy, const Packed& states) {
+    if (states.shape(1) != policy.program->words) throw nb::value_error("the states have another number of words");
+}
+
+void check_conditions(const BoundPolicy& policy, int32_t fail, int32_t goal) {
+    const int32_t count = int32_t(policy.program->conditions.size());
+    if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
+}
+
+nb::dict problems_of(Simulated& found) {
+    nb::dict result;
+    const size_t words = found.faulty.size();
+    result["status"] = found.status;
+    result["fault"] = found.fault;
+    result["policy_broken"] = found.policy_broken;
+    result["faulty"] = give(std::move(found.faulty), {size_t(words != 0), words});
+    return result;
+}
+
+}  // namespace
+
+void bind_simulate(nb::module_& m) {
+    m.def(
+        "simulate",
+        [](const BoundPolicy& policy, Packed starts, int32_t fail, int32_t goal, uint64_t runs_per_start, uint64_t max_steps, uint64_t seed,
+           uint64_t first_run, unsigned threads, double seconds, nb::object progress) {
+            check_words(policy, starts);
+            check_conditions(policy, fail, goal);
+            Limits limits{seconds, UINT64_MAX, UINT64_MAX, progress};
+            SimulateOptions options{fail, goal, seed, first_run, max_steps, threads, runs_per_start};
+            Simulated found;
+            {
+                nb::gil_scoped_release release;
+                found = simulate(policy, starts.data(), starts.shape(0), options, limits);
+            }
+            nb::dict result = problems_of(found);
+            const size_t runs = found.end.size(), words = policy.program->words;
+            result["end"] = give(std::move(found.end));
+            result["length"] = give(std::move(found.length));
+            result["last"] = give(std::move(found.last), {runs, words});
+            result["steps"] = found.steps;
+            return result;
+        },
+        "policy"_a, "starts"_a, "fail"_a, "goal"_a, "runs_per_start"_a, "max_steps"_a, "seed"_a, "first_run"_a, "threads"_a, "seconds"_a,
+        "progress"_a.none(), "How each run ends (`end`: fail, goal, stuck, deadlock, limit, unfinished), its `length` and `last` state.");
+
+    m.def(
+        "trace",
+        [](const BoundPolicy& policy, Packed start, int32_t fail, int32_t goal, uint64_t run, uint64_t max_steps, uint64_t seed) {
+            check_words(policy, start);
+            check_conditions(policy, fail, goal);
+            if (start.shape(0) != 1) throw nb::value_error("a run starts in one state");
+            SimulateOptions options{fail, goal, seed, 0, max_steps, 1, 1};
+            Simulated problems;
+            Trace found;
+            {
+                nb::gil_scoped_release release;
+                found = trace(policy, start.data(), run, options, problems);
+            }
+            nb::dict result = problems_of(problems);
+            const size_t words = policy.program->words, length = found.states.size() / words;
+            result["states"] = give(std::move(found.states), {length, words});
+            result["labels"] = give(std::move(found.labels));
+            result["end"] = found.end;
+            return result;
+        },
+        "policy"_a, "start"_a, "fail"_a, "goal"_a, "run"_a, "max_steps"_a, "seed"_a,
+        "One run in full: packed states, the labels of the operators that moved (-1: silent), and its end.");
+
+    nb::class_<Inspector>(m, "Inspector")
+        .def(
+            "__init__",
+            [](Inspector* self, const BoundPolicy& policy, int32_t fail, int32_t goal) {
+                check_conditions(policy, fail, goal);
+                new (self) Inspector(policy, fail, goal);
+            },
+            "policy"_a, "fail"_a, "goal"_a, nb::keep_alive<1, 2>())
+        .def(
+            "inspect",
+            [](Inspector& self, Packed starts, double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
+                check_words(self.policy, starts);
+                Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), progress};
+                std::vector<uint8_t> found;
+                self.status = Status::DONE;
+                {
+                    nb::gil_scoped_release release;
+                    found = self.inspect(starts.data(), starts.shape(0), limits);
+                }
+                return give(std::move(found));
+            },
+            "starts"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(),
+            "Per start 0: open, 1: safe, 2: unsafe only by near ties, 3: unsafe.")
+        .def(
+            "witness",
+            [](const Inspector& self, Packed start) {
+                std::vector<uint64_t> states;
+                std::vector<int32_t> labels;
+                int64_t tie = -1;
+                self.witness(start.data(), states, labels, tie);
+                const size_t words = self.policy.program->words, length = states.size() / words;
+                return nb::make_tuple(give(std::move(states), {length, words}), give(std::move(labels)), tie);
+            },
+            "start"_a, "From a state judged 2 or 3 to fail: states, labels, and the place of the first near tie (-1: none).")
+        .def_prop_ro("states", &Inspector::size)
+        .def_prop_ro("bytes", &Inspector::bytes)
+        .def_ro("status", &Inspector::status)
+        .def_ro("fault", &Inspector::fault)
+        .def_ro("policy_broken", &Inspector::policy_broken)
+        .def_ro("expanded", &Inspector::expanded)
+        .def_ro("transitions", &Inspector::transitions)
+        .def_ro("branching", &Inspector::branching)
+        .def_ro("near_ties", &Inspector::near_ties)
+        .def_prop_ro("ends", [](const Inspector& self) { return std::vector<uint64_t>(self.ends, self.ends + 4); })
+        .def_prop_ro(
+            "faulty",
+            [](const Inspector& self) {
+                std::vector<uint64_t> copy = self.faulty;
+                const size_t words = copy.size();
+                return give(std::move(copy), {size_t(words != 0), words});
+            },
+            nb::rv_policy::move);
+
+    nb::class_<Rollout>(m, "Rollout")
+        .def(
+            "__init__",
+            [](Rollout* self, const BoundPolicy& policy, Packed starts, int32_t fail, int32_t goal, size_t lanes, uint64_t max_steps,
+               uint64_t seed) {
+                check_words(policy, starts);
+                check_conditions(policy, fail, goal);
+                if (starts.shape(0) == 0 || lanes == 0) throw nb::value_error("there is nothing to start from");
+                new (self) Rollout(policy.program, std::vector<uint64_t>(starts.data(), starts.data() + starts.size()), fail, goal, lanes,
+                                   max_steps, seed);
+            },
+            "policy"_a, "starts"_a, "fail"_a, "goal"_a, "lanes"_a, "max_steps"_a, "seed"_a)
+        .def(
+            "collect",
+            [](Rollout& self, const BoundPolicy& policy, size_t steps, double epsilon) {
+                Transitions found;
+                {
+                    nb::gil_scoped_release release;
+                    found = self.collect(policy, steps, epsilon);
+                }
+                nb::dict result = problems_of(found.problems);
+                const size_t n = found.action.size(), inputs = policy.inputs.size(), outputs = policy.label_of_output.size();
+                const size_t words = policy.program->words;
+                result["rows"] = give(std::move(found.rows), {n, inputs});
+                result["masks"] = give(std::move(found.masks), {n, outputs});
+                result["action"] = give(std::move(found.action));
+                result["next_rows"] = give(std::move(found.next_rows), {n, inputs});
+                result["next_masks"] = give(std::move(found.next_masks), {n, outputs});
+                result["end"] = give(std::move(found.end));
+                result["states"] = give(std::move(found.states), {n, words});
+                result["next_states"] = give(std::move(found.next_states), {n, words});
+                result["episodes"] = give(std::move(found.episodes));
+                result["lengths"] = give(std::move(found.lengths));
+                return result;
+            },
+            "policy"_a, "steps"_a, "epsilon"_a, "Transitions of `steps` steps of every lane, and how finished episodes ended.");
+}
+
+}  // namespace polvet

@@ -1,0 +1,195 @@
+// Batches of questions about boxes, by several threads: the answers are those that one thread gives, one question after the other.
+//
+// A question's search depends on its seed alone, and threads take questions in their order. Questions of one group share its nodes
+// and end with its first YES, so what a thread found too much is taken back when the answers are put together.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "boxes/boxes.h"
+
+namespace polvet::boxes {
+
+namespace {
+
+class Batch {
+public:
+    Batch(const System& system, const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads)
+        : system_(system),
+          questions_(questions),
+          budget_(budget),
+          until_yes_(until_yes),
+          threads_(threads),
+          found_(questions.size()),
+          finished_(questions.size(), 0) {
+        for (size_t k = 0; k < questions.size(); ++k)
+            if (k == 0 || questions[k].group != questions[k - 1].group) begins_.push_back(k);
+        yes_ = std::vector<std::atomic<size_t>>(begins_.size());
+        for (auto& one : yes_) one = SIZE_MAX;
+    }
+
+    std::vector<Found> run() {
+        work(true);
+        wait();
+        if (failure_) std::rethrow_exception(failure_);
+        return put_together();
+    }
+
+private:
+    size_t end_of(size_t group) const { return group + 1 < begins_.size() ? begins_[group + 1] : questions_.size(); }
+
+    // A question whose answer cannot count any more.
+    bool is_idle(size_t k) const { return halted_ || yes_[questions_[k].group] < k || (until_yes_ && first_yes_ < k); }
+
+    // The next question, and what its group has left as far as that is known: too much rather than too little.
+    bool take(size_t& k, uint64_t& rest) {
+        std::lock_guard lock(mutex_);
+        while (next_ < questions_.size() && is_idle(next_)) ++next_;
+        if (next_ == questions_.size()) return false;
+        k = next_++;
+        uint64_t spent = 0;
+        for (size_t i = begins_[questions_[k].group]; i < k; ++i)
+            if (finished_[i]) spent += found_[i].nodes;
+        rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
+        call_help();
+        return true;
+    }
+
+    // Another thread, once the batch has lasted long enough to be worth it. Each that finds work calls the next; needs the mutex.
+    void call_help() {
+        if (next_ == questions_.size() || pool_.size() + 1 >= threads_ || elapsed() < system_.alone) return;
+        pool_.emplace_back([this] { work(false); });
+        ++running_;
+    }
+
+    void work(bool caller) {
+        try {
+            size_t k = 0;
+            uint64_t rest = 0;
+            while (take(k, rest)) {
+                Budget mine{rest, budget_.deadline, [this, k, caller] { return (caller && poll()) || is_idle(k); }};
+                Found found;
+                if (std::chrono::steady_clock::now() > budget_.deadline) found.answer = Answer::UNKNOWN;
+                else found = answer(questions_[k], mine);
+                if (found.answer == Answer::YES) {
+                    least(yes_[questions_[k].group], k);
+                    least(first_yes_, k);
+                }
+                std::lock_guard lock(mutex_);
+                found_[k] = std::move(found);
+                finished_[k] = 1;
+            }
+        } catch (...) {
+            std::lock_guard lock(mutex_);
+            if (!failure_) failure_ = std::current_exception();
+            halted_ = true;
+        }
+        if (caller) return;
+        std::lock_guard lock(mutex_);
+        --running_;
+        done_.notify_one();
+    }
+
+    Found answer(const Asked& asked, const Budget& budget) const {
+        Question question;
+        std::vector<Row> made;
+        if (!asked.state(question, made)) return {};
+        return system_.find(question, asked.seed, budget);
+    }
+
+    bool poll() {  // Ctrl-C, by the thread that Python knows
+        if (!called_ && elapsed() >= system_.alone) {
+            std::lock_guard lock(mutex_);
+            call_help();
+            called_ = true;
+        }
+        if (budget_.interrupted && budget_.interrupted()) halted_ = true;
+        return halted_;
+    }
+
+    void wait() {
+        {
+            std::unique_lock lock(mutex_);
+            while (running_ > 0) {
+                done_.wait_for(lock, std::chrono::milliseconds(20));
+                if (running_ == 0) break;
+                lock.unlock();
+                poll();
+                lock.lock();
+            }
+        }
+        for (std::thread& thread : pool_) thread.join();
+    }
+
+    // One answer per group, as if its questions had been asked one by one; with `until_yes` up to the first YES.
+    std::vector<Found> put_together() {
+        std::vector<Found> answers;
+        for (size_t group = 0; group < begins_.size(); ++group) {
+            Found result;
+            uint64_t spent = 0;
+            for (size_t k = begins_[group]; k < end_of(group); ++k) {
+                Found found = finished_[k] ? std::move(found_[k]) : Found{Answer::UNKNOWN, {}, 0, 0};
+                const uint64_t rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
+                // SOUND: one by one this question had been given up; what was not asked because of its YES stays UNKNOWN.
+                if (found.nodes > rest) found = {Answer::UNKNOWN, {}, rest + 1, 0};
+                spent += found.nodes;
+                found.number = k - begins_[group];
+                const Answer said = found.answer;
+                if (said == Answer::YES || said == Answer::UNKNOWN || (said == Answer::NEAR_TIE && result.answer != Answer::UNKNOWN))
+                    result = std::move(found);
+                if (said == Answer::YES) break;
+            }
+            result.nodes = spent;
+            answers.push_back(std::move(result));
+            if (until_yes_ && answers.back().answer == Answer::YES) break;
+        }
+        return answers;
+    }
+
+    static void least(std::atomic<size_t>& place, size_t value) {
+        size_t old = place;
+        while (value < old && !place.compare_exchange_weak(old, value)) {}
+    }
+
+    double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count(); }
+
+    const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+    bool called_ = false;  // the caller's own
+
+    const System& system_;
+    const std::vector<Asked>& questions_;
+    const Budget& budget_;
+    const bool until_yes_;
+    const size_t threads_;
+    std::vector<size_t> begins_;            // of the groups
+    std::vector<std::atomic<size_t>> yes_;  // per group: its first question that is answered YES so far
+    std::atomic<size_t> first_yes_ = SIZE_MAX;
+    std::atomic<bool> halted_ = false;
+    std::mutex mutex_;  // guards all below
+    std::condition_variable done_;
+    std::vector<Found> found_;
+    std::vector<uint8_t> finished_;
+    std::vector<std::thread> pool_;
+    size_t next_ = 0, running_ = 0;
+    std::exception_ptr failure_;
+};
+
+}  // namespace
+
+std::vector<Found> System::find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const {
+    return Batch(*this, questions, budget, until_yes, threads).run();
+}
+
+Asked System::asked_step(int32_t number, const Cell& target, const std::vector<const Box*>& without, uint64_t seed, size_t group) const {
+    auto state = [this, number, &target, &without](Question& question, std::vector<Row>& made) {
+        if (!preimage(steps[static_cast<size_t>(number)], target, question, made)) return false;
+        question.without_boxes = without;
+        return true;
+    };
+    return {std::move(state), seed + static_cast<uint64_t>(number), group};
+}
+
+}  // namespace polvet::boxes

@@ -1,0 +1,193 @@
+// Questions about all states of a box: is there an integer state in this cell where the policy chooses this output?
+//
+// Source   Zhang et al., Efficient neural network robustness certification (CROWN), NeurIPS 2018; Singh et al., An abstract
+//          domain for certifying neural networks (DeepPoly), POPL 2019: backward linear bounds. Devos, Meert, Davis, Veritas,
+//          ICML 2021: boxes over split thresholds.
+// Differs  states are integers: boxes shrink by the margin's half-space and by rows, small ones are enumerated; bounds are taken
+//          over the box and the rows, by one multiplier per row (a continuous knapsack); every bound covers float32 rounding
+// A yes is an executed state. A no rests on bounds that hold for every float32 evaluation order (SOUND marks where).
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "policies/policies.h"
+
+namespace polvet::boxes {
+
+using Wide = __int128;  // sums of products of 64-bit integers
+constexpr int64_t NO_LOWER = INT64_MIN, NO_UPPER = INT64_MAX;
+
+struct Mark {
+    int32_t variable;
+    int64_t value, coefficient;
+};  // coefficient * [x = value]
+struct Term {
+    int32_t variable;
+    int64_t coefficient;
+};
+
+struct Row {
+    std::vector<Term> terms;
+    std::vector<Mark> marks;
+    int64_t lower = NO_LOWER, upper = NO_UPPER;
+    Wide value(const int64_t* x) const;
+    bool holds(const int64_t* x) const;
+};
+
+struct Box {
+    std::vector<int64_t> lower, upper;
+    bool empty() const {
+        for (size_t v = 0; v < lower.size(); ++v)
+            if (lower[v] > upper[v]) return true;
+        return false;
+    }
+    double count() const {  // rounded: only to be compared with small numbers
+        double product = 1;
+        for (size_t v = 0; v < lower.size(); ++v) product *= static_cast<double>(upper[v] - lower[v]) + 1;
+        return product;
+    }
+    bool contains(const Box& other) const {
+        for (size_t v = 0; v < lower.size(); ++v)
+            if (other.lower[v] < lower[v] || other.upper[v] > upper[v]) return false;
+        return true;
+    }
+    bool meets(const Box& other) const {
+        for (size_t v = 0; v < lower.size(); ++v)
+            if (other.lower[v] > upper[v] || other.upper[v] < lower[v]) return false;
+        return true;
+    }
+    bool holds(const int64_t* x) const {
+        for (size_t v = 0; v < lower.size(); ++v)
+            if (x[v] < lower[v] || x[v] > upper[v]) return false;
+        return true;
+    }
+};
+
+struct Cell {
+    Box box;
+    std::vector<Row> rows;
+    std::vector<Cell> holes;
+    bool holds(const int64_t* x) const;
+};
+
+enum class Relation { OUTSIDE, MIXED, INSIDE };
+// SOUND: OUTSIDE means no state of the box is in the cell, INSIDE means all are; MIXED promises nothing.
+Relation relation(const Cell& cell, const Box& box);
+void span(const Row& row, const Box& box, Wide& low, Wide& high);
+// Shrink the box to what the rows allow, by bounds propagation; false if nothing is left.
+bool contract(Box& box, const std::vector<const Row*>& rows);
+
+struct Update {
+    int32_t variable;
+    std::vector<Term> terms;
+    std::vector<Mark> marks;
+    int64_t constant;
+};
+
+// One way the system moves: in `cell`, and where the policy chooses `output` (-1: whatever it chooses).
+struct Step {
+    int32_t output;
+    Cell cell;
+    std::vector<Update> updates;
+    void apply(const int64_t* x, int64_t* successor) const;
+};
+
+enum class Answer : int32_t { NO, YES, NEAR_TIE, UNKNOWN };
+
+struct Question {
+    Box box;
+    std::vector<const Row*> rows;
+    std::vector<const Cell*> without;  // cells whose states do not count
+    std::vector<const Box*> without_boxes;
+    int32_t output = -1;  // -1: the policy is not asked
+};
+
+struct Budget {
+    uint64_t nodes = UINT64_MAX;
+    std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+    std::function<bool()> interrupted;  // asked now and then
+    bool over() const { return std::chrono::steady_clock::now() > deadline || (interrupted && interrupted()); }
+};
+
+struct Found {
+    Answer answer = Answer::NO;
+    std::vector<int64_t> state;
+    uint64_t nodes = 0;
+    size_t number = 0;
+};  // number: of the question in its group
+
+// A question of a batch, stated when its turn comes; false: there is surely no such state.
+struct Asked {
+    std::function<bool(Question&, std::vector<Row>&)> state;
+    uint64_t seed;
+    size_t group;  // 0, 1, ... in order: alternatives that share the nodes, and end with the first YES
+};
+
+// What a node learns from the policy's bounds: which rival excludes it, or how to go on.
+struct Verdict {
+    bool excluded = false;
+    std::vector<int64_t> candidate;  // a corner where the output's margin may be greatest
+    int32_t split_variable = -1;
+    int64_t split_value = 0;    // left part: x <= split_value
+    int32_t beaten_by = -1;     // a rival that beats the output wherever it is applicable
+    std::vector<double> known;  // bounds of neurons that hold in the box, from its parent; for its children after
+};
+
+class Bounds {  // of one policy, for one question; used by one thread
+public:
+    virtual ~Bounds() = default;
+    // Bound the output's margin over the rivals with state[k] == INSIDE (all of the box) or MIXED (part of it); may shrink the box.
+    virtual void judge(Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals,
+                       Verdict& out) = 0;
+    // Whether the output surely wins everywhere in the box against every rival that is not OUTSIDE.
+    virtual bool wins(const Box& box, const std::vector<const Row*>& rows, int32_t output, const std::vector<Relation>& rivals) = 0;
+};
+
+struct PlainNetwork;  // a network's weights in double, over variables
+
+class System {
+public:
+    System(size_t variables, Box domain, const Scorer* scorer, std::vector<int32_t> inputs, bool filtered,
+           std::vector<std::vector<Cell>> guards);
+
+    size_t variables;
+    Box domain;
+    const Scorer* scorer;  // null: no policy is asked
+    const Mlp* network = nullptr;
+    const Trees* trees = nullptr;
+    std::vector<int32_t> inputs;  // the variable of each input
+    bool filtered;
+    std::vector<std::vector<Cell>> guards;  // per output: where its label is applicable
+    std::vector<Step> steps;
+    std::vector<Row> rows;    // hold in every state that counts
+    std::vector<Cell> ended;  // goal and fail: no step leaves these
+    std::shared_ptr<const PlainNetwork> plain;
+    double enumerated = 64;  // boxes of at most so many states are tried state by state
+    double alone = 0.002;    // seconds that a batch must last before it is worth another thread
+
+    Found find(const Question& question, uint64_t seed, const Budget& budget) const;
+    // One answer per group, the same for any number of threads; with `until_yes` none after the first YES. See boxes/batch.cpp.
+    std::vector<Found> find_all(const std::vector<Asked>& questions, const Budget& budget, bool until_yes, unsigned threads) const;
+    // The question for a state outside `ended` and the given boxes that the step takes into the target.
+    Asked asked_step(int32_t step, const Cell& target, const std::vector<const Box*>& without, uint64_t seed, size_t group) const;
+    // Whether the step's output may be chosen in a state: YES in the reference order, NEAR_TIE in some other order, NO.
+    Answer chooses(const int64_t* x, int32_t output) const;
+    // Grow the state to a box whose every state (that satisfies the rows) takes this step into the target, surely.
+    Box widen(const int64_t* x, int32_t step, const Cell& target, uint64_t seed) const;
+
+private:
+    std::unique_ptr<Bounds> bounds(const Box& root) const;
+    bool preimage(const Step& step, const Cell& target, Question& question, std::vector<Row>& made) const;
+    friend class Search;
+};
+
+std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector<int32_t>& inputs, size_t variables);
+std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root);
+std::unique_ptr<Bounds> tree_bounds(const Trees& trees, const std::vector<int32_t>& inputs, size_t variables);
+
+}  // namespace polvet::boxes

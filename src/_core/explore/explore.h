@@ -1,0 +1,69 @@
+// The reachable states of a network, and the sparse MDP over them.
+#pragma once
+#include <memory>
+#include <variant>
+
+#include "policies/bound_policy.h"
+#include "store/limits.h"
+#include "store/store.h"
+#include "vm/program.h"
+
+namespace polvet {
+
+struct Counts {
+    uint64_t expanded = 0, choices = 0, moves = 0, transitions = 0, deadlocks = 0, stuck = 0, near_ties = 0;
+};
+
+struct Matrix {  // one row per state; a row's choices; a choice's branches
+    std::vector<uint64_t> choice_start{0}, branch_start{0};
+    std::vector<int32_t> label;  // per choice, -1 for a silent one
+    std::vector<uint32_t> target;
+    std::vector<double> probability;
+    std::vector<std::vector<double>> rewards;  // per reward: one number per choice
+    size_t bytes() const {
+        size_t total = (choice_start.capacity() + branch_start.capacity() + probability.capacity()) * 8;
+        total += (label.capacity() + target.capacity()) * 4;
+        for (const auto& one : rewards) total += one.capacity() * 8;
+        return total;
+    }
+};
+
+using AnyStore = std::variant<Store<1>, Store<2>, Store<3>, Store<4>, Store<0>>;
+AnyStore make_store(uint32_t words);
+
+struct Space {
+    explicit Space(std::shared_ptr<const Program> program_) : program(std::move(program_)), store(make_store(program->words)) {}
+
+    std::shared_ptr<const Program> program;
+    AnyStore store;
+    Counts counts;
+    Matrix matrix;
+    std::vector<uint32_t> parent;  // the state each state was first reached from; itself for initial ones
+    std::vector<uint32_t> initial;
+    Status status = Status::DONE;
+    int64_t faulty = -1;  // the state in which the model broke a rule
+    Fault fault = Fault::NONE;
+    bool policy_broken = false;  // a score of the policy was not a number there
+
+    size_t size() const {
+        return std::visit([](const auto& s) { return s.size(); }, store);
+    }
+    const uint64_t* state(size_t n) const {
+        return std::visit([n](const auto& s) { return s.state(n); }, store);
+    }
+    size_t bytes() const {
+        return std::visit([](const auto& s) { return s.bytes(); }, store);
+    }
+};
+
+struct ExploreOptions {
+    bool build = false, parents = false;
+    std::vector<uint32_t> stop_at;
+    const BoundPolicy* policy = nullptr;
+};
+
+// Breadth first from the initial states; states where a `stop_at` condition holds are not expanded. With a policy only its
+// label's operators and the silent ones are followed, in the reference order of evaluation; where it is stuck, none.
+void explore(Space& space, const uint64_t* initial, size_t count, const ExploreOptions& options, Limits& limits);
+
+}  // namespace polvet

@@ -1,0 +1,75 @@
+// A policy bound to a program: packed states to rows of inputs, outputs to labels, and the label it takes in each state.
+//
+// `Chooser` collects the states of a batch with their enabled moves, then asks the policy once for all of them.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "policies/policies.h"
+#include "vm/program.h"
+
+namespace polvet {
+
+// What stands in the place of a label.
+constexpr int32_t PSEUDO_ACTION = -1;  // only silent operators are enabled
+constexpr int32_t STUCK = -2;          // the policy's label is not applicable
+constexpr int32_t DEADLOCK = -3;       // nothing is enabled
+constexpr int32_t BROKEN = -4;         // a score is not a number
+
+struct BoundPolicy {
+    std::shared_ptr<const Program> program;
+    std::shared_ptr<const Scorer> owned;  // a Python function dressed as a scorer
+    const Scorer* scorer = nullptr;
+    const Mlp* network = nullptr;          // where the scorer is a network: the one kind with several evaluation orders
+    bool filtered = true, threads = true;  // threads: may be asked by several threads at once
+    std::vector<uint32_t> inputs;          // the variable of each input
+    std::vector<int32_t> label_of_output;  // -1: the model has no such label
+    std::vector<int32_t> output_of_label;  // -1: the policy has no such output
+
+    // Each value as the float32 nearest to it; truth values are 0 and 1, locations their number.
+    void row(const uint64_t* state, float* out) const {
+        for (size_t k = 0; k < inputs.size(); ++k) {
+            const Field& field = program->fields[inputs[k]];
+            const uint64_t bits = state[field.word] >> field.shift & field.mask;
+            out[k] = field.real ? static_cast<float>(as_real(static_cast<int64_t>(state[field.word])))
+                                : static_cast<float>(static_cast<double>(static_cast<int64_t>(bits + static_cast<uint64_t>(field.lower))));
+        }
+    }
+};
+
+class Chooser {
+public:
+    explicit Chooser(const BoundPolicy& policy) : policy_(policy) {}
+
+    void clear() {
+        chosen.clear();
+        rows_.clear();
+        masks_.clear();
+        asked_.clear();
+    }
+    void add(const uint64_t* state, const MoveRecord* begin, const MoveRecord* end);
+    void decide();  // fills `chosen`
+    // Further labels that another float32 evaluation order might take in state k of the batch (after decide; networks only).
+    void rivals(size_t k, std::vector<int32_t>& labels, bool& may_stick);
+    const float* row(size_t k) const;  // the inputs of state k, null where the policy was not asked
+    const uint8_t* mask(size_t k) const;
+
+    std::vector<int32_t> chosen;  // per state: a label, or PSEUDO_ACTION, STUCK, DEADLOCK, BROKEN
+    bool want_sure = false;
+    std::vector<uint8_t> sure;  // per state, with want_sure: every evaluation order chooses the same
+
+private:
+    const BoundPolicy& policy_;
+    std::vector<float> rows_;
+    std::vector<uint8_t> masks_, sure_rows_;
+    std::vector<uint32_t> asked_;  // the states whose rows these are
+    std::vector<int32_t> answers_;
+};
+
+// Keep of each state's moves those of its chosen label and the silent ones; `ends[k]` is where the moves of state k end.
+void keep_chosen(Expansion& e, std::vector<uint32_t>& ends, const std::vector<int32_t>& chosen, size_t words, size_t rewards);
+
+}  // namespace polvet
