@@ -9,9 +9,14 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 SHOWN = re.compile(r"^`([\w./-]+)`[^\n]*:\n\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def blocks_in(page: str) -> list[tuple[str, str, str]]:
+    """Return the page's blocks that are files: name, language and text. A line with the name and a colon stands above each."""
+    return SHOWN.findall((DOCS / page).read_text(encoding="utf-8"))
+
+
 def files_in(page: str) -> dict[str, str]:
-    """Return by name the files of the page: a line that begins with its name and ends in a colon stands above it."""
-    return {name: text for name, _, text in SHOWN.findall((DOCS / page).read_text(encoding="utf-8"))}
+    """Return by name the files of the page."""
+    return {name: text for name, _, text in blocks_in(page)}
 
 
 def section(page: str, heading: str) -> str:
