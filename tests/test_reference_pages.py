@@ -102,6 +102,22 @@ def test_every_kind_of_certificate_is_told():
     assert listed(text) == {"kind", "format", "task_sha256", "policy_sha256", "options", "kept"}
 
 
+def test_every_part_that_a_checker_asks_of_a_certificate_is_told():
+    text = section(PAGE, "Certificates")
+    rows = {
+        kind: set(re.findall(r"`([a-z_0-9]+)`", rest))
+        for kind, rest in re.findall(r"^\| `([a-z-]+)` \|(.*)$", text, re.M)
+    }
+    for module in {place.split(":")[0] for place in CHECKERS.values()}:
+        told = set().union(
+            listed(text), *(rows[kind] for kind, place in CHECKERS.items() if place.startswith(f"{module}:"))
+        )
+        source = (SOURCE.parent / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+        asked = set(re.findall(r'certificate(?:\.get\(|\[)"(\w+)"', source))
+        if module != "polvet.evidence.permissive":  # a shield: its own section
+            assert asked <= told, module
+
+
 def test_every_format_of_the_sources_is_told():
     named = {
         found
