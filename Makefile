@@ -52,6 +52,8 @@ torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files f
 
 lint: $(TESTED)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/clang-format --dry-run -Werror $(filter %.h %.cpp %.inl,$(CORE))
 	$(BIN)/mypy
 
 docs: $(VENV)/.extra-docs

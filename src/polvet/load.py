@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import read_bytes, read_text
+from polvet.files import read_bytes, read_text, refuse_unknown_keys
 from polvet.jani.read import load_model as load_jani
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
@@ -43,6 +43,7 @@ from polvet.model.task import MODES, PolicyReading, Task, condition
 
 ROLES = ("start", "fail", "goal")
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
+POLICY_KEYS = ("mode", "inputs", "outputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +168,7 @@ def _read_toml(path: str | Path) -> dict[str, Any]:
         document = tomllib.loads(read_text(path, max_bytes=1 << 20))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not TOML: {error}.", Where(str(path)), "Correct the file there.") from None
-    for key in document:
-        if key not in TASK_KEYS:
-            hint = did_you_mean(key, TASK_KEYS) or f"Known are {', '.join(TASK_KEYS)}."
-            raise InputError(f"unknown key '{key}'.", Where(str(path)), hint)
+    refuse_unknown_keys(document, TASK_KEYS, Where(str(path)))
     return document
 
 
@@ -206,6 +204,7 @@ def _number(value: Any, where: Where) -> Value:
 
 
 def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
+    refuse_unknown_keys(table, POLICY_KEYS, where)
     mode = table.get("mode", "filtered")
     if mode not in MODES:
         raise InputError(f"mode '{mode}' is unknown.", where.at("mode"), "Use filtered or raw.")
