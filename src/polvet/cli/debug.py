@@ -21,10 +21,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -89,13 +87,11 @@ def debug(
         seed=seed, starts=starts, runs=runs, fuzz_runs=fuzz_runs, max_steps=max_steps, max_states=max_states,
         iterations=iterations, method=method, mode=repair_mode, keep=keep, max_goal_loss=max_goal_loss, verify=verify,
     )  # fmt: skip
-    options = task_options(constants, start, fail, goal)
-    loaded = with_mode(load_task(task, options), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     with open_log(log_json) as log, _live_table(log) as listener:
         found = debug_policy(
             loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
-            memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options, mode=mode,
-            source=task, listener=listener,
+            memory_limit=memory_limit, listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
     lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]

@@ -18,11 +18,9 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
@@ -70,9 +68,9 @@ def simulate(
     from polvet.policy.runs import simulate as run_all
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    bound = fitted.compile()
     starts, method = _starts(fitted.task, state, runs, seed)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()

@@ -116,24 +116,18 @@ def _abstraction(bound: Bound, settings: Settings, linear: LinearTask) -> Safety
 
 
 def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "induction")
     return verify_by_induction(
         bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _projection(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "projection")
     return verify_by_projection(
         bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "ic3")
     return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
 
 
@@ -256,7 +250,7 @@ def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyRes
 
 def replay(bound: Bound, run: Run) -> None:
     """Raise a RuntimeError unless the slow interpreter and the policy's reference evaluation make this run."""
-    semantics = Semantics(bound.task.network, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    semantics = Semantics(bound.task.network)
     fails = semantics.compile(bound.task.fail)
     for state, action, following in zip(run.states, run.actions, run.states[1:], strict=False):
         moves = bound.fitted.followed(state, semantics.moves(state))
