@@ -39,7 +39,7 @@ from polvet.model.properties import (
     StatesValues,
     Until,
 )  # fmt: skip
-from polvet.model.task import MODES, ROLES, PolicyReading, Source, Task, TaskOptions, condition
+from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition
 
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
 
@@ -52,7 +52,7 @@ class TaskParts:
     constants: Mapping[str, Value]
     conditions: Mapping[str, tuple[str, Where]]  # by role: the text and where it stands
     reading: PolicyReading
-    options: TaskOptions  # already part of the fields above, except for `out_of_bounds`
+    options: TaskOptions  # already part of the fields above, except for `out_of_bounds` and `avoid`
     source: Source
 
 
@@ -112,8 +112,8 @@ def make_task(parts: TaskParts) -> Task:
     if not parts.conditions:
         found = _from_only_task(network)
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading, parts.options,
-        parts.source,
+        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading,
+        parts.options.avoid, parts.options, parts.source,
     )  # fmt: skip
 
 
@@ -155,6 +155,18 @@ def parse_out_of_bounds(word: str, where: Where) -> OutOfBounds:
         return OutOfBounds(word)
     except ValueError:
         raise InputError(f"'{word}' is unknown.", where, "Use error or disable.") from None
+
+
+def parse_avoid(text: str, where: Where) -> Avoid:
+    """Return what counts as unsafe besides `fail`.
+
+    >>> parse_avoid("stuck, deadlock", Where("--avoid"))
+    Avoid(stuck=True, deadlock=True)
+    """
+    wanted = {part.strip() for part in text.split(",") if part.strip()}
+    if unknown := wanted - {"stuck", "deadlock"}:
+        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, or stuck,deadlock.")
+    return Avoid("stuck" in wanted, "deadlock" in wanted)
 
 
 def parse_mode(word: str | None, where: Where) -> str | None:

@@ -12,7 +12,7 @@ import typer
 
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits, Progress
-from polvet.load import parse_constants, parse_mode, parse_out_of_bounds
+from polvet.load import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
 from polvet.model.task import Task, TaskOptions
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above 
 
 def task_options(
     constants: str, start: str | None = None, fail: str | None = None, goal: str | None = None,
-    out_of_bounds: str = "error", mode: str | None = None,
+    out_of_bounds: str = "error", mode: str | None = None, avoid: str = "",
 ) -> TaskOptions:  # fmt: skip
     """Return the options as `load_task` takes them."""
     return TaskOptions(
         parse_constants(constants), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("--out-of-bounds")),
-        parse_mode(mode, Where("--mode")),
+        parse_mode(mode, Where("--mode")), parse_avoid(avoid, Where("--avoid")),
     )  # fmt: skip
 
 

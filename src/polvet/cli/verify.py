@@ -26,11 +26,9 @@ from polvet.cli.tasks import (
     threads_of,
     workers_of,
 )  # fmt: skip
-from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
-    from polvet.verify.explicit import Avoid
     from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
@@ -86,12 +84,14 @@ def verify(
     from polvet.verify.verdicts import Unknown
 
     begun = time.monotonic()
-    fitted = load_fitted(load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode)), policy)
+    fitted = load_fitted(
+        load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)), policy
+    )
     bound = fitted.compile()
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
     with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
-            bound, method=method, seed=seed, threads=threads, workers=elsewhere, avoid=avoided(avoid),
+            bound, method=method, seed=seed, threads=threads, workers=elsewhere,
             limits=limits_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
     certificate = certificate_of(bound, found)
@@ -127,16 +127,6 @@ def _explained(risk: Risk) -> str:
         return "" if risk.limit is None else f" ({risk.limit})"
     over = ", ".join(risk.variables)
     return f" (by an abstraction with {risk.states:,} states over {over}; explicit search: {risk.limit})"
-
-
-def avoided(text: str) -> Avoid:
-    """Return what counts as unsafe besides `fail`."""
-    from polvet.verify.explicit import Avoid
-
-    wanted = {part.strip() for part in text.split(",") if part.strip()}
-    if unknown := wanted - {"stuck", "deadlock"}:
-        raise InputError(f"'{min(unknown)}' is unknown.", Where("--avoid"), "Use stuck, deadlock, or stuck,deadlock.")
-    return Avoid("stuck" in wanted, "deadlock" in wanted)
 
 
 def _proved(found: Any) -> list[str]:

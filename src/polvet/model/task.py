@@ -29,6 +29,22 @@ class PolicyReading:
 
 
 @dataclass(frozen=True, slots=True)
+class Avoid:
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, and deadlocks outside the goal."""
+
+    stuck: bool = False
+    deadlock: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what is avoided, as users and certificates name it."""
+        return tuple(name for name, wanted in (("stuck", self.stuck), ("deadlock", self.deadlock)) if wanted)
+
+
+NOTHING_ELSE = Avoid()
+
+
+@dataclass(frozen=True, slots=True)
 class TaskOptions:
     """What is added to, or put in the place of, what a task's source says."""
 
@@ -38,9 +54,13 @@ class TaskOptions:
     goal: str | None = None
     out_of_bounds: OutOfBounds = OutOfBounds.ERROR
     mode: str | None = None  # how a policy's choice is read
+    avoid: Avoid = NOTHING_ELSE
 
     def to_json(self) -> dict[str, str]:
-        """Return the options as certificates hold them; empty where the source says everything."""
+        """Return the options as certificates hold them; empty where the source says everything.
+
+        What else is avoided is part of a certificate's own claim.
+        """
         found: dict[str, str] = {}
         if self.constants:
             found["constants"] = ",".join(
@@ -76,6 +96,7 @@ class Task:
     goal: Expression = FALSE
     start: Expression | None = None  # None: the model's initial states
     reading: PolicyReading = PolicyReading()
+    avoid: Avoid = NOTHING_ELSE
     options: TaskOptions = TaskOptions()  # already part of the fields above
     source: Source | None = None  # None: made in memory
 

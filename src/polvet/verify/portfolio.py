@@ -18,13 +18,14 @@ from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
 from polvet.model.semantics import Semantics
+from polvet.model.task import NOTHING_ELSE
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.box_system import ALONE, Power
-from polvet.verify.explicit import NOTHING_ELSE, Avoid, Search
+from polvet.verify.explicit import Search
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
@@ -43,7 +44,6 @@ class Settings:
     limits: Limits
     seed: int = 0
     power: Power = ALONE
-    avoid: Avoid = NOTHING_ELSE
     search: Search | None = None  # explicit search as far as it got; None: not begun
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
 
@@ -59,18 +59,17 @@ def verify(
     seed: int = 0,
     threads: int = 1,
     workers: Workers | None = None,
-    avoid: Avoid = NOTHING_ELSE,
 ) -> SafetyResult:
     """Return whether the policy is safe from every start state, with the evidence; workers elsewhere answer hard questions."""
     if method not in METHODS:
         raise InputError(f"'{method}' is unknown.", Where("--method"), f"Use one of {', '.join(METHODS)}.")
-    if method in ONLY_FAIL and avoid != NOTHING_ELSE:
+    if method in ONLY_FAIL and bound.task.avoid != NOTHING_ELSE:
         raise InputError(
             f"the method '{method}' knows no other failure than fail.",
             Where("--avoid"),
             "Use --method auto or explicit.",
         )
-    settings = Settings(limits or Limits(), seed, Power(threads, workers), avoid)
+    settings = Settings(limits or Limits(), seed, Power(threads, workers))
     begun = time.monotonic()
     part = sliced(bound)
     found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
@@ -78,7 +77,7 @@ def verify(
 
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
-    search = settings.search or Search(bound, avoid=settings.avoid)
+    search = settings.search or Search(bound)
     return search.go_on(settings.limits, threads=settings.power.threads)
 
 
@@ -176,19 +175,15 @@ ONLY_FAIL = tuple(name for name in METHODS_BY_NAME if name != "explicit")
 
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     begun = time.monotonic()
-    run = find_unsafe_run(
-        bound, seed=settings.seed, threads=settings.power.threads, avoid=settings.avoid, limits=settings.limits
-    )
+    run = find_unsafe_run(bound, seed=settings.seed, threads=settings.power.threads, limits=settings.limits)
     if run is not None:
         return Unsafe(run, "simulation")
-    settings = replace(
-        settings, search=Search(bound, avoid=settings.avoid)
-    )  # its second turn goes on where the first ended
+    settings = replace(settings, search=Search(bound))  # its second turn goes on where the first ended
     reasons: dict[str, str] = {}
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
     for turn in REAL_TURNS if has_reals(bound) else TURNS:
-        if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
+        if turn.method in ONLY_FAIL and bound.task.avoid != NOTHING_ELSE:
             continue
         if turn.method in LINEAR and settings.linear is None:
             budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
