@@ -164,16 +164,10 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
         )
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
-    if file is not None:
-        found = list(iter_states(task, file))
-    else:
-        found = _list_within(iter_starts(task), limits)
-    if not found:
-        raise InputError(
-            "there is no state to decide.",
-            Where(str(file) if file else "--start"),
-            "Weaken the start condition, or give states that exist.",
-        )
+    if file is None:
+        return _list_within(iter_starts(task), limits)
+    if not (found := list(iter_states(task, file))):
+        raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
     return found
 
 

@@ -133,8 +133,6 @@ def _starts(task: Task, state: str | None, runs: int, seed: int) -> tuple[list[S
     if state is not None:
         return [parse_state(task, state, Where("--state"))] * runs, "by you"
     starts = Starts.of(task)
-    if starts.count == 0:
-        raise InputError("no state satisfies the start condition.", Where("--start"), "Weaken it.")
     return starts.sample(runs, random.Random(seed)), f"uniformly ({starts.method})"
 
 

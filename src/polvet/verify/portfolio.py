@@ -8,13 +8,15 @@ Whatever is found is brought back to all variables, and a run is executed once m
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
 from polvet.model.semantics import Semantics
@@ -72,7 +74,13 @@ def verify(
     settings = Settings(limits or Limits(), seed, Power(threads, workers))
     begun = time.monotonic()
     part = sliced(bound)
+    starts = drawable_starts(bound.task, seconds=_left(settings.limits, begun, COUNTING_SHARE).seconds)
     found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
+    if isinstance(found, Safe) and starts.count is None:
+        try:
+            starts.sample(1, random.Random(seed))
+        except LimitReached as limit:
+            found = Unknown(f"whether there is a start state: {limit}", method, found.figures)
     return _brought_back(found, part, time.monotonic() - begun)
 
 
@@ -163,6 +171,8 @@ TURNS = (
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
 REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
 """The same for models with real-valued variables, which are not read as linear data."""
+COUNTING_SHARE = 0.1
+"""The share of the time in which start states are counted: a claim about none of them is no verdict."""
 GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
