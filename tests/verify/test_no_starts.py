@@ -59,13 +59,11 @@ def test_every_method_refuses_it(files, capsys, method, start):
     assert refused(capsys, "verify", *files, "--method", method, "--start", start)
 
 
-@pytest.mark.parametrize(
-    "command", ["decide", "evaluate", "simulate", "faults", "gate", "compare", "fuzz", "debug", "fence"]
-)
+@pytest.mark.parametrize("command", ["decide", "evaluate", "simulate", "faults", "gate", "compare", "fuzz", "debug"])
 def test_every_command_refuses_it(files, capsys, tmp_path, command):
     model, policy = files
     policies = {"decide": [], "compare": [policy, policy]}.get(command, [policy])
-    more = ["-o", str(tmp_path / "out")] if command in ("debug", "fence") else []
+    more = ["-o", str(tmp_path / "out")] if command == "debug" else []
     assert refused(capsys, command, model, *policies, *more, "--start", EMPTY[0])
 
 
