@@ -25,7 +25,7 @@ Certificate = dict[str, Any]
 
 
 def judge(certificate: Any, path: Path) -> Accepted | Rejected:
-    return check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+    return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ SEARCHES = tuple(name for name in ALGORITHMS if name != "propagate-bdd")
 
 def judge(certificate: dict[str, Any], path: Path) -> Accepted | Rejected:
     """Return the checker's answer to what a file with the certificate would hold."""
-    return check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+    return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
 
 
 @pytest.mark.parametrize("seed", range(8))

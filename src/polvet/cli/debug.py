@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.tasks import (
     Constants,
@@ -96,8 +98,9 @@ def debug(
     verdict, code = _verdict(found)
     lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]
     if found.certificate is not None:
-        lines.append(f"evidence    {found.certificate} (check it: polvet certify {found.certificate} --task {task}")
-        lines[-1] += f" --policy {found.policy})" if verdict == "safe" else ")"
+        words = ["polvet", "certify", str(found.certificate), "--task", str(task)]
+        words += ["--policy", str(found.policy)] if verdict == "safe" else []
+        lines.append(f"evidence    {found.certificate} (check it: {shlex.join([*words, *loaded.options.arguments()])})")
     figures = {
         "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
         "repairs": found.iterations,
@@ -205,6 +208,7 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
 
 
 def _drawn(seen: list[Record], begun: float) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -214,5 +218,5 @@ def _drawn(seen: list[Record], begun: float) -> Any:
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for _, row in sorted(_by_iteration(list(seen)).items()):
-        table.add_row(*_cells(row))
+        table.add_row(*(escape(printable(cell)) for cell in _cells(row)))
     return table

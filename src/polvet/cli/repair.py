@@ -12,6 +12,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.printable import say
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
@@ -145,7 +146,7 @@ def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
         (fitted.sha256, listed.policy_sha256, "policy"),
     ):
         if theirs is not None and mine is not None and mine != theirs:
-            print(f"polvet: {file}: the faults were found in another {what}.", file=sys.stderr)
+            say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
 def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:

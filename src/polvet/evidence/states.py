@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, ModelError, Where
@@ -11,7 +13,7 @@ from polvet.evidence.check import Rejected, Subjects
 from polvet.load import load_task, options_from_json
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
-from polvet.model.task import Task, state_from_names, state_to_names
+from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
 
 BIGGEST_JSON_INTEGER = 2**53
 
@@ -81,7 +83,8 @@ def _number_to_json(value: Any) -> Any:
 def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Rejected:
     """Return the task the certificate speaks about, read from the given file with the options the certificate names.
 
-    The options are part of the claim: they are told when it is accepted. Only `find_policy_arena` leaves variables out.
+    The options are part of the claim: they must be those that are asked for, and are told when it is accepted. Only
+    `find_policy_arena` leaves variables out.
     """
     if subjects.task is None:
         raise InputError("the certificate speaks about a task.", hint="Give the file with --task.")
@@ -92,7 +95,27 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
+    if subjects.options is not None and not _is_same(task, subjects.task, subjects.options):
+        return Rejected(other_options(options))
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
     return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))
+
+
+def other_options(options: TaskOptions) -> str:
+    """Return why a certificate with these options is rejected where others are asked for."""
+    if not (words := shlex.join(options.arguments())):
+        return "it is about the task's own conditions, not about those that are asked for"
+    return f"it is about other conditions than those asked for; give {words} to ask for them, or --allow-options"
+
+
+def _is_same(task: Task, file: Path, options: TaskOptions) -> bool:
+    """Return whether the file and the options mean that task."""
+    if task.options == options:
+        return True
+    try:
+        asked = load_task(file, options)
+    except InputError:
+        return False
+    return replace(asked, options=task.options) == task

@@ -11,6 +11,7 @@ from typing import Any
 from polvet.errors import InputError, Where, suggest
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
+from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network, OutOfBounds, Variable
 from polvet.model.semantics import State, show_value
@@ -74,6 +75,14 @@ class TaskOptions:
             found["mode"] = self.mode
         return found
 
+    def arguments(self) -> list[str]:
+        """Return the words that give these options on the command line."""
+        return [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
+
+
+NO_OPTIONS = TaskOptions()
+"""The task's own conditions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -97,13 +106,27 @@ class Task:
     start: Expression | None = None  # None: the model's initial states
     reading: PolicyReading = PolicyReading()
     avoid: Avoid = NOTHING_ELSE
-    options: TaskOptions = TaskOptions()  # already part of the fields above
+    options: TaskOptions = NO_OPTIONS  # already part of the fields above
     source: Source | None = None  # None: made in memory
 
     @property
     def sha256(self) -> str | None:
         """Return the digest of the file(s) it was read from."""
         return None if self.source is None else self.source.sha256
+
+    def claim(self) -> dict[str, Any]:
+        """Return what whoever speaks about this task speaks about, as data: the file's digest, and the meaning in full."""
+        constants = self.network.constants.items()
+        return {
+            "task_sha256": self.sha256,
+            "constants": {name: value if isinstance(value, int) else str(value) for name, value in constants},
+            "start": None if self.start is None else dump_expression(self.start),
+            "fail": dump_expression(self.fail),
+            "goal": dump_expression(self.goal),
+            "out_of_bounds": self.network.out_of_bounds.value,
+            "mode": self.reading.mode,
+            "avoid": list(self.avoid.names),
+        }
 
 
 def condition(network: Network, expression: Expression, where: Where) -> Expression:

@@ -10,7 +10,7 @@ import numpy as np
 
 from polvet.errors import InputError, PolvetError, Where
 from polvet.evidence.state_files import StateFormat
-from polvet.load import load_task, options_from_json
+from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -20,6 +20,7 @@ from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.report.campaign import Campaign
+from polvet.report.verdict import given_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,8 @@ def find_task(campaign: Campaign, given: Path | None) -> Task | None:
     file = given or (Path(remembered) if isinstance(remembered, str) else None)
     if file is None or (given is None and not file.is_file()):
         return None
-    where = Where(str(campaign.folder / "about.json")).at("options")
     try:
-        task = load_task(file, options_from_json(campaign.about.get("options") or {}, where))
+        task = load_task(file, given_options(campaign))
     except PolvetError:
         if given is not None:
             raise
