@@ -11,6 +11,7 @@ import typer
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
+from polvet.cli.printable import say
 from polvet.errors import InputError, LimitReached
 from polvet.interrupts import noting
 
@@ -99,10 +100,11 @@ def run(arguments: list[str] | None = None) -> int:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            say(line, sys.stderr)
         return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
 
 
 def _complain(message: str, code: ExitCode) -> int:
-    print(f"polvet: {message}", file=sys.stderr)
+    say(f"polvet: {message}", sys.stderr)
     return code.value

@@ -136,7 +136,7 @@ class Unrolling:
 
 
 def _run_through(bound: Bound, states: list[State]) -> Run | None:
-    semantics = Semantics(bound.task.network, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    semantics = Semantics(bound.task.network)
     if not semantics.compile(bound.task.fail)(states[-1]):
         return None
     actions: list[str | None] = []
