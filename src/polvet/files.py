@@ -76,6 +76,16 @@ def sha256(path: str | Path) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
+def beside(path: str | Path, name: str, where: Where) -> Path:
+    """Return the file that another one names, relative to its own folder; nothing outside that folder is ever read."""
+    folder = Path(path).parent
+    inside = bool(name) and "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    if not inside or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        what = f"names the file {name!r}, which is not in its own folder."
+        raise InputError(what, where, "Nothing outside that folder is read: put the file beside it.")
+    return folder / name
+
+
 def depth_of(text: str) -> int:
     """Return how deeply the brackets of a JSON text nest, ignoring those in strings.
 

@@ -79,7 +79,7 @@ def evaluate(
     bound = fitted.compile(disable_out_of_bounds=disable)
     sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
     threads = 1 if is_cluster(workers) else threads_of(workers, starts)
-    crews = crew_of(workers, task, given, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable)
+    crews = crew_of(workers, task, given, policy=policy, mode=mode, disable_out_of_bounds=disable)
     with crews as crew, watching("evaluate", "evaluating", log_json) as progress:
         found = evaluate_policy(
             bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,

@@ -17,7 +17,6 @@ from polvet.load import TaskOptions, parse_constants
 from polvet.model.task import MODES, Task
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Fitted
     from polvet.workers.protocol import Crew
     from polvet.workers.protocol import Workers as AnyWorkers
 
@@ -79,8 +78,8 @@ def is_cluster(workers: str) -> bool:
 
 @contextmanager
 def crew_of(
-    workers: str, task: Path, options: TaskOptions, *, policy: Path | None = None, fitted: Fitted | None = None,
-    mode: str | None = None, disable_out_of_bounds: bool = False,
+    workers: str, task: Path, options: TaskOptions, *, policy: Path | None = None, mode: str | None = None,
+    disable_out_of_bounds: bool = False,
 ) -> Iterator[Crew | None]:  # fmt: skip
     """Connect to the Ray cluster that `--workers` names, and pack what its processes need; None where it names none."""
     if not is_cluster(workers):
@@ -89,9 +88,7 @@ def crew_of(
     from polvet.workers.parcel import pack
     from polvet.workers.protocol import Crew
 
-    parcel = pack(
-        task, options, policy=policy, fitted=fitted, mode=mode, disable_out_of_bounds=disable_out_of_bounds
-    )  # fmt: skip
+    parcel = pack(task, options, policy=policy, mode=mode, disable_out_of_bounds=disable_out_of_bounds)
     with workers_of(workers) as cluster:
         assert cluster is not None
         yield Crew(cluster, parcel)

@@ -17,7 +17,6 @@ from typing import Any
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.states import Arena, Malformed, find_arena
-from polvet.files import sha256
 from polvet.model.semantics import State
 from polvet.model.task import Task
 
@@ -33,7 +32,9 @@ def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult
     if certificate.get("policy_sha256") is not None:
         if subjects.policy is None:
             raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-        if sha256(subjects.policy) != certificate["policy_sha256"]:
+        from polvet.policy.identity import policy_sha256
+
+        if policy_sha256(subjects.policy) != certificate["policy_sha256"]:
             return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
         chooser = load_chooser(arena.task, subjects.policy)
     try:

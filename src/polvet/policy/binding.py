@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from polvet import _core
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import sha256
 from polvet.kernel.compiled import Compiled
 from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
+from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.protocol import Policy, has_positional_names, renamed
@@ -43,7 +43,7 @@ class Fitted:
     outputs_from: str  # the same, or "edges"
     variables: tuple[int, ...]  # per input, its place in a state
     labels: tuple[int, ...]  # per output, its number among the network's labels; UNKNOWN_LABEL: no operator has it
-    sha256: str | None = None  # of the policy's file
+    sha256: str | None = None  # of all files of the policy
 
     @property
     def filtered(self) -> bool:
@@ -131,7 +131,7 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
     policy = load_policy(file, task.reading.inputs, task.reading.outputs, booleans=booleans)
-    return replace(fit(task, policy, Where(str(file))), sha256=sha256(file))
+    return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
 
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
