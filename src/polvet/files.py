@@ -8,10 +8,12 @@ import os
 import re
 import tempfile
 from itertools import accumulate
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.numbers import MAX_DIGITS
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 400
@@ -111,10 +113,16 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         return found
 
     def integer(digits: str) -> int:
-        if len(digits) > 400:
-            what = f"the integer {digits[:20]}... has {len(digits)} digits; at most 400 are read."
+        if len(digits) > MAX_DIGITS:
+            what = f"the integer {digits[:20]}... has {len(digits)} digits; at most {MAX_DIGITS} are read."
             raise InputError(what, where, "Write a number nearer to 1.")
         return int(digits)
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        if not isfinite(value):
+            raise InputError(f"the number {digits[:24]} is beyond the range of doubles.", where, "Write a smaller one.")
+        return value
 
     # SOUND: the parser is recursive, so a hostile document is refused before it can reach the end of the stack.
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
@@ -125,7 +133,14 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         )
     try:
         return json.loads(
-            text, **{"parse_constant": refuse, "object_pairs_hook": unique, "parse_int": integer, **options}
+            text,
+            **{
+                "parse_constant": refuse,
+                "object_pairs_hook": unique,
+                "parse_int": integer,
+                "parse_float": real,
+                **options,
+            },
         )
     except json.JSONDecodeError as error:
         place = Where(where.file, where.path, error.lineno, error.colno)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from importlib import import_module
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
 )
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
 
@@ -77,6 +79,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with noting():
             result = app(arguments, standalone_mode=False)
+            sys.stdout.flush()
         if result == TYPER_INTERRUPTED:
             raise KeyboardInterrupt
         return result if isinstance(result, int) else ExitCode.DONE.value
@@ -91,6 +94,11 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.DONE.value
+    except OSError as error:
+        if error.errno not in FULL:
+            return _bug()
+        hint = "Make room on the disk and run the same command again; what was written before is kept."
+        return _complain(f"nothing more can be written ({error.strerror}). {hint}", ExitCode.INPUT)
     except (
         SystemExit
     ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
@@ -99,8 +107,12 @@ def run(arguments: list[str] | None = None) -> int:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
-        traceback.print_exc()
-        return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
+        return _bug()
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
 
 
 def _complain(message: str, code: ExitCode) -> int:

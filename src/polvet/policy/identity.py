@@ -51,7 +51,7 @@ def _index_names(data: bytes, where: Where) -> list[str]:
     if b'"file"' not in data and b"\\u" not in data:
         return []
     try:
-        document = parse_json(data.decode("utf-8-sig"), where, parse_constant=float)
+        document = parse_json(data.decode("utf-8-sig"), where, parse_constant=float, parse_float=float)
     except (InputError, UnicodeDecodeError):
         return []
     is_index = "input" in document and "output" in document and isinstance(document.get("file"), str)

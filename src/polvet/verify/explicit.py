@@ -16,7 +16,7 @@ from typing import Any
 
 from polvet import _core
 from polvet.errors import LimitReached
-from polvet.evidence.packed import pack_columns
+from polvet.evidence.packed import fits, pack_columns
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import FAIL, GOAL, Bound
@@ -140,7 +140,7 @@ def _certificate(bound: Bound, reach: _core.Reachability, avoid: Avoid, most_lis
     also = [name for name, wanted in (("stuck", avoid.stuck), ("deadlock", avoid.deadlock)) if wanted]
     if also:
         found["avoids"] = also
-    if len(reach) <= most_listed:
+    if len(reach) <= most_listed and fits(bound.task.network.variables, len(reach)):
         rows = bound.compiled.machine.unpack(reach.states())
         found["states"] = pack_columns(bound.task.network.variables, rows)
     return found
