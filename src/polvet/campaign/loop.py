@@ -119,7 +119,7 @@ class _Loop:
         bound = self.steps.load(policy)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
         if self._is_fenced(iteration):
-            proved = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy, "projection"))
+            proved = self._do(iteration, "prove", lambda: self.steps.verify(iteration, bound, policy, "projection"))
             if proved["figures"]["verdict"] == "safe":
                 return self._end(Outcome.SAFE, policy, iteration, None, proved)
         searched = self._do(iteration, "search", lambda: self.steps.search(iteration, bound, policy))

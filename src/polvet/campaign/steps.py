@@ -226,7 +226,7 @@ class Steps:
         )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
         if isinstance(found, Unknown):
-            if self.means.deadline != math.inf:
+            if self.means.deadline != math.inf and method == "auto":
                 raise LimitReached(found.reason)  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
         proof = json.dumps(certificate_of(bound, found, self.means.given()), ensure_ascii=False)

@@ -28,6 +28,7 @@ from polvet.cli.tasks import (
     disables_out_of_bounds,
     is_cluster,
     limits_of,
+    only_state,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
@@ -52,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 def decide(
     task: TaskFile,
-    state: Annotated[str | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
+    state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
     algorithm: Annotated[
@@ -99,7 +100,8 @@ def decide(
     loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
     disable = disables_out_of_bounds(out_of_bounds)
-    asked = _asked_states(loaded, state, states, all_starts, limits)
+    only = only_state(state)
+    asked = _asked_states(loaded, only, states, all_starts, limits)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
@@ -110,15 +112,13 @@ def decide(
         decided, figures = _by_search(
             loaded, asked, options, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
             workers=workers, disable=disable, policy=policy, source=task, log_json=log_json,
-            file=output if state is None else None,
+            file=output if only is None else None,
         )  # fmt: skip
     written, lines = _write_evidence(
-        loaded, asked, decided, options, limits, disable, output if state is not None else None, certificates,
-        inline=state is not None,
+        loaded, asked, decided, options, limits, disable, output if only is not None else None, certificates,
+        inline=only is not None,
     )  # fmt: skip
-    return _answer(
-        loaded, asked, decided, figures, written, lines, begun, seed, output if state is None else None, json
-    )
+    return _answer(loaded, asked, decided, figures, written, lines, begun, seed, output if only is None else None, json)
 
 
 def _by_search(

@@ -20,6 +20,7 @@ from polvet.cli.tasks import (
     TaskFile,
     disables_out_of_bounds,
     limits_of,
+    only_state,
     task_options,
     threads_of,
     with_mode,
@@ -46,7 +47,7 @@ def simulate(
     policy: PolicyFile,
     runs: Annotated[int, typer.Option("--runs", help="How many runs.", min=1, max=10**8)] = 1000,
     state: Annotated[
-        str | None, typer.Option("--state", help="Start here: x=1,y=2 (default: drawn from start).")
+        list[str] | None, typer.Option("--state", help="Start here: x=1,y=2 (default: drawn from start).")
     ] = None,
     show: Annotated[int | None, typer.Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
     max_steps: MaxSteps = 10_000,
@@ -73,7 +74,7 @@ def simulate(
     loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
-    starts, method = _starts(fitted.task, state, runs, seed)
+    starts, method = _starts(fitted.task, only_state(state), runs, seed)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()
         batch = run_all(

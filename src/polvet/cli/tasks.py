@@ -106,6 +106,18 @@ def workers_of(workers: str) -> Iterator[AnyWorkers | None]:
         yield cluster
 
 
+def only_state(given: list[str] | None) -> str | None:
+    """Return the state of `--state`; a second one is refused rather than forgotten."""
+    if given is not None and len(given) > 1:
+        shown = " and ".join(f"'{one[:40]}'" for one in given[:2])
+        raise InputError(
+            f"{shown}: one state is asked for.",
+            Where("--state"),
+            "Give it once; polvet decide takes several from --states FILE.",
+        )
+    return given[0] if given else None
+
+
 def limits_of(
     time_limit: float | None, memory_limit: int | None, max_states: int | None, progress: Progress | None = None
 ) -> Limits:

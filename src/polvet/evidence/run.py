@@ -10,7 +10,7 @@ label's operators or of a silent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,14 @@ def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | Non
     if (end := certificate.get("end")) not in ("fail", "stuck", "deadlock"):
         raise Malformed("the run's 'end' is none of 'fail', 'stuck', 'deadlock'")
     states = [arena.read(item, f"states[{k}]") for k, item in enumerate(items)]
+    replay_run(arena, states, actions, end, chooser)
+    return len(actions)
+
+
+def replay_run(
+    arena: Arena, states: Sequence[State], actions: Sequence[Any], end: str, chooser: Chooser | None
+) -> None:
+    """Raise Malformed unless the interpreter (and the policy, where one is given) makes this run, and it ends so."""
     if not _is_start(arena, states[0]):
         raise Malformed(f"{arena.show(states[0])} is no start state")
     for k, action in enumerate(actions):
@@ -74,7 +82,6 @@ def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | Non
         raise Malformed(f"the last state {arena.show(states[-1])} is not in fail")
     if end != "fail":
         _check_halted(arena, states[-1], end, chooser)
-    return len(actions)
 
 
 def _check_halted(arena: Arena, state: State, end: str, chooser: Chooser | None) -> None:

@@ -115,7 +115,7 @@ def _real_at(where: Where) -> Callable[[str], Fraction]:
         if value is None:
             shown = digits if len(digits) <= 24 else f"{digits[:20]}..."
             raise InputError(
-                f"the number {shown} is too large or has over {MAX_DIGITS} digits.",
+                f"the number {shown} needs more than {MAX_DIGITS} digits.",
                 where,
                 "Write a number nearer to 1.",
             )
