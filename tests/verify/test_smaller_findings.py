@@ -77,15 +77,17 @@ def _states():
 
 
 def test_bounded_search_says_that_operators_are_disabled(tmp_path):
-    """x+2 leaves its bounds from 8 on: where that disables the operator, 9 is not reached."""
+    """At 8 one outcome leaves the bounds: the whole operator is disabled, and its other outcome does not reach 9."""
     (tmp_path / "m.prism").write_text(
-        "mdp\nmodule m\n  x : [0..9] init 0;\n  y : bool init false;\n  [on] x < 9 -> (x'=x+2) & (y'=true);\nendmodule\n"
+        "mdp\nmodule m\n  x : [0..9] init 8;\n  [on] x < 9 -> 0.5:(x'=x+2) + 0.5:(x'=x+1);\nendmodule\n"
     )
-    task = load_task(tmp_path / "m.prism", TaskOptions(start="x == 8", fail="x == 9 && y"))
-    policy = network_of([(np.zeros((1, 2)), np.zeros(1))], ["x", "y"], ["on"])
-    found = verify_bounded(fit(task, policy).compile(disable_out_of_bounds=True))
+    task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9"))
+    policy = network_of([(np.zeros((1, 1)), np.zeros(1))], ["x"], ["on"])
+    bound = fit(task, policy).compile(disable_out_of_bounds=True)
+    found = verify_bounded(bound)
     assert isinstance(found, Unknown)
     assert found.reason == "bmc does not apply: operators that leave the bounds are disabled"
+    assert isinstance(verify(bound, method="explicit"), Safe)
 
 
 def test_regions_proved_safe_are_told_beside_an_unsafe_run(files, capsys):

@@ -1,8 +1,9 @@
 """A policy fitted to a task: which variable each input is, which label each output is, and what it chooses in a state.
 
 Names come from the task (`[policy]` in task.toml), else from the policy file, else by position: the non-location variables
-and the labels in the model's order. A model without labels (all operators silent, one automaton) is given one label
-`#i` per edge i where the policy has one output per edge: so MoGym reads its networks.
+and the labels in the model's order (or, where the policy has so many outputs, all declared actions). A model without
+labels (all operators silent, one automaton) is given one label `#i` per edge i where the policy has one output per edge:
+so MoGym reads its networks.
 `Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy`, which `Bound` holds.
 """
 
@@ -52,8 +53,10 @@ class Fitted:
 
     @property
     def unscored(self) -> tuple[str, ...]:
-        """Return the labels of the model that the policy never chooses, because it has no output for them."""
-        return tuple(label for i, label in enumerate(self.task.network.labels) if i not in self.labels)
+        """Return the labels that may be applicable and that the policy never chooses: it has no output for them."""
+        network = self.task.network
+        moving = {joint.label for joint in network.joints}
+        return tuple(label for i, label in enumerate(network.labels) if i not in self.labels and label in moving)
 
     def row(self, state: State) -> npt.NDArray[np.float32]:
         """Return the state as a row [1, inputs] of the nearest float32 values, infinite beyond them; locations by number."""
@@ -150,7 +153,9 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
         if not task.network.labels and len(policy.outputs) == len(task.network.edges):
             task, outputs_from = replace(task, network=label_edges(task.network)), "edges"
         else:
-            policy = _by_position(policy, task.network.labels, "output", "label", where)
+            declared, moving = task.network.model.actions, task.network.labels
+            names = declared if len(policy.outputs) == len(declared) != len(moving) else moving
+            policy = _by_position(policy, names, "output", "label", where)
             outputs_from = "model"
     variables = _find_variables(task.network, policy.inputs, where)
     labels = _find_labels(task.network, policy.outputs, where)
