@@ -94,6 +94,12 @@ def folder(tmp_path):
         (("decide", "m.prism", "--constants", "N=1", "--fail", f"x > {BILLION}"), "too large"),
         (("simulate", "m.prism", "p.json", "--constants", "N=1", "--seed", str(2**70)), "--seed"),
         (("fuzz", "m.prism", "p.json", "--constants", "N=1", "--fail", "x=0", "--seed", str(2**64)), "--seed"),
+        (("explore", "m.prism", "--constants", "N=1", "--max-states", str(2**70)), "too large for 'max-states'"),
+        (("explore", "m.prism", "--constants", "N=1", "--memory-limit", str(2**70)), "too large for 'memory-limit'"),
+        (
+            ("simulate", "m.prism", "p.json", "--constants", "N=1", "--max-steps", str(2**70)),
+            "too large for 'max-steps'",
+        ),
     ],
 )
 def test_a_hostile_option_is_refused(folder, arguments, words):

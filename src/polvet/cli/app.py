@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 
 COMMANDS: tuple[str, ...] = (
@@ -29,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
 )
+LARGEST_OPTION = 2**40
+"""Of integers on the command line: kernels count in 64 bits, and megabytes become bytes."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
@@ -65,8 +69,25 @@ def _polvet(
         print(WELCOME)
 
 
+def _measured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command, with integers that no kernel could hold refused before anything is done with them."""
+
+    @wraps(command)
+    def measured(**given: Any) -> Any:
+        for name, value in given.items():
+            if isinstance(value, int) and abs(value) > LARGEST_OPTION and name != "seed":
+                what = f"{value} is too large for '{name.replace('_', '-')}'."
+                raise InputError(what, Where("command line"), f"Give at most {LARGEST_OPTION}.")
+        return command(**given)
+
+    return measured
+
+
 for _name in COMMANDS:
     import_module(f"polvet.cli.{_name}").register(app)
+for _command in app.registered_commands:
+    if _command.callback is not None:
+        _command.callback = _measured(_command.callback)
 
 
 def main(arguments: list[str] | None = None) -> None:
