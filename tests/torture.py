@@ -39,7 +39,8 @@ from polvet.safety.decide import Decider
 from polvet.shield import Impossible, permit
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Verdict
-from polvet.verify.portfolio import METHODS_BY_NAME, replay
+from polvet.verify.portfolio import METHODS_BY_NAME
+from polvet.verify.replay import replay
 from tests.debug.oracle import random_case
 from tests.repair.ensembles import random_ensemble, random_faults
 from tests.repair.test_trees import TASK as GRID

@@ -9,10 +9,12 @@ import re
 import tempfile
 from collections.abc import Collection, Mapping
 from itertools import accumulate
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
+from polvet.numbers import MAX_DIGITS
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 400
@@ -77,6 +79,16 @@ def sha256(path: str | Path) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
+def beside(path: str | Path, name: str, where: Where) -> Path:
+    """Return the file that another one names, relative to its own folder; nothing outside that folder is ever read."""
+    folder = Path(path).parent
+    inside = bool(name) and "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+    if not inside or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        what = f"names the file {name!r}, which is not in its own folder."
+        raise InputError(what, where, "Nothing outside that folder is read: put the file beside it.")
+    return folder / name
+
+
 def depth_of(text: str) -> int:
     """Return how deeply the brackets of a JSON text nest, ignoring those in strings.
 
@@ -102,10 +114,16 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         return found
 
     def integer(digits: str) -> int:
-        if len(digits) > 400:
-            what = f"the integer {digits[:20]}... has {len(digits)} digits; at most 400 are read."
+        if len(digits) > MAX_DIGITS:
+            what = f"the integer {digits[:20]}... has {len(digits)} digits; at most {MAX_DIGITS} are read."
             raise InputError(what, where, "Write a number nearer to 1.")
         return int(digits)
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        if not isfinite(value):
+            raise InputError(f"the number {digits[:24]} is beyond the range of doubles.", where, "Write a smaller one.")
+        return value
 
     # SOUND: the parser is recursive, so a hostile document is refused before it can reach the end of the stack.
     if text.count("[") + text.count("{") > MAX_DEPTH and (depth := depth_of(text)) > MAX_DEPTH:
@@ -116,7 +134,14 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
         )
     try:
         return json.loads(
-            text, **{"parse_constant": refuse, "object_pairs_hook": unique, "parse_int": integer, **options}
+            text,
+            **{
+                "parse_constant": refuse,
+                "object_pairs_hook": unique,
+                "parse_int": integer,
+                "parse_float": real,
+                **options,
+            },
         )
     except json.JSONDecodeError as error:
         place = Where(where.file, where.path, error.lineno, error.colno)

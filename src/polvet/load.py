@@ -11,7 +11,6 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from polvet.model.properties import (
     Until,
 )  # fmt: skip
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition
+from polvet.numbers import exact
 
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
 POLICY_KEYS = ("mode", "inputs", "outputs")
@@ -230,15 +230,11 @@ def _number(value: Any, where: Where) -> Value:
     text = str(value)
     if text in ("true", "false"):
         return text == "true"
-    try:
-        if len(text) > 400:
-            raise ValueError
-        number = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(
-            f"'{text[:40]}' is no number and not true or false.", where, "Write 4, 0.25, 1/3 or true."
-        ) from None
-    return number if "." in text or "/" in text or "e" in text.lower() else int(number)
+    number = exact(text)
+    if number is None:
+        what = f"'{text[:40]}' is no number (or too large a one) and not true or false."
+        raise InputError(what, where, "Write 4, 0.25, 1/3 or true.")
+    return number
 
 
 def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:

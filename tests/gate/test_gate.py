@@ -89,6 +89,78 @@ def test_no_threshold_means_no_fault(task):
     assert passings(judge(task, FAULTY, Thresholds(), QUICK)) == {"faults": "failed"}
 
 
+ROUND = """mdp
+module m
+  x : [0..9] init 5;
+  [around] x > 0 & x < 9 -> (x'=x=5 ? 6 : 5);
+  [on] x > 0 & x < 9 -> (x'=x+1);
+  [back] x > 5 & x < 9 -> (x'=x-1);
+endmodule
+"""
+
+
+def gated(folder, capsys, action, *options, goal="x = 9", mode="filtered"):
+    """The exit code, the JSON answer, the text, JUnit and SARIF of a gate on a policy with one action."""
+    (folder / "m.prism").write_text(ROUND)
+    (folder / "p.json").write_text(json.dumps({"format": "rules/1", "rules": [{"when": "true", "action": action}]}))
+    files = [folder / "junit.xml", folder / "found.sarif"]
+    command = ["gate", str(folder / "m.prism"), str(folder / "p.json"), "--fail", "x = 0", "--mode", mode, *options]
+    command += ["--junit", str(files[0]), "--sarif", str(files[1]), *(["--goal", goal] if goal else [])]
+    codes = {run(command)}
+    text = capsys.readouterr().out
+    codes.add(run([*command, "--json"]))
+    assert len(codes) == 1
+    answer = json.loads(capsys.readouterr().out)
+    return codes.pop(), answer, text, ElementTree.parse(files[0]).getroot(), json.loads(files[1].read_text())
+
+
+def test_a_policy_without_faults_that_goes_round_for_ever_does_not_pass(tmp_path, capsys):
+    code, answer, text, junit, sarif = gated(tmp_path, capsys, "around")
+    assert code == 10
+    assert answer["verdict"] == "failed"
+    assert answer["reason"] == "no run reaches the goal"
+    figures = answer["figures"]
+    assert (figures["faults"], figures["goal_percent"], figures["states"]) == (0, 0.0, 2)
+    assert set(figures["ends"]) == {"limit"}
+    assert "%Goal 0.00" in text
+    assert "2 states reached" in text
+    assert "--min-goal 0" in text
+    assert [case.get("name") for case in junit.iter("testcase") if case.find("failure") is not None] == ["goal"]
+    assert "2 states reached" in junit.findtext("system-out")
+    levels = {result["ruleId"]: result["level"] for result in sarif["runs"][0]["results"]}
+    assert levels == {"goal": "error", "runs": "warning"}
+
+
+def test_what_is_wanted_can_be_stated(tmp_path, capsys):
+    code, answer, text, _, sarif = gated(tmp_path, capsys, "around", "--min-goal", "0")
+    assert (code, answer["verdict"], answer["reason"]) == (0, "passed", None)
+    assert "WARNING: no run reaches the goal" in text
+    assert [result["level"] for result in sarif["runs"][0]["results"]] == ["warning"]
+    assert gated(tmp_path, capsys, "around", "--max-faults", "0")[0] == 0
+
+
+def test_a_policy_that_reaches_the_goal_passes_and_its_runs_are_told(tmp_path, capsys):
+    code, answer, text, junit, sarif = gated(tmp_path, capsys, "on")
+    assert (code, answer["figures"]["goal_percent"], answer["figures"]["states"]) == (0, 100.0, 5)
+    assert "%Goal 100.00; 1 runs from 1 start states: 1 goal; 5 states reached" in text
+    assert "%Goal 100.00" in junit.findtext("system-out")
+    assert [(one["ruleId"], one["level"]) for one in sarif["runs"][0]["results"]] == [("runs", "note")]
+
+
+@pytest.mark.parametrize(("action", "mode", "end"), [("around", "filtered", "limit"), ("back", "raw", "stuck")])
+def test_without_a_goal_runs_that_never_end_well_do_not_pass_unasked(tmp_path, capsys, action, mode, end):
+    code, answer, _, _, _ = gated(tmp_path, capsys, action, goal=None, mode=mode)
+    assert code == 10
+    assert answer["reason"].startswith("the task has no goal, and every run")
+    assert (answer["figures"]["goal_percent"], list(answer["figures"]["ends"])) == (None, [end])
+    assert gated(tmp_path, capsys, action, "--max-faults", "0", goal=None, mode=mode)[0] == 0
+
+
+def test_time_that_is_over_before_a_run_reached_the_goal_leaves_it_unknown(tmp_path, capsys):
+    code, answer, _, _, _ = gated(tmp_path, capsys, "on", "--time-limit", "0")
+    assert (code, answer["verdict"]) == (20, "unknown")
+
+
 def test_what_only_a_sample_shows_is_unknown_unless_samples_are_enough(task):
     few = Means(starts=50, runs=2)
     strict, lax = Thresholds(max_unsafe=0), Thresholds(max_unsafe=0, sampled=True)

@@ -28,7 +28,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.verify.explicit import Search
 from polvet.verify.portfolio import METHODS_BY_NAME, verify
 from polvet.verify.projection import verify_by_projection
-from polvet.verify.verdicts import Safe, Unsafe
+from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.line_policies import random_line_policy
 
 LINES = {
@@ -153,6 +153,35 @@ def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
         subjects = Subjects(tmp_path / "line.toml", found.policy)
         assert isinstance(check_file(found.certificate, subjects), Accepted)
     assert fenced
+
+
+@pytest.mark.slow
+def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_run(tmp_path, monkeypatch):
+    """The proof over a few variables stays open, as a limit would leave it; then `auto` verifies, under a key of its own."""
+    monkeypatch.setattr(steps, "QUICK_STATES", 10)
+    monkeypatch.setattr(steps, "QUICK_PROOF", 10)
+
+    def cut_short(bound, *, method="auto", **options):
+        return Unknown("cut short", method) if method == "projection" else verify(bound, method=method, **options)
+
+    monkeypatch.setattr(steps, "verify", cut_short)
+    LINES["two-way"].write(tmp_path / "line.jani")
+    task = load_task(tmp_path / "line.toml")
+    save_policy(random_line_policy(task, 0), tmp_path / "policy.json")
+    for seconds in (None, 600):
+        folder = tmp_path / f"campaign-{seconds}"
+        settings = steps.Settings(starts=200)
+        found = debug(task, tmp_path / "policy.json", folder, settings, time_limit=seconds)
+        keys = [(record["iteration"], record["step"]) for record in found.records]
+        assert len(set(keys)) == len(keys)
+        fenced = next(record["iteration"] for record in found.records if record["step"] == "prove")
+        verdicts = {r["step"]: r["figures"]["verdict"] for r in found.records
+                    if r["iteration"] == fenced and r["step"] in ("prove", "verify")}  # fmt: skip
+        assert verdicts == {"prove": "unknown", "verify": "safe"}
+        assert found.outcome is Outcome.SAFE
+        assert isinstance(check_file(found.certificate, Subjects(tmp_path / "line.toml", found.policy)), Accepted)
+        resumed = debug(task, tmp_path / "policy.json", folder, settings, time_limit=seconds)
+        assert resumed.records == found.records
 
 
 def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):

@@ -27,9 +27,9 @@ from polvet.symbolic.operators import linear_task
 from polvet.verify.abstraction import CONFIGURATIONS, Options, verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.complement import rows_and_unreached
-from polvet.verify.portfolio import replay
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
+from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.verify.oracle import random_policy, truth
 from tests.verify.test_explicit import arena_of

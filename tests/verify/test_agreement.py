@@ -8,7 +8,8 @@ import os
 import pytest
 
 from polvet.kernel.compiled import Limits
-from polvet.verify.portfolio import METHODS_BY_NAME, replay, verify
+from polvet.verify.portfolio import METHODS_BY_NAME, verify
+from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.cases import CASES, fitted_case
 from tests.verify.oracle import TooMany, truth

@@ -28,8 +28,9 @@ from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.verify.explicit import verify_explicitly
-from polvet.verify.portfolio import replay, verify
+from polvet.verify.portfolio import verify
 from polvet.verify.probability import find_risk
+from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.conftest import BENCHMARKS
 from tests.policy.worlds import worlds

@@ -18,8 +18,9 @@ from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import linear_task
-from polvet.verify.ic3 import check_run_of, verify_by_ic3
+from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
+from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.safety.networks import TOP, random_model
 from tests.verify.test_engine import chosen, random_network, random_trees
@@ -95,7 +96,7 @@ def test_verdicts_agree_with_exhaustive_search(seed, tmp_path):
                 assert not any_order
             case Unsafe(run):
                 assert reference
-                check_run_of(fitted, Semantics(fitted.task.network), run)
+                replay_fitted(fitted, Semantics(fitted.task.network), run)
             case Unknown(reason):
                 assert "near-tie" in reason
                 assert any_order

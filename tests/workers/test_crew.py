@@ -17,7 +17,9 @@ from polvet.load import load_task
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
+from polvet.policy.networks import network_of
 from polvet.policy.runs import End, simulate
+from polvet.policy.save import save_policy
 from polvet.safety.batch import decide_many
 from polvet.safety.decide import Decider
 from polvet.workers.parcel import open_parcel, pack
@@ -31,7 +33,7 @@ OPTIONS = RoundOptions(seed=3, starts=64, max_steps=200)
 def case(request):
     shipped = find_shipped(request.param)
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
-    parcel = pack(fitted.task, policy=shipped.policy, fitted=fitted)
+    parcel = pack(fitted.task, policy=shipped.policy)
     return fitted.compile(), Crew(Here(), parcel)
 
 
@@ -105,8 +107,17 @@ def test_options_and_mode_travel(tmp_path):
     assert there.network.out_of_bounds is OutOfBounds.DISABLE
 
 
-def test_a_policy_of_two_files_is_refused(tmp_path):
-    file = tmp_path / "policy.jani2nnet"
-    file.write_text("{}")
-    with pytest.raises(InputError, match=r"\.nnet file itself"):
-        pack(load_task(find_shipped("bird").task), policy=file)
+def test_a_policy_of_two_files_travels_whole(tmp_path):
+    shipped = find_shipped("bird")
+    task = load_task(shipped.task)
+    fitted = load_fitted(task, shipped.policy)
+    names = list(fitted.policy.inputs), list(fitted.policy.outputs)
+    random = np.random.default_rng(1)
+    network = network_of([(random.normal(size=(len(names[1]), len(names[0]))), np.zeros(len(names[1])))], *names)
+    save_policy(network, tmp_path / "policy.jani2nnet")
+    for name in ("policy.jani2nnet", "policy.nnet"):
+        here = load_fitted(task, tmp_path / name)
+        there = open_parcel(pack(task, policy=tmp_path / name)).fitted
+        assert there.sha256 == here.sha256
+        assert (there.policy.inputs, there.policy.outputs) == (network.inputs, network.outputs)
+        assert np.array_equal(there.policy.layers[0].weights, network.layers[0].weights)

@@ -23,15 +23,17 @@ from math import inf
 from pathlib import Path
 
 from polvet.campaign.about import dump_about
+from polvet.campaign.policies import copy_policy, place_of
 from polvet.campaign.settings import Settings
 from polvet.campaign.steps import LITTLE, Done, Means, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
-from polvet.files import read_bytes, sha256, write_whole
+from polvet.files import write_whole
 from polvet.interrupts import noting
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.identity import policy_sha256
 
 Listener = Callable[[Record], None]
 
@@ -73,7 +75,7 @@ def debug(
     """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
     chosen = settings or Settings()
     identity = chosen.identity(
-        task_sha256=task.sha256, policy_sha256=sha256(policy), choice=task.reading.mode,
+        task_sha256=task.sha256, policy_sha256=policy_sha256(policy), choice=task.reading.mode,
         out_of_bounds=task.network.out_of_bounds.value,
     )  # fmt: skip
     deadline = inf if time_limit is None else time.monotonic() + time_limit
@@ -109,7 +111,7 @@ class _Loop:
         bound = self.steps.load(policy)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
         if self._is_fenced(iteration):
-            proved = self._do(iteration, "verify", lambda: self.steps.verify(iteration, bound, policy, "projection"))
+            proved = self._do(iteration, "prove", lambda: self.steps.verify(iteration, bound, policy, "projection"))
             if proved["figures"]["verdict"] == "safe":
                 return self._end(Outcome.SAFE, policy, iteration, None, proved)
         searched = self._do(iteration, "search", lambda: self.steps.search(iteration, bound, policy))
@@ -178,7 +180,7 @@ class _Loop:
         return record
 
     def _copy(self) -> dict[str, str]:
-        return {"policy": self.store.write(f"policies/0{self.given.suffix}", read_bytes(self.given))}
+        return copy_policy(self.given, self.store.folder, place_of(self.given, "policies/0"))
 
     def _remember(self, record: Record) -> int:
         """Add the step's new faults to those so far and return how many they are."""
@@ -192,8 +194,9 @@ class _Loop:
         self, outcome: Outcome, policy: Path, iteration: int, reason: str | None, shown_by: Record | None = None
     ) -> Debugged:
         """Leave the last policy and all faults where people look for them."""
-        final = self.store.folder / f"policy{self.given.suffix}"
-        write_whole(final, read_bytes(policy))
+        name = place_of(policy, "policy")
+        copy_policy(policy, self.store.folder, name)
+        final = self.store.folder / name
         by_state = {fault.state: fault for fault in self.steps.faults.values()}
         task = self.steps.task
         write_faults(task, FaultList(tuple(by_state.values()), task.sha256), self.store.folder / "faults.json")
@@ -202,7 +205,7 @@ class _Loop:
             proof = self.store.path(shown_by, "certificate")
         shown = {
             "outcome": outcome.value, "reason": reason, "iterations": iteration, "faults": len(self.steps.faults),
-            "policy": final.name, "certificate": None if proof is None else str(proof.relative_to(self.store.folder)),
+            "policy": name, "certificate": None if proof is None else str(proof.relative_to(self.store.folder)),
         }  # fmt: skip
         write_whole(self.store.folder / "outcome.json", json.dumps(shown, ensure_ascii=False) + "\n")
         return Debugged(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from polvet.campaign.goals import Goals, find_goals, goal_share, lost_states
+from polvet.campaign.policies import files_of, place_of
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
@@ -29,7 +30,6 @@ from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.evidence.run_files import run_to_json
-from polvet.files import sha256
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits, Words, describe_limit
@@ -37,6 +37,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
+from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
 from polvet.policy.runs import Inspection, Judgement, Run
@@ -216,7 +217,7 @@ class Steps:
         )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
         if isinstance(found, Unknown):
-            if self.means.deadline != math.inf:
+            if self.means.deadline != math.inf and method == "auto":
                 raise LimitReached(found.reason)  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
         proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
@@ -374,11 +375,11 @@ class Steps:
         return made
 
     def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
-        name = f"policies/{iteration + 1}{first.suffix}"
+        name = place_of(first, f"policies/{iteration + 1}")
         save_policy(made.policy, self.store.folder / name)
         claim = repair_certificate(bound.fitted, made, self.store.folder / name)
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
-        return {"policy": name, "certificate": shown}
+        return {**files_of(self.store.folder, name), "certificate": shown}
 
     def _is_certain(self, iteration: int) -> bool:
         """Whether evaluation found one run only from each start: then simulating it once is enough."""
@@ -399,9 +400,8 @@ class Steps:
     def _write_faults(self, name: str, new: list[Fault], policy: Path, exhaustive: bool) -> dict[str, str]:
         if not new:
             return {}
-        write_faults(
-            self.task, FaultList(tuple(new), self.task.sha256, sha256(policy), exhaustive), self.store.folder / name
-        )
+        listed = FaultList(tuple(new), self.task.sha256, policy_sha256(policy), exhaustive)
+        write_faults(self.task, listed, self.store.folder / name)
         return {"faults": name}
 
     def _limits(self, states: int | None = None) -> Limits:

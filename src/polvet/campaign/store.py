@@ -5,7 +5,7 @@ A step that a kill interrupted left no record: it is done again from the same in
 
     DIR/journal                 one record per step (`evidence/journal.py`)
     DIR/figures.jsonl           the same figures as plain JSON lines, for reading and plotting
-    DIR/policies/0.json ...     the policy of each iteration, in its own format
+    DIR/policies/0.json ...     the policy of each iteration, in its own format; a folder each where it has several files
     DIR/runs/0.jsonl ...        unsafe runs, one for each fault found
     DIR/faults/0.json ...       the new faults of each iteration; DIR/faults.json: all of them
     DIR/certificates/...        repairs, verdicts

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.cli.printable import say
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 
 COMMANDS: tuple[str, ...] = (
@@ -29,6 +32,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
 )
+LARGEST_OPTION = 2**40
+"""Of integers on the command line: kernels count in 64 bits, and megabytes become bytes."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
 
@@ -64,8 +70,25 @@ def _polvet(
         print(WELCOME)
 
 
+def _measured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command, with integers that no kernel could hold refused before anything is done with them."""
+
+    @wraps(command)
+    def measured(**given: Any) -> Any:
+        for name, value in given.items():
+            if isinstance(value, int) and abs(value) > LARGEST_OPTION and name != "seed":
+                what = f"{value} is too large for '{name.replace('_', '-')}'."
+                raise InputError(what, Where("command line"), f"Give at most {LARGEST_OPTION}.")
+        return command(**given)
+
+    return measured
+
+
 for _name in COMMANDS:
     import_module(f"polvet.cli.{_name}").register(app)
+for _command in app.registered_commands:
+    if _command.callback is not None:
+        _command.callback = _measured(_command.callback)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -78,6 +101,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with noting():
             result = app(arguments, standalone_mode=False)
+            sys.stdout.flush()
         if result == TYPER_INTERRUPTED:
             raise KeyboardInterrupt
         return result if isinstance(result, int) else ExitCode.DONE.value
@@ -92,6 +116,11 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.DONE.value
+    except OSError as error:
+        if error.errno not in FULL:
+            return _bug()
+        hint = "Make room on the disk and run the same command again; what was written before is kept."
+        return _complain(f"nothing more can be written ({error.strerror}). {hint}", ExitCode.INPUT)
     except (
         SystemExit
     ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
@@ -100,9 +129,13 @@ def run(arguments: list[str] | None = None) -> int:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
-        for line in traceback.format_exc().splitlines():
-            say(line, sys.stderr)
-        return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
+        return _bug()
+
+
+def _bug() -> int:
+    for line in traceback.format_exc().splitlines():
+        say(line, sys.stderr)
+    return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
 
 
 def _complain(message: str, code: ExitCode) -> int:

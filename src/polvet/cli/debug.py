@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from polvet.campaign.loop import Debugged, Listener
     from polvet.campaign.store import Record
 
+PROOFS = ("prove", "verify")
+"""The steps that verify: of a policy that just got its fence, and of any other."""
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
 
 
@@ -134,7 +136,7 @@ def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[
         row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
         figures = dict(record["figures"])
         row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
-        if record["step"] == "verify":
+        if record["step"] in PROOFS:
             row["verification"] = figures
             figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
         if record["step"] == "strengthen":

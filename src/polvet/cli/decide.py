@@ -27,6 +27,7 @@ from polvet.cli.tasks import (
     crew_of,
     is_cluster,
     limits_of,
+    only_state,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
@@ -50,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def decide(
     task: TaskFile,
-    state: Annotated[str | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
+    state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
     algorithm: Annotated[
@@ -95,7 +96,8 @@ def decide(
         )
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds))
     limits = limits_of(time_limit, memory_limit, max_states)
-    asked = _asked_states(loaded, state, states, all_starts, limits)
+    only = only_state(state)
+    asked = _asked_states(loaded, only, states, all_starts, limits)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
@@ -105,15 +107,13 @@ def decide(
     else:
         decided, figures = _by_search(
             loaded, asked, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
-            workers=workers, policy=policy, log_json=log_json, file=output if state is None else None,
+            workers=workers, policy=policy, log_json=log_json, file=output if only is None else None,
         )  # fmt: skip
     written, lines = _write_evidence(
-        loaded, asked, decided, limits, output if state is not None else None, certificates,
-        inline=state is not None,
+        loaded, asked, decided, limits, output if only is not None else None, certificates,
+        inline=only is not None,
     )  # fmt: skip
-    return _answer(
-        loaded, asked, decided, figures, written, lines, begun, seed, output if state is None else None, json
-    )
+    return _answer(loaded, asked, decided, figures, written, lines, begun, seed, output if only is None else None, json)
 
 
 def _by_search(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.errors import InputError, Where
+from polvet.errors import Where
 
 if TYPE_CHECKING:
     from polvet.kernel.compiled import Limits
@@ -22,8 +21,9 @@ def decide_within(task: Task, asked: list[State], text: str, limits: Limits, beg
     from polvet.evidence.states import state_to_json
     from polvet.model.semantics import Semantics
     from polvet.safety import bound as bounded
+    from polvet.shield.world import parse_bound
 
-    bound = _read_bound(text)
+    bound = parse_bound(text, Where("--bound"))
     show = Semantics(task.network).show
     rows: list[dict[str, Any]] = []
     lines = []
@@ -45,13 +45,3 @@ def decide_within(task: Task, asked: list[State], text: str, limits: Limits, beg
     return Answer(
         verdict, CODES[verdict], time.monotonic() - begun, figures, [f"bound        {bound}", *lines], reason
     ).show(as_json=json)  # fmt: skip
-
-
-def _read_bound(text: str) -> Fraction:
-    try:
-        bound = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"'{text}' is no number.", Where("--bound"), "Write 0.1 or 1/10.") from None
-    if not 0 <= bound <= 1:
-        raise InputError(f"{text} is no probability.", Where("--bound"), "Give a number between 0 and 1.")
-    return bound

@@ -75,7 +75,7 @@ def evaluate(
     bound = fitted.compile()
     sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
     threads = 1 if is_cluster(workers) else threads_of(workers, starts)
-    crews = crew_of(workers, loaded, policy=policy, fitted=fitted)
+    crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("evaluate", "evaluating", log_json) as progress:
         found = evaluate_policy(
             bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,

@@ -84,7 +84,7 @@ def fuzz(
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)
     fuzzer = Fuzzer(bound, options, threads=1 if is_cluster(workers) else threads_of(workers, MANY))
     journal = None if output is None else journal_of(output)
-    crews = crew_of(workers, loaded, policy=policy, fitted=fitted)
+    crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("fuzz", "fuzzing", log_json, unit="runs") as meter:
         campaign = run_campaign(
             fuzzer, Budget(runs, unsafe_runs, rule), journal=journal, crew=crew,

@@ -72,12 +72,15 @@ def gate(
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     limits = limits_of(time_limit, memory_limit, max_states)
+    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
     judged = judge(
-        loaded, policy, Thresholds(max_faults, max_unsafe, min_goal, proved, sampled),
+        loaded, policy, thresholds,
         Means(starts, runs, max_steps, seed, threads_of(workers, starts), limits),
     )  # fmt: skip
     spent = time.monotonic() - begun
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
+    if judged.runs is not None:
+        lines.append(f"runs              {judged.runs.text()}")
     if junit is not None:
         write_whole(junit, dump_junit(judged, str(policy), spent))
         lines.append(f"written  {junit} (JUnit)")
@@ -87,7 +90,10 @@ def gate(
     codes = {Passing.PASSED: ExitCode.DONE, Passing.FAILED: ExitCode.FOUND, Passing.UNKNOWN: ExitCode.UNKNOWN}
     unknown = [check.says for check in judged.checks if check.passing is Passing.UNKNOWN]
     reason = "; ".join(unknown) if judged.passing is Passing.UNKNOWN else None
-    figures = {key: value for check in judged.checks for key, value in check.figures.items()}
+    if thresholds.unstated and judged.runs is not None and judged.runs.useless is not None:
+        reason = judged.runs.useless
+    figures = {} if judged.runs is None else judged.runs.figures()
+    figures |= {key: value for check in judged.checks for key, value in check.figures.items()}
     more = {"checks": [{"name": one.name, "passing": one.passing.value, "says": one.says} for one in judged.checks]}
     answer = Answer(judged.passing.value, codes[judged.passing], spent, figures, lines, reason, seed, more=more)
     return answer.show(as_json=json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
-Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0)]
+Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0, max=2**63 - 1)]
 TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0)]
 MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
 Workers = Annotated[

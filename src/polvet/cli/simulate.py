@@ -19,6 +19,7 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     limits_of,
+    only_state,
     task_options,
     threads_of,
 )  # fmt: skip
@@ -44,7 +45,7 @@ def simulate(
     policy: PolicyFile,
     runs: Annotated[int, typer.Option("--runs", help="How many runs.", min=1, max=10**8)] = 1000,
     state: Annotated[
-        str | None, typer.Option("--state", help="Start here: x=1,y=2 (default: drawn from start).")
+        list[str] | None, typer.Option("--state", help="Start here: x=1,y=2 (default: drawn from start).")
     ] = None,
     show: Annotated[int | None, typer.Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
     max_steps: MaxSteps = 10_000,
@@ -71,7 +72,7 @@ def simulate(
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
-    starts, method = _starts(fitted.task, state, runs, seed)
+    starts, method = _starts(fitted.task, only_state(state), runs, seed)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()
         batch = run_all(

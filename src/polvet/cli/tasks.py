@@ -16,7 +16,6 @@ from polvet.load import parse_avoid, parse_constants, parse_mode, parse_out_of_b
 from polvet.model.task import Task, TaskOptions
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Fitted
     from polvet.workers.protocol import Crew
     from polvet.workers.protocol import Workers as AnyWorkers
 
@@ -65,9 +64,7 @@ def is_cluster(workers: str) -> bool:
 
 
 @contextmanager
-def crew_of(
-    workers: str, task: Task, *, policy: Path | None = None, fitted: Fitted | None = None
-) -> Iterator[Crew | None]:
+def crew_of(workers: str, task: Task, *, policy: Path | None = None) -> Iterator[Crew | None]:
     """Connect to the Ray cluster that `--workers` names, and pack what its processes need; None where it names none."""
     if not is_cluster(workers):
         yield None
@@ -75,7 +72,7 @@ def crew_of(
     from polvet.workers.parcel import pack
     from polvet.workers.protocol import Crew
 
-    parcel = pack(task, policy=policy, fitted=fitted)
+    parcel = pack(task, policy=policy)
     with workers_of(workers) as cluster:
         assert cluster is not None
         yield Crew(cluster, parcel)
@@ -91,6 +88,18 @@ def workers_of(workers: str) -> Iterator[AnyWorkers | None]:
 
     with open_cluster(workers.removeprefix(RAY)) as cluster:
         yield cluster
+
+
+def only_state(given: list[str] | None) -> str | None:
+    """Return the state of `--state`; a second one is refused rather than forgotten."""
+    if given is not None and len(given) > 1:
+        shown = " and ".join(f"'{one[:40]}'" for one in given[:2])
+        raise InputError(
+            f"{shown}: one state is asked for.",
+            Where("--state"),
+            "Give it once; polvet decide takes several from --states FILE.",
+        )
+    return given[0] if given else None
 
 
 def limits_of(

@@ -81,7 +81,7 @@ def verify(
     from polvet.policy.binding import load_fitted
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify as verify_policy
-    from polvet.verify.verdicts import Unknown
+    from polvet.verify.verdicts import Unknown, Unsafe
 
     begun = time.monotonic()
     fitted = load_fitted(
@@ -105,7 +105,7 @@ def verify(
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
         lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     more: dict[str, Any] = {}
-    if isinstance(found, Unknown) and found.proved_starts:
+    if isinstance(found, Unknown | Unsafe) and found.proved_starts:
         more["proved_starts"] = _proved(found)
     shown: Any = certificate
     if output is not None and certificate is not None:
@@ -157,7 +157,7 @@ def _lines(bound: Bound, found: SafetyResult) -> list[str]:
                 lines.append(f"  {action or '(silent)'} -> {semantics.show(state)}")
             elif k == MOST_SHOWN - 1:
                 lines.append(f"  ... {len(found.run.actions) - MOST_SHOWN:,} more")
-    if isinstance(found, Unknown) and found.proved_starts:
+    if isinstance(found, Unknown | Unsafe) and found.proved_starts:
         regions = _proved(found)
         lines.append(f"proved       {len(regions):,} start regions")
         lines += [f"  {region}" for region in regions[:MOST_SHOWN]]

@@ -15,7 +15,6 @@ import numpy as np
 from polvet.errors import InputError
 from polvet.evidence.check import Rejected, Subjects
 from polvet.evidence.states import Arena, find_arena
-from polvet.files import sha256
 from polvet.model.semantics import Move, Semantics, State
 
 if TYPE_CHECKING:
@@ -72,10 +71,11 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
         return arena
     if subjects.policy is None:
         raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-    if certificate.get("policy_sha256") is None or sha256(subjects.policy) != certificate["policy_sha256"]:
-        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     from polvet.policy.binding import load_fitted
+    from polvet.policy.identity import policy_sha256
 
+    if certificate.get("policy_sha256") is None or policy_sha256(subjects.policy) != certificate["policy_sha256"]:
+        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     fitted = load_fitted(arena.task, subjects.policy)
     if (kept := certificate.get("kept")) is not None:
         if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):

@@ -48,9 +48,10 @@ def all_points(asked: Question) -> Ints | None:
     points = np.zeros((1, 0), dtype=np.int64)
     low, high = marked_bounds(asked, asked.lower[None, :], asked.upper[None, :])
     for known in range(1, size + 1):
-        values = np.arange(asked.lower[known - 1], asked.upper[known - 1] + 1, dtype=np.int64)
-        if len(points) * len(values) > MOST_POINTS:
+        least, most = int(asked.lower[known - 1]), int(asked.upper[known - 1])
+        if len(points) * (most - least + 1) > MOST_POINTS:
             return None
+        values = np.arange(least, most + 1, dtype=np.int64)
         points = np.column_stack([np.repeat(points, len(values), axis=0), np.tile(values, len(points))])
         for row in claim.rows:
             open_columns = [*range(known, size)]

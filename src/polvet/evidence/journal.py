@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +25,8 @@ class Journal:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = open(self.path, "a+b")  # noqa: SIM115 - closed by close()
+            # Without a buffer: a line that a full disk refuses must not come back with the next one.
+            self._stream = open(self.path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
             raise InputError(
                 f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another folder."
@@ -42,18 +44,34 @@ class Journal:
             raise
 
     def append(self, record: Any, *, sync: bool = True) -> None:
-        """Add the record; with `sync` it is on the disk when this returns."""
-        self._stream.write(line_of(record))
-        self._stream.flush()
-        if sync:
-            os.fsync(self._stream.fileno())
+        """Add the record; with `sync` it is on the disk when this returns. A full disk keeps all records before it."""
+        end = self._stream.seek(0, os.SEEK_END)
+        left = memoryview(line_of(record))
+        try:
+            while left:
+                left = left[self._stream.write(left) :]
+            if sync:
+                os.fsync(self._stream.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                self._stream.truncate(end)
+            raise self._full(error) from None
 
     def close(self) -> None:
         """Sync and let go of the file."""
         if not self._stream.closed:
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-            self._stream.close()
+            try:
+                os.fsync(self._stream.fileno())
+            except OSError as error:
+                raise self._full(error) from None
+            finally:
+                self._stream.close()
+
+    def _full(self, error: OSError) -> InputError:
+        return InputError(
+            f"cannot be written ({error.strerror}); what stood in it before is kept.", Where(str(self.path)),
+            "Make room on the disk and run the same command again.",
+        )  # fmt: skip
 
     def __enter__(self) -> Journal:
         return self

@@ -19,7 +19,8 @@ from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
 
 TYPES = ("u1", "u2", "i1", "i2", "i4", "i8")
-MOST_BYTES = 4 * 2**30
+MOST_BYTES = 2**28
+"""Of the columns together: a few kilobytes may unpack to a thousand times as much."""
 
 
 def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> dict[str, Any]:
@@ -58,6 +59,9 @@ def unpack_arrays(variables: Sequence[Variable], item: Any, count: int) -> list[
         raise Malformed("'states' lacks types or data")
     if any(kind not in (*TYPES, "f8") for kind in types):
         raise Malformed("'states' has an unknown type")
+    # SOUND: sizes are tested before memory is taken. Listed states differ, so that there are no more than the task has.
+    if (most := _most_states(variables)) is not None and count > most:
+        raise Malformed(f"the task has {most:,} states at most, not {count:,}")
     size = count * sum(np.dtype(kind).itemsize for kind in types)
     if size > MOST_BYTES:
         raise Malformed(f"'states' is larger than {MOST_BYTES} bytes")
@@ -75,6 +79,24 @@ def unpack_arrays(variables: Sequence[Variable], item: Any, count: int) -> list[
         columns.append(_checked(variable, kind, np.frombuffer(raw[at : at + width], dtype=f"<{kind}")))
         at += width
     return columns
+
+
+def _most_states(variables: Sequence[Variable]) -> int | None:
+    """How many states the bounds leave; None where they leave infinitely many."""
+    found = 1
+    for variable in variables:
+        if variable.kind is Kind.BOOL:
+            found *= 2
+        elif variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
+            return None
+        else:
+            found *= int(variable.upper) - int(variable.lower) + 1
+    return found
+
+
+def fits(variables: Sequence[Variable], count: int) -> bool:
+    """Return whether so many states can surely be listed."""
+    return 8 * len(variables) * count <= MOST_BYTES
 
 
 def _checked(variable: Variable, kind: str, values: NDArray[Any]) -> NDArray[Any]:

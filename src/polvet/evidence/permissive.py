@@ -23,6 +23,7 @@ from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.states import Arena, Malformed, find_arena
 from polvet.model.automata import ModelType
 from polvet.model.semantics import State
+from polvet.numbers import LONG_DIGITS, exact
 
 Row = dict[State, Fraction]
 
@@ -102,12 +103,10 @@ def _read(arena: Arena, items: Any) -> tuple[list[State], dict[State, list[str |
 
 
 def _fraction(value: Any, what: str) -> Fraction:
-    try:
-        if not isinstance(value, str):
-            raise ValueError
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise Malformed(f"{what} is no fraction") from None
+    number = exact(value, digits=LONG_DIGITS) if isinstance(value, str) else None
+    if number is None:
+        raise Malformed(f"{what} is no fraction")
+    return Fraction(number)
 
 
 def _rows(arena: Arena, state: State, allowed: list[str | None]) -> list[Row] | None:

@@ -20,10 +20,10 @@ import numpy as np
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.states import Arena, Malformed, find_arena, other_options
-from polvet.files import sha256
 from polvet.model.semantics import State
 from polvet.model.task import MODES
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted, load_fitted
+from polvet.policy.identity import policy_sha256
 from polvet.policy.rounding import possible_choices
 
 
@@ -34,7 +34,7 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
         return arena
     if subjects.policy is None:
         raise InputError("the certificate speaks about a repaired policy.", hint="Give its file with --policy.")
-    if sha256(subjects.policy) != certificate.get("policy_sha256"):
+    if policy_sha256(subjects.policy) != certificate.get("policy_sha256"):
         return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     mode, reading = certificate.get("mode"), certificate.get("reading")
     if mode not in ("safe", "avoid") or reading not in MODES:

@@ -10,14 +10,13 @@ label's operators or of a silent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.states import Arena, Malformed, find_arena
-from polvet.files import sha256
 from polvet.model.semantics import State
 from polvet.model.task import Task
 
@@ -33,7 +32,9 @@ def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult
     if certificate.get("policy_sha256") is not None:
         if subjects.policy is None:
             raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-        if sha256(subjects.policy) != certificate["policy_sha256"]:
+        from polvet.policy.identity import policy_sha256
+
+        if policy_sha256(subjects.policy) != certificate["policy_sha256"]:
             return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
         chooser = load_chooser(arena.task, subjects.policy)
     try:
@@ -52,6 +53,14 @@ def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | Non
     if (end := certificate.get("end")) not in ("fail", "stuck", "deadlock"):
         raise Malformed("the run's 'end' is none of 'fail', 'stuck', 'deadlock'")
     states = [arena.read(item, f"states[{k}]") for k, item in enumerate(items)]
+    replay_run(arena, states, actions, end, chooser)
+    return len(actions)
+
+
+def replay_run(
+    arena: Arena, states: Sequence[State], actions: Sequence[Any], end: str, chooser: Chooser | None
+) -> None:
+    """Raise Malformed unless the interpreter (and the policy, where one is given) makes this run, and it ends so."""
     if not _is_start(arena, states[0]):
         raise Malformed(f"{arena.show(states[0])} is no start state")
     for k, action in enumerate(actions):
@@ -73,7 +82,6 @@ def _replay(arena: Arena, certificate: Mapping[str, Any], chooser: Chooser | Non
         raise Malformed(f"the last state {arena.show(states[-1])} is not in fail")
     if end != "fail":
         _check_halted(arena, states[-1], end, chooser)
-    return len(actions)
 
 
 def _check_halted(arena: Arena, state: State, end: str, chooser: Chooser | None) -> None:

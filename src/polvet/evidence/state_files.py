@@ -15,6 +15,7 @@ from polvet.model.arithmetic import Value
 from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task, state_from_names
+from polvet.numbers import LARGEST
 
 MAX_BYTES = 4 * 1024**3
 
@@ -61,7 +62,7 @@ class StateFormat:
             if locations is not None:
                 value = locations.get(value) if type(value) is str else None
             elif kind is Kind.REAL and isinstance(value, int | float) and not isinstance(value, bool):
-                value = float(value) + 0.0
+                value = float(value) + 0.0 if -LARGEST <= value <= LARGEST else None
             elif type(value) is not (bool if kind is Kind.BOOL else int):
                 return None
             if value is None or not (kind is Kind.BOOL or lower <= value <= upper) or value in (inf, -inf):

@@ -1,7 +1,8 @@
-"""The checks of a gate: faults, %Unsafe, %Goal and a proof, each passed, failed or unknown.
+"""The checks of a gate: faults, %Unsafe, %Goal and a proof, each passed, failed or unknown; and how runs end.
 
 SOUND: a check passes only on what was decided: all faults of all states the policy reaches, percentages whose whole
 interval keeps the threshold. What a sample alone suggests is *unknown*, unless `sampled` says that this is enough.
+Without thresholds a policy of which no run reaches the goal does not pass (`gate/runs.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
+from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import all_faults, find_faults
 from polvet.errors import InputError, Where
 from polvet.evidence.fault_files import Fault
 from polvet.fuzz.search import find_unsafe_runs
+from polvet.gate.runs import RunsSeen, runs_seen
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
@@ -31,7 +33,7 @@ MAX_STATES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a policy must keep; None: not checked. Without any of them, no fault is allowed."""
+    """What a policy must keep; None: not checked. Without any, no fault is allowed and the policy must be of some use."""
 
     max_faults: int | None = None
     max_unsafe: float | None = None  # percent of the start states
@@ -44,10 +46,14 @@ class Thresholds:
             if value is not None and not 0 <= value <= 100:
                 raise InputError(f"{value} is no percentage.", Where(option), "Give a number from 0 to 100.")
 
+    @property
+    def unstated(self) -> bool:
+        """Return whether nothing is asked for."""
+        return self.max_faults is None and self.max_unsafe is None and self.min_goal is None and not self.proved
+
     def asked(self) -> Thresholds:
         """Return the thresholds with the default filled in."""
-        nothing = self.max_faults is None and self.max_unsafe is None and self.min_goal is None and not self.proved
-        return replace(self, max_faults=0) if nothing else self
+        return replace(self, max_faults=0) if self.unstated else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +86,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All checks of a policy; `faults` are those that were found."""
+    """All checks of a policy; `faults` are those that were found, `runs` how its runs end."""
 
     checks: tuple[Check, ...]
     faults: tuple[Fault, ...] = ()
+    runs: RunsSeen | None = None
 
     @property
     def passing(self) -> Passing:
@@ -113,11 +120,22 @@ def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
     if asked.max_faults is not None:
         check, faults = _faults(bound, asked.max_faults, asked.sampled, left())
         checks.append(check)
-    if asked.max_unsafe is not None or asked.min_goal is not None:
-        checks += _percentages(bound, asked, left())
-    if asked.proved:
-        checks.append(_proof(bound, left()))
-    return Judged(tuple(checks), faults)
+    proof = [_proof(bound, left())] if asked.proved else []
+    found = _evaluation(bound, left())
+    seen = runs_seen(bound, found, means.max_steps)
+    checks += _percentages(found, asked)
+    if thresholds.unstated:
+        checks += _use(seen)
+    return Judged((*checks, *proof), faults, seen)
+
+
+def _use(seen: RunsSeen) -> list[Check]:
+    """What keeps a policy without faults from passing where no threshold was stated."""
+    if seen.useless is not None:
+        return [Check("goal", Passing.FAILED, f"{seen.useless}; --min-goal 0 says that this is wanted")]
+    if seen.cut is not None and not seen.reaches_goal:
+        return [Check("goal", Passing.UNKNOWN, f"no run has reached the goal so far; {seen.cut}")]
+    return []
 
 
 def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:
@@ -151,12 +169,16 @@ def _faults_word(count: int) -> str:
     return "1 fault" if count == 1 else f"{count:,} faults"
 
 
-def _percentages(bound: Bound, asked: Thresholds, means: Means) -> list[Check]:
-    starts: StartSample = evaluation_starts(bound.task, means.starts, means.seed)
-    found = evaluate(
+def _evaluation(bound: Bound, means: Means) -> Evaluation:
+    starts = evaluation_starts(bound.task, means.starts, means.seed)
+    return evaluate(
         bound, starts, runs=means.runs, max_steps=means.max_steps, seed=means.seed, threads=means.threads,
         limits=means.limits,
     )  # fmt: skip
+
+
+def _percentages(found: Evaluation, asked: Thresholds) -> list[Check]:
+    starts = found.starts
     over = f"{len(starts.states):,} start states{'' if starts.complete else ' (a sample)'}"
     if found.batch.limit is not None:
         over += f", cut short: {found.batch.limit}"

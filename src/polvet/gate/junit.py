@@ -26,6 +26,8 @@ def dump_junit(judged: Judged, policy: str, seconds: float) -> str:
             ElementTree.SubElement(case, "error", {"message": _clean(check.says), "type": "unknown"})
         else:
             ElementTree.SubElement(case, "system-out").text = _clean(check.says)
+    if judged.runs is not None:
+        ElementTree.SubElement(suite, "system-out").text = _clean(f"runs: {judged.runs.text()}")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 

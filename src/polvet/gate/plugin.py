@@ -111,9 +111,11 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
     given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal")}
-    asked = {name: value for name, value in given.items() if value is not None} or {"max_faults": 0}
+    asked = {name: value for name, value in given.items() if value is not None}
     for name, value in asked.items():
         yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})
+    if not asked:
+        yield GateItem.from_parent(session, name="polvet", thresholds={})
 
 
 def _told(judged: Judged) -> str:
@@ -121,4 +123,5 @@ def _told(judged: Judged) -> str:
         return f"{check.name}: {check.passing.value}: {check.says}"
 
     shown = [f"  fault: chose {one.action}, safe: {', '.join(one.safe_actions)}" for one in judged.faults[:5]]
-    return "\n".join([*map(line, judged.checks), *shown])
+    runs = [] if judged.runs is None else [f"runs: {judged.runs.text()}"]
+    return "\n".join([*map(line, judged.checks), *runs, *shown])

@@ -1,4 +1,4 @@
-"""The findings of a gate as SARIF 2.1.0, for code scanning: one result per fault, one per check that did not pass."""
+"""The findings of a gate as SARIF 2.1.0, for code scanning: one result per fault, one per check that did not pass, and how runs end."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ RULES = {
     "unsafe": "Too many start states are unsafe under the policy",
     "goal": "The policy reaches the goal too seldom",
     "proof": "The policy is not proved safe",
+    "runs": "How the policy's runs end and how many states they reach",
 }
 
 
@@ -30,6 +31,10 @@ def dump_sarif(judged: Judged, task: Task, policy: str | Path) -> str:
         if check.passing is not Passing.PASSED:
             level = "error" if check.passing is Passing.FAILED else "warning"
             results.append({"ruleId": check.name, "level": level, "message": {"text": check.says}, "locations": where})
+    if judged.runs is not None:
+        level = "note" if judged.runs.useless is None else "warning"
+        message = {"text": judged.runs.text()}
+        results.append({"ruleId": "runs", "level": level, "message": message, "locations": where})
     for fault in judged.faults[:MAX_RESULTS]:
         state = ", ".join(f"{name}={json.dumps(value)}" for name, value in state_to_json(task, fault.state).items())
         text = f"In the state {state} the policy chooses {fault.action}; safe would be {', '.join(fault.safe_actions)}."

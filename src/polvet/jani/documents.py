@@ -10,21 +10,19 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from polvet import files
 from polvet.errors import InputError, Where, did_you_mean
+from polvet.numbers import MAX_DIGITS, exact
 
 Json: TypeAlias = Any
 """`None`, `bool`, `int`, `Fraction` (a number with a point or an exponent), `str`, `list` or `dict`."""
 
 MAX_DEPTH = 200
 """How deeply a JANI document may nest; every later step may recurse this deep several times over."""
-MAX_DIGITS = 400
 
 log = logging.getLogger(__name__)
 
@@ -117,28 +115,23 @@ def _real_at(where: Where) -> Callable[[str], Fraction]:
         if value is None:
             shown = digits if len(digits) <= 24 else f"{digits[:20]}..."
             raise InputError(
-                f"the number {shown} needs more than {MAX_DIGITS} digits.", where, "Write a number nearer to 1."
+                f"the number {shown} needs more than {MAX_DIGITS} digits.",
+                where,
+                "Write a number nearer to 1.",
             )
         return value
 
     return real
 
 
-@lru_cache(maxsize=4096)
 def exact_real(digits: str) -> Fraction | None:
     """Return the exact value of a decimal numeral, or None if it needs too many digits.
 
     >>> exact_real("0.1"), exact_real("25e-1"), exact_real("1e999999")
     (Fraction(1, 10), Fraction(5, 2), None)
     """
-    exponent_digits = digits.lower().partition("e")[2]
-    if len(digits) > 2 * MAX_DIGITS or len(exponent_digits) > 8:
-        return None
-    value = Decimal(digits)
-    _, figures, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or abs(exponent) > MAX_DIGITS or len(figures) + max(exponent, 0) > MAX_DIGITS:
-        return None
-    return Fraction(value)
+    value = exact(digits)
+    return None if value is None else Fraction(value)
 
 
 def check_depth(document: Json, where: Where) -> None:

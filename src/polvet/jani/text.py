@@ -6,7 +6,8 @@ import json
 from fractions import Fraction
 
 from polvet.errors import InputError
-from polvet.jani.documents import MAX_DEPTH, MAX_DIGITS, Json
+from polvet.jani.documents import MAX_DEPTH, Json
+from polvet.numbers import MAX_DIGITS
 
 WIDTH = 100
 

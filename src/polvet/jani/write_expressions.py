@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polvet.errors import InputError
-from polvet.jani.documents import MAX_DIGITS, Json
+from polvet.jani.documents import Json
 from polvet.jani.text import is_decimal
 from polvet.model.expressions import (
     ArrayBuild,
@@ -21,6 +21,7 @@ from polvet.model.expressions import (
     Unary,
 )
 from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
+from polvet.numbers import MAX_DIGITS
 
 
 def write_expression(expression: Expression) -> Json:

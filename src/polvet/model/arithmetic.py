@@ -17,6 +17,8 @@ from polvet.errors import InputError
 Value: TypeAlias = bool | int | float | Fraction
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MOST_BITS = 1 << 16
+"""Of numerator and denominator of an exact power or an exact constant: chains of constants double it with every link."""
 
 
 def _divide(x: Any, y: Any) -> Value:
@@ -43,17 +45,24 @@ def _is_small_integer(y: int | Fraction) -> bool:
     return Fraction(y).denominator == 1 and -1024 <= y <= 1024
 
 
+def _small(x: int | Fraction, y: int) -> int | Fraction:
+    """Return the base of an exact power; its size is tested before a digit is computed."""
+    if max(x.numerator.bit_length(), x.denominator.bit_length()) * abs(y) > MOST_BITS:
+        raise InputError(f"an exact power needs more than {MOST_BITS} bits.", hint="Use smaller numbers.")
+    return x
+
+
 def _power(x: Any, y: Any) -> Value:
     if isinstance(x, int) and isinstance(y, int):
         if y < 0:
             raise InputError(f"the integer power {x}^{y} has a negative exponent.", hint="Use a real base such as 2.0.")
         if (x > 1 or x < -1) and y > 63:
             raise InputError(f"the integer power {x}^{y} leaves 64 bits.", hint="Use a real base such as 2.0.")
-        return int(x**y)
+        return int(_small(x, y) ** y)
     if isinstance(x, Fraction) and isinstance(y, int | Fraction) and _is_small_integer(y):
         if x == 0 and y < 0:
             raise InputError(f"the power 0^{y} is a division by zero.", hint="Guard the operation.")
-        return Fraction(x ** int(y))
+        return Fraction(_small(x, int(y)) ** int(y))
     return _real(math.pow, float(x), float(y))
 
 

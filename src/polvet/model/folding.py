@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from polvet.errors import InputError
 from polvet.model import arithmetic
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import (
@@ -20,6 +21,7 @@ from polvet.model.expressions import (
     Unary,
     literal,
 )  # fmt: skip
+from polvet.numbers import LARGEST
 
 
 def value_of(expression: Expression) -> Value | None:
@@ -35,7 +37,7 @@ def unary(operator: str, operand: Expression) -> Expression:
     """Return the operator applied, folded where the operand is known."""
     value = value_of(operand)
     if value is not None:
-        return literal(arithmetic.UNARY[operator](value))
+        return _constant(arithmetic.UNARY[operator](value))
     if operator == "¬":
         match operand:
             case Unary("¬", inner):
@@ -70,7 +72,7 @@ def binary(operator: str, left: Expression, right: Expression) -> Expression:
         return Binary(operator, left, right)
     x, y = value_of(left), value_of(right)
     if x is not None and y is not None:
-        return literal(arithmetic.BINARY[operator](x, y))
+        return _constant(arithmetic.BINARY[operator](x, y))
     if operator in ("=", "≠"):
         # b = true is b, b = false is ¬b
         for known, other in ((x, right), (y, left)):
@@ -81,6 +83,15 @@ def binary(operator: str, left: Expression, right: Expression) -> Expression:
     if isinstance(left, IntLiteral) and left.value == 0 and operator == "+":
         return right
     return Binary(operator, left, right)
+
+
+def _constant(value: Value) -> Expression:
+    if not isinstance(value, bool | float):
+        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+        if bits > arithmetic.MOST_BITS or not -LARGEST <= value <= LARGEST:
+            what = f"a constant has {bits} bits or is beyond the range of doubles."
+            raise InputError(what, hint="Use smaller numbers.")
+    return literal(value)
 
 
 def conditional(condition: Expression, then: Expression, otherwise: Expression) -> Expression:

@@ -37,7 +37,6 @@ Differs  `Select`, which only instantiation makes, is written as an access to an
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -63,12 +62,11 @@ from polvet.model.expressions import (
     Select,
     Unary,
 )
+from polvet.numbers import MAX_DIGITS, exact
 
 MAX_LENGTH = 1_000_000
 MAX_DEPTH = 100
 MAX_CHAIN = 100
-MAX_DIGITS = 400
-LARGEST = Fraction(sys.float_info.max)
 
 # (precedence, JANI's sign) of every spelling of a binary operator.
 CONDITION, IMPLIES, OR, AND, NOT, COMPARE, SUM, PRODUCT, MINUS, LEAF = range(1, 11)
@@ -136,13 +134,10 @@ def exact_number(digits: str) -> IntLiteral | RealLiteral | None:
     >>> exact_number("12"), exact_number("2.50"), exact_number("1e1000000")
     (IntLiteral(value=12), RealLiteral(value=Fraction(5, 2)), None)
     """
-    mantissa, _, exponent = digits.lower().partition("e")
-    if len(mantissa) > MAX_DIGITS or len(exponent) > 6 or abs(int(exponent or 0)) > MAX_DIGITS:
-        return None
-    if mantissa.isascii() and mantissa.isdigit() and not exponent:
-        return IntLiteral(int(mantissa))
-    value = Fraction(digits)
-    return RealLiteral(value) if value <= LARGEST else None
+    if digits.isdecimal() and len(digits) <= MAX_DIGITS:
+        return IntLiteral(int(digits))  # a quotient of two may be a double although neither of them is
+    value = exact(digits)
+    return RealLiteral(value) if isinstance(value, Fraction) else None
 
 
 def parse_expression(text: str, where: Where = Where("expression")) -> Expression:

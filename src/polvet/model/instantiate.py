@@ -104,9 +104,9 @@ class _Builder:
         if model.restrict_initial is not None:
             self.initial.append(root.scalar(model.restrict_initial, model.where.at("restrict-initial")))
         joints = self._joints(parts)
-        labels = {joint.label for joint in joints}
-        ordered = dict.fromkeys(action for action in model.actions if action in labels)
-        ordered.update(dict.fromkeys(label for label in (joint.label for joint in joints) if label is not None))
+        written = self._labels(parts)
+        ordered = dict.fromkeys(action for action in model.actions if action in set(written))
+        ordered.update(dict.fromkeys(written))
         condition = conjunction(*self.initial)
         self._expect_bool(condition, model.where.at("restrict-initial"))
         return Network(
@@ -338,6 +338,26 @@ class _Builder:
             if participants and all(participants):
                 joints.append(Joint(synchronisation.result, tuple(participants)))
         return tuple(joints)
+
+    def _labels(self, parts: list[_Part]) -> list[str]:
+        """Return the labels that edges can move by as they are written, whatever their guards are under these constants.
+
+        What a policy's outputs mean must not depend on constants, so that an action which is never enabled keeps its label.
+        """
+        written = [{edge.action for edge in part.automaton.edges} for part in parts]
+        synchronisations = self.model.system.synchronisations
+        if synchronisations is None:
+            return [edge.action for part in parts for edge in part.automaton.edges if edge.action is not None]
+        found = []
+        for one in synchronisations:
+            moving = [
+                action in mine or action in instance.input_enable
+                for action, mine, instance in zip(one.actions, written, self.model.system.instances, strict=True)
+                if action is not None
+            ]
+            if moving and all(moving) and one.result is not None:
+                found.append(one.result)
+        return found
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
         found: dict[str | None, tuple[int, ...]] = {}

@@ -105,7 +105,7 @@ class Network:
     scratch: tuple[Variable, ...]
     edges: tuple[NetworkEdge, ...]
     joints: tuple[Joint, ...]
-    labels: tuple[str, ...]  # the labels of joints, in the model's order
+    labels: tuple[str, ...]  # those of the model, in its order; some may have no joint under these constants
     initial_condition: Expression
     scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
     step_scope: Scope = field(compare=False, repr=False)  # likewise, right after a step: transients are scratch

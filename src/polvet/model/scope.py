@@ -32,6 +32,8 @@ from polvet.model.expressions import (
 
 Symbol: TypeAlias = Expression | tuple["Symbol", ...]
 
+MOST_BITS = 1023
+"""An integer of so many bits is in the range of doubles."""
 MAX_NODES = 20_000_000
 MAX_ARRAY = 1_000_000
 # Expressions nest at most a few hundred deep (documents are limited), functions multiply that.
@@ -78,8 +80,14 @@ class Scope:
                 "Make functions and arrays smaller.",
             )
         match expression:
+            case IntLiteral(value) if value.bit_length() > MOST_BITS:
+                digits = len(str(abs(value)))
+                what = f"a number of {digits} digits is beyond the range of doubles."
+                raise InputError(what, where, "Use smaller numbers.")
             case BoolLiteral() | IntLiteral() | RealLiteral() | MathConstant():
                 return expression
+            case Binary("/", IntLiteral(), IntLiteral()):
+                return folding.binary("/", expression.left, expression.right)  # a double, perhaps, though neither is
             case Name(name):
                 if name in bound:
                     return bound[name]

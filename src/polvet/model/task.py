@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network, OutOfBounds, Variable
 from polvet.model.semantics import State, show_value
+from polvet.numbers import exact
 
 MODES = ("filtered", "raw")
 ROLES = ("start", "fail", "goal")
@@ -179,7 +180,7 @@ def parse_value(variable: Variable, given: Any, where: Where) -> Value:
     value = _read(variable, given)
     if value is None:
         wanted = " or ".join(variable.locations) if variable.locations else f"a {variable.kind.value}"
-        raise InputError(f"'{given}' is no value of '{variable.name}'.", where, f"Give {wanted}.")
+        raise InputError(f"'{str(given)[:40]}' is no value of '{variable.name}'.", where, f"Give {wanted}.")
     low = variable.lower is not None and value < variable.lower
     if low or (variable.upper is not None and value > variable.upper):
         raise InputError(
@@ -201,10 +202,11 @@ def _read(variable: Variable, given: Any) -> Value | None:
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower())
     if isinstance(given, bool):
         return None
-    try:
+    if isinstance(given, float):
         if variable.kind is Kind.REAL:
-            return float(given) if isinstance(given, float) else float(Fraction(text))
-        number = Fraction(text)
-        return int(number) if number.denominator == 1 else None
-    except (ValueError, ZeroDivisionError, OverflowError):
-        return None
+            return given if isfinite(given) else None
+        return int(given) if given.is_integer() else None
+    number = exact(text)
+    if number is None or variable.kind is Kind.REAL:
+        return None if number is None else float(number)
+    return int(number) if number.denominator == 1 else None

@@ -1,8 +1,9 @@
 """A policy fitted to a task: which variable each input is, which label each output is, and what it chooses in a state.
 
 Names come from the task (`[policy]` in task.toml), else from the policy file, else by position: the non-location variables
-and the labels in the model's order. A model without labels (all operators silent, one automaton) is given one label
-`#i` per edge i where the policy has one output per edge: so MoGym reads its networks.
+and the labels in the model's order (or, where the policy has so many outputs, all declared actions). A model without
+labels (all operators silent, one automaton) is given one label `#i` per edge i where the policy has one output per edge:
+so MoGym reads its networks.
 `Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy`, which `Bound` holds.
 """
 
@@ -18,11 +19,11 @@ import numpy.typing as npt
 
 from polvet import _core
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import sha256
 from polvet.kernel.compiled import Compiled
 from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
+from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.protocol import Policy, has_positional_names, renamed
@@ -43,7 +44,7 @@ class Fitted:
     outputs_from: str  # the same, or "edges"
     variables: tuple[int, ...]  # per input, its place in a state
     labels: tuple[int, ...]  # per output, its number among the network's labels; UNKNOWN_LABEL: no operator has it
-    sha256: str | None = None  # of the policy's file
+    sha256: str | None = None  # of all files of the policy
 
     @property
     def filtered(self) -> bool:
@@ -52,8 +53,10 @@ class Fitted:
 
     @property
     def unscored(self) -> tuple[str, ...]:
-        """Return the labels of the model that the policy never chooses, because it has no output for them."""
-        return tuple(label for i, label in enumerate(self.task.network.labels) if i not in self.labels)
+        """Return the labels that may be applicable and that the policy never chooses: it has no output for them."""
+        network = self.task.network
+        moving = {joint.label for joint in network.joints}
+        return tuple(label for i, label in enumerate(network.labels) if i not in self.labels and label in moving)
 
     def row(self, state: State) -> npt.NDArray[np.float32]:
         """Return the state as a row [1, inputs] of the nearest float32 values, infinite beyond them; locations by number."""
@@ -128,7 +131,7 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
     policy = load_policy(file, task.reading.inputs, task.reading.outputs, booleans=booleans)
-    return replace(fit(task, policy, Where(str(file))), sha256=sha256(file))
+    return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
 
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
@@ -147,7 +150,9 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
         if not task.network.labels and len(policy.outputs) == len(task.network.edges):
             task, outputs_from = replace(task, network=label_edges(task.network)), "edges"
         else:
-            policy = _by_position(policy, task.network.labels, "output", "label", where)
+            declared, moving = task.network.model.actions, task.network.labels
+            names = declared if len(policy.outputs) == len(declared) != len(moving) else moving
+            policy = _by_position(policy, names, "output", "label", where)
             outputs_from = "model"
     variables = _find_variables(task.network, policy.inputs, where)
     labels = _find_labels(task.network, policy.outputs, where)

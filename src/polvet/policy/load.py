@@ -137,7 +137,7 @@ def _from_json(
             "Save the policy in another format.",
         )
     # XGBoost writes NaN where a leaf has no threshold; numbers that matter are checked by each reader, with their names.
-    document: Any = parse_json(text, where, parse_constant=float)
+    document: Any = parse_json(text, where, parse_constant=float, parse_float=float)
     kind = document.get("format")
     if kind == "table/1":
         table = table_from_json(document, where)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.files import read_json, read_text, write_whole
+from polvet.files import beside, read_json, read_text, write_whole
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
 from polvet.policy.protocol import checked_names
@@ -70,7 +70,7 @@ def network_from_jani2nnet(document: Any, path: str | Path) -> Network:
     """Return the network behind a `.jani2nnet` document: the `.nnet` file it names, relative to its own folder."""
     where = Where(str(path))
     inputs, outputs, file, hidden = interface_from_json(document, where)
-    target = Path(path).parent / file
+    target = beside(path, file, where.at("file"))
     network = network_from_nnet(read_text(target), Where(str(target)), inputs, outputs)
     found = [len(layer.bias) for layer in network.layers[:-1]]
     if hidden is not None and hidden != found:
@@ -120,8 +120,8 @@ def interface_beside(path: str | Path) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def save_nnet(network: Network, path: str | Path) -> None:
-    """Write `.nnet`, and its interface as `.jani2nnet` beside it; weights are written so that they read back exactly."""
-    file = Path(path)
+    """Write `.nnet`, and its interface as `.jani2nnet` beside it, by whichever name; weights read back exactly."""
+    file = Path(path).with_suffix(".nnet")
     sizes = [len(network.inputs), *(len(layer.bias) for layer in network.layers)]
     count = len(network.inputs)
     limit = repr(float(np.finfo(np.float32).max))

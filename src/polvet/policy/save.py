@@ -19,13 +19,13 @@ from polvet.policy.xgboost_file import save_xgboost
 def save_policy(policy: Policy, path: str | Path) -> None:
     """Write the policy to the file in a format that fits its kind.
 
-    Networks become ONNX (`.nnet` by that ending), tree ensembles XGBoost JSON (UBJ by the ending `.ubj`) or, where they
-    were read from it, LightGBM text; tables and rule lists keep their own formats.
+    Networks become ONNX (by the ending `.nnet` or `.jani2nnet`, both of these), tree ensembles XGBoost JSON (UBJ by the
+    ending `.ubj`) or, where they were read from it, LightGBM text; tables and rule lists keep their own formats.
     """
     file = str(path)
     match policy:
         case Network():
-            if file.endswith(".nnet"):
+            if file.endswith((".nnet", ".jani2nnet")):
                 save_nnet(policy, file)
             else:
                 save_onnx(policy, file)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from polvet.evidence.fault_files import Fault, fault_to_json
-from polvet.files import sha256
 from polvet.policy.binding import Fitted, load_fitted
 from polvet.repair.repair import Repaired
 
@@ -20,7 +19,7 @@ def repair_certificate(fitted: Fitted, made: Repaired, file: Path) -> dict[str, 
         "task_sha256": fitted.task.sha256,
         "options": fitted.task.options.to_json(),
         "old_policy_sha256": fitted.sha256,
-        "policy_sha256": sha256(file),
+        "policy_sha256": saved.sha256,
         "mode": made.mode,
         "reading": fitted.task.reading.mode,
         "left": len(made.left),

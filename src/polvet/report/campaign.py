@@ -71,7 +71,7 @@ def read_campaign(folder: str | Path) -> Campaign:
         row = rows.setdefault(iteration, {"iteration": iteration, "seconds": 0.0})
         figures = dict(record["figures"])
         row["seconds"] = round(row["seconds"] + figures.pop("seconds", 0.0), 3)
-        if record["step"] == "verify":
+        if record["step"] in ("prove", "verify"):
             row["verification"] = figures
             if "new_faults" in figures:  # beside those of the search before it
                 row["new_faults"] = row.get("new_faults", 0) + figures["new_faults"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
 from polvet.files import read_json, write_whole
+from polvet.numbers import LONG_DIGITS, exact
 
 AGAIN = "Write the shield with polvet permit -o."
 
@@ -191,9 +192,7 @@ def make_shield(task: Task, world: World, result: Permitted, bound: Fraction) ->
 
 
 def _fraction(value: Any, where: Where) -> Fraction:
-    try:
-        if not isinstance(value, str):
-            raise ValueError
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise InputError("is no fraction.", where, 'Write it as text: "3/25".') from None
+    number = exact(value, digits=LONG_DIGITS) if isinstance(value, str) else None
+    if number is None:
+        raise InputError("is no fraction.", where, 'Write it as text: "3/25".')
+    return Fraction(number)

@@ -24,6 +24,7 @@ from polvet.model.expressions import Name
 from polvet.model.network import Network
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.numbers import exact
 
 EXACT_STATES = 20_000
 """Up to so many states the interpreter builds the MDP in fractions; above, the kernel does in doubles with bounds."""
@@ -235,12 +236,10 @@ def parse_bound(text: str | Fraction | int, where: Where) -> Fraction:
     >>> parse_bound("0.1", Where("--bound"))
     Fraction(1, 10)
     """
-    try:
-        if isinstance(text, str) and len(text) > 400:
-            raise ValueError
-        bound = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"'{str(text)[:40]}' is no number.", where, "Write 0.1 or 1/10.") from None
+    number = exact(text) if isinstance(text, str) else text
+    if number is None:
+        raise InputError(f"'{str(text)[:40]}' is no number.", where, "Write 0.1 or 1/10.")
+    bound = Fraction(number)
     if not 0 <= bound <= 1:
         raise InputError(f"the bound {text} is no probability.", where, "It must lie between 0 and 1.")
     return bound

@@ -33,6 +33,7 @@ from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
+from polvet.verify.engine import outside
 from polvet.verify.linearized import linearized
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
@@ -190,20 +191,17 @@ class Expansion:
 
     def expand(self, state: AbstractState, cell: Cell) -> Iterator[Edge]:
         """Yield the abstract transitions that leave the state: Algorithm 1."""
-        # Runs end in fail and goal: no transition leaves those states.
-        holes = (*self.task.fail, *self.task.goal)
-        going = cell_of(cell.box, cell.rows, (hole for hole in holes if not hole.holes))
-        if going is None:
-            return
         moves = []
-        for label, members in self.by_label.items():
-            if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
-                continue
-            moves += [
-                (number, transition, here)
-                for number, transition in members
-                if (here := meet(going, transition.cell)) is not None
-            ]
+        # Runs end in fail and goal: no transition leaves those states.
+        for going in outside(cell, (*self.task.fail, *self.task.goal)):
+            for label, members in self.by_label.items():
+                if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
+                    continue
+                moves += [
+                    (number, transition, here)
+                    for number, transition in members
+                    if (here := meet(going, transition.cell)) is not None
+                ]
         replies = self.tester.answer_all([(here, SILENT) for _, _, here in moves])
         moves = [move for move, reply in zip(moves, replies, strict=True) if not isinstance(reply, No)]
         if self.options.applicability_tests:
@@ -370,7 +368,7 @@ def _decide(
         figures["abstract_verdict"] = "unsafe"
         outcome = _concretize(bound, task, predicates, space)
         if isinstance(outcome, Run):
-            return Unsafe(outcome, METHOD, figures)
+            return Unsafe(outcome, METHOD, figures, proved_start_regions(task, predicates, space))
         if not refine_them or outcome is None or figures["refinements"] >= options.refinements or clock.is_over:
             why = "the predicates do not decide" if not refine_them else "no further refinement"
             proved = proved_start_regions(task, predicates, space)

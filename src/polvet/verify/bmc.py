@@ -42,6 +42,8 @@ def verify_bounded(
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
+        if bound.task.network.disables_out_of_bounds:
+            raise NotLinear("operators that leave the bounds are disabled")
         task = linearized(bound, None if bounds.seconds is None else bounds.seconds - (time.monotonic() - begun))
         if isinstance(task, str):
             raise NotLinear(task)

@@ -313,10 +313,10 @@ def _steps(linear: LinearTask, fitted: Fitted, guards: Sequence[Region]) -> Iter
                 both = meet(one.cell, cell)
                 if both is not None:
                     yield Step(one, ANYTHING if fitted.filtered else output, both)
-        yield from (Step(one, ANYTHING, cell) for cell in _outside(one.cell, labelled))
+        yield from (Step(one, ANYTHING, cell) for cell in outside(one.cell, labelled))
 
 
-def _outside(cell: Cell, taken: Sequence[Cell]) -> Iterable[Cell]:
+def outside(cell: Cell, taken: Sequence[Cell]) -> Iterable[Cell]:
     """Yield the part of the cell that is in none of the others: holes take them out, holes of holes are put back."""
     plain = [Cell(one.box, one.rows) for one in taken if not one.holes]
     rest = cell_of(cell.box, cell.rows, (*cell.holes, *plain))

@@ -15,7 +15,7 @@ from typing import Any
 
 from polvet import _core
 from polvet.errors import LimitReached
-from polvet.evidence.packed import pack_columns
+from polvet.evidence.packed import fits, pack_columns
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import FAIL, GOAL, Bound
@@ -127,7 +127,7 @@ def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> d
     found: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
     if also := bound.task.avoid.names:
         found["avoids"] = list(also)
-    if len(reach) <= most_listed:
+    if len(reach) <= most_listed and fits(bound.task.network.variables, len(reach)):
         rows = bound.compiled.machine.unpack(reach.states())
         found["states"] = pack_columns(bound.task.network.variables, rows)
     return found

@@ -29,6 +29,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point, Reply, box_data
+from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 TargetCell = TypeVar("TargetCell", Box, Cell)
@@ -298,7 +299,7 @@ class _Blocking:
             actions.append(None if label < 0 else network.labels[label])
             one = one.next
         run = Run(tuple(states), tuple(actions), End.FAIL)
-        check_run_of(self.engine.fitted, self.semantics, run)
+        replay_fitted(self.engine.fitted, self.semantics, run)
         return Unsafe(run, method, self.figures)
 
     def _takes(self, state: State, output: int) -> bool:
@@ -311,18 +312,6 @@ class _Blocking:
             **self.engine.figures, "obligations": self.obligations, "blocked": self.blocked,
             "seconds": round(self.clock.elapsed, 6),
         }  # fmt: skip
-
-
-def check_run_of(fitted: Fitted, semantics: Semantics, run: Run) -> None:
-    """Execute the run in the interpreter, with the policy's reference choices; a run that is none is a bug of polvet."""
-    fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
-    for state, action, successor in zip(run.states, run.actions, run.states[1:], strict=False):
-        moves = fitted.followed(state, semantics.moves(state))
-        ended = fail(state) or goal(state)
-        if ended or not any(o.state == successor for m in moves if m.label == action for o in m.outcomes):
-            raise AssertionError(f"{semantics.show(state)} does not step to {semantics.show(successor)}")
-    if not fail(run.states[-1]):
-        raise AssertionError(f"{semantics.show(run.states[-1])} is not in fail")
 
 
 def _inside(cell: Cell, box: Box) -> Cell | None:

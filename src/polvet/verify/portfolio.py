@@ -19,10 +19,8 @@ from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
-from polvet.model.semantics import Semantics
 from polvet.model.task import NOTHING_ELSE
 from polvet.policy.binding import Bound
-from polvet.policy.runs import End, Run
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
@@ -34,6 +32,7 @@ from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
 from polvet.verify.projection import verify_by_projection
+from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 from polvet.workers.protocol import Workers
@@ -199,6 +198,9 @@ def _auto(bound: Bound, settings: Settings) -> SafetyResult:
             budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
             settings = replace(settings, linear=linearized(bound, budget))
         found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
+        if isinstance(found, Unsafe):
+            proved.update(dict.fromkeys(found.proved_starts))
+            return replace(found, proved_starts=tuple(proved))
         if not isinstance(found, Unknown) or found.tie is not None:
             return found
         reasons[turn.method] = found.reason
@@ -251,15 +253,3 @@ def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyRes
             return replace(found, certificate={**head, **certificate}, figures=figures)
         case Unknown():
             return replace(found, figures=figures)
-
-
-def replay(bound: Bound, run: Run) -> None:
-    """Raise a RuntimeError unless the slow interpreter and the policy's reference evaluation make this run."""
-    semantics = Semantics(bound.task.network)
-    fails = semantics.compile(bound.task.fail)
-    for state, action, following in zip(run.states, run.actions, run.states[1:], strict=False):
-        moves = bound.fitted.followed(state, semantics.moves(state))
-        if not any(o.state == following for move in moves if move.label == action for o in move.outcomes):
-            raise RuntimeError(f"the run found does not replay from {semantics.show(state)}")
-    if run.end is End.FAIL and not fails(run.states[-1]):
-        raise RuntimeError(f"the run found ends outside fail, in {semantics.show(run.states[-1])}")

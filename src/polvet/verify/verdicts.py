@@ -33,11 +33,15 @@ class Safe:
 
 @dataclass(frozen=True, slots=True)
 class Unsafe:
-    """A run of the policy, in the reference order of evaluation, from a start state to `fail`."""
+    """A run of the policy, in the reference order of evaluation, from a start state to `fail`.
+
+    `proved_starts`: as of `Unknown`; other start states may be safe all the same.
+    """
 
     run: Run
     method: str
     figures: Mapping[str, Any] = field(default_factory=dict)
+    proved_starts: tuple[Expression, ...] = ()
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
 
 

@@ -11,8 +11,9 @@ from polvet import __version__
 from polvet.errors import InputError, Where
 from polvet.files import read_bytes
 from polvet.load import TaskParts, make_task, read_parts
-from polvet.model.task import PolicyReading, Task
+from polvet.model.task import Task
 from polvet.policy.binding import Bound, Fitted, load_fitted
+from polvet.policy.identity import policy_files
 
 OPENED = 4
 """How many parcels a process keeps open: a worker serves one command after the other."""
@@ -24,7 +25,7 @@ class Parcel:
 
     parts: TaskParts  # its model is a file's name here, without a folder
     model: bytes
-    policy: tuple[str, bytes] | None = None  # the file's name, without a folder, and its content
+    policy: tuple[tuple[str, bytes], ...] = ()  # its files by their names in its folder, the one to load first
     version: str = __version__
 
     def __hash__(self) -> int:
@@ -40,25 +41,18 @@ class Opened:
     bound: Bound | None
 
 
-def pack(task: Task, *, policy: Path | None = None, fitted: Fitted | None = None) -> Parcel:
-    """Return the parcel of the task's files; `fitted` is the policy as it was read here."""
+def pack(task: Task, *, policy: Path | None = None) -> Parcel:
+    """Return the parcel of the task's and the policy's files."""
     if task.source is None:
         raise InputError("the task was made in memory, which workers do not have.", hint="Save it to a file first.")
     parts = read_parts(task.source.file, task.options)
     if parts.source != task.source:
         raise InputError("has changed since it was read.", Where(str(task.source.file)), "Run the command again.")
-    reading = parts.reading
-    content = None
+    content: tuple[tuple[str, bytes], ...] = ()
     if policy is not None:
-        if policy.suffix == ".jani2nnet":
-            raise InputError(
-                "names another file, which workers do not have.", Where(str(policy)), "Give the .nnet file itself."
-            )
-        content = policy.name, read_bytes(policy)
-        if fitted is not None and policy.suffix == ".nnet":  # its names may stand in a file beside it
-            reading = PolicyReading(reading.mode, tuple(fitted.policy.inputs), tuple(fitted.policy.outputs))
+        content = tuple((str(file.relative_to(policy.parent)), read_bytes(file)) for file in policy_files(policy))
     model = read_bytes(parts.model)
-    named = replace(parts, model=Path(parts.model.name), reading=reading)
+    named = replace(parts, model=Path(parts.model.name))
     return Parcel(named, model, content)
 
 
@@ -75,10 +69,11 @@ def open_parcel(parcel: Parcel) -> Opened:
         model.parent.mkdir()
         model.write_bytes(parcel.model)
         task = make_task(replace(parcel.parts, model=model))
-        if parcel.policy is None:
+        if not parcel.policy:
             return Opened(task, None, None)
-        name, content = parcel.policy
-        file = Path(folder) / name
-        file.write_bytes(content)
-        fitted = load_fitted(task, file)
+        place = Path(folder) / "policy"
+        for name, content in parcel.policy:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(content)
+        fitted = load_fitted(task, place / parcel.policy[0][0])
         return Opened(task, fitted, fitted.compile())

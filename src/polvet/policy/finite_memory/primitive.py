@@ -21,6 +21,8 @@ Interval = tuple[int | None, int | None]
 """All integers between two ends, both included; None means unbounded on that side."""
 Window = tuple[int, int]
 """The first and the last value of a variable that are tracked exactly."""
+MOST_EDGES = 20
+"""For each node that is allowed, on the average."""
 Box = tuple[Interval, ...]
 
 
@@ -67,6 +69,8 @@ def normalise(
     tracked = dict(tracked or {})
     order = {variable.name: index for index, variable in enumerate(fmp.variables)}
     followed = [(order[name], fmp.variables[order[name]], window) for name, window in tracked.items()]
+    if any(_width(variable, window) > max_nodes for _, variable, window in followed):
+        raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
     leaving: dict[str, list[int]] = {}
     for index, edge in enumerate(fmp.edges):
         leaving.setdefault(edge.source, []).append(index)
@@ -104,12 +108,21 @@ def normalise(
                                 raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
                             number[target] = len(number)
                             agenda.append(target)
+                        if len(edges) >= MOST_EDGES * max_nodes:
+                            raise LimitReached(f"tracking values needs more than {MOST_EDGES * max_nodes} edges")
                         edges.append(
                             Primitive(number[node], number[target], index, choice, conjunction, effects, before)
                         )
     nodes = tuple(number)
     names = tuple(node_name(node, tuple(tracked)) for node in nodes)
     return Multigraph(fmp, tracked, nodes, names, initial, tuple(edges))
+
+
+def _width(variable: Variable, window: Window) -> int:
+    """How many values of the window the variable can have: tested before they are listed."""
+    first = window[0] if variable.lower is None else max(window[0], variable.lower)
+    last = window[1] if variable.upper is None else min(window[1], variable.upper)
+    return last - first + 1
 
 
 def node_name(node: Node, tracked: Iterable[str]) -> str:

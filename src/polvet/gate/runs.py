@@ -1,0 +1,74 @@
+"""How the policy's runs end, and how much of the world they see: what a gate says of every policy, safe or not.
+
+A policy that goes round in three states for ever has no fault. Whether that is wanted, thresholds say; without any,
+`useless` is a reason not to let it pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.debug.evaluate import Evaluation
+from polvet.model.expressions import FALSE
+from polvet.policy.binding import Bound
+from polvet.policy.runs import End
+
+ENDLESS = (End.LIMIT.text, End.STUCK.text)
+
+
+@dataclass(frozen=True, slots=True)
+class RunsSeen:
+    """Simulated runs and the states that searching met from the same starts."""
+
+    goal: float | None  # the share of runs that reach it; None: the task has no goal
+    ends: dict[str, int]  # how many runs ended so
+    starts: int
+    max_steps: int
+    states: int  # reached under the policy
+    all_states: bool  # those are all there are, from these starts
+    reaches_goal: bool  # some run does: a simulated one, or one that searching met
+    cut: str | None  # the limit that came before the runs were over
+
+    @property
+    def useless(self) -> str | None:
+        """Return why the policy is of no use as far as was seen, else None."""
+        if self.cut is not None:
+            return None
+        if self.goal is not None:
+            return None if self.reaches_goal else "no run reaches the goal"
+        if set(self.ends) <= set(ENDLESS):
+            return "the task has no goal, and every run is stuck or does not end"
+        return None
+
+    def text(self) -> str:
+        """Return one line for people."""
+        count = sum(self.ends.values())
+        ends = ", ".join(f"{number:,} {_word(end, self.max_steps)}" for end, number in self.ends.items())
+        share = "no goal" if self.goal is None else f"%Goal {100 * self.goal:.2f}"
+        reached = f"{self.states:,} states reached" + ("" if self.all_states else " at least")
+        over = f"{count:,} runs from {self.starts:,} start states: {ends or 'none'}; {reached}"
+        warning = f"WARNING: {self.useless}; " if self.useless else ""
+        return f"{warning}{share}; {over}" + (f"; cut short: {self.cut}" if self.cut else "")
+
+    def figures(self) -> dict[str, Any]:
+        """Return the same as numbers."""
+        return {
+            "goal_percent": None if self.goal is None else 100 * self.goal, "ends": dict(self.ends),
+            "states": self.states, "all_states": self.all_states, "useless": self.useless,
+        }  # fmt: skip
+
+
+def runs_seen(bound: Bound, found: Evaluation, max_steps: int) -> RunsSeen:
+    """Return what an evaluation tells about the policy's runs."""
+    searched = found.inspection.figures
+    has_goal = bound.task.goal != FALSE
+    return RunsSeen(
+        found.goal if has_goal else None, found.ends, len(found.starts.states), max_steps, searched["states"],
+        found.inspection.limit is None, found.goal > 0 or searched["goal_states"] > 0,
+        None if found.batch.limit is None else str(found.batch.limit),
+    )  # fmt: skip
+
+
+def _word(end: str, max_steps: int) -> str:
+    return f"not ended after {max_steps:,} steps" if end == End.LIMIT.text else end

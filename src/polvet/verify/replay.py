@@ -1,0 +1,24 @@
+"""Unsafe runs are executed before they are believed: by the checker of `run` certificates, in the slow interpreter."""
+
+from __future__ import annotations
+
+from polvet.evidence.run import replay_run
+from polvet.evidence.states import Arena, Malformed
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import Bound, Fitted
+from polvet.policy.runs import Run
+
+
+def replay(bound: Bound, run: Run) -> None:
+    """Raise a RuntimeError, which is a bug of polvet, unless this is a run of the policy's reference choices."""
+    replay_fitted(bound.fitted, Semantics(bound.task.network), run)
+
+
+def replay_fitted(fitted: Fitted, semantics: Semantics, run: Run) -> None:
+    """Do the same with an interpreter that is there already."""
+    task = fitted.task
+    arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task")
+    try:
+        replay_run(arena, run.states, run.actions, run.end.text, fitted.choose)
+    except Malformed as error:
+        raise RuntimeError(f"the run found does not replay: {error}") from None
