@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.errors import InputError, Where
-from polvet.kernel.compiled import Limits, Progress
 from polvet.load import TaskOptions, parse_constants
 from polvet.model.task import MODES, Task
 
 if TYPE_CHECKING:
+    from polvet.kernel.compiled import Limits, Progress
     from polvet.policy.binding import Fitted
     from polvet.workers.protocol import Crew
     from polvet.workers.protocol import Workers as AnyWorkers
@@ -113,4 +113,6 @@ def limits_of(
     time_limit: float | None, memory_limit: int | None, max_states: int | None, progress: Progress | None = None
 ) -> Limits:
     """Return the limits a kernel obeys."""
+    from polvet.kernel.compiled import Limits
+
     return Limits(time_limit, memory_limit, max_states, progress)
