@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors interrupts files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz
+    errors system interrupts files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz
     debug repair verify shield termination domains train campaign gate report cli
     """.split()  # noqa: SIM905
 )
