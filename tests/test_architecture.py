@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -79,3 +80,14 @@ def test_every_room_opens_with_a_sentence():
         init = room / "__init__.py"
         assert init.exists(), f"{room.name} has no __init__.py"
         assert ast.get_docstring(ast.parse(init.read_text())), f"{room.name} does not say what it is"
+
+
+def test_one_header_of_the_kernels_names_what_compilers_do_differently():
+    words = re.compile(
+        r"__builtin_|__attribute__|__int128|__extension__|\bM_PI\b|<unistd\.h>|<sys/|__x86_64__|_WIN32|\blong [a-z]+ ="
+    )
+    core = SOURCE.parent / "_core"
+    files = [file for file in sorted(core.glob("*/*")) if file.name != "portable.h"]
+    assert words.search((core / "store" / "portable.h").read_text())
+    assert len(files) > 50
+    assert {file.name: words.findall(file.read_text()) for file in files if words.search(file.read_text())} == {}

@@ -236,7 +236,7 @@ def test_windows_locks_a_byte_behind_the_end(tmp_path, monkeypatch):
 @pytest.mark.parametrize("selected", [True, False])
 def test_a_pipe_is_read_without_waiting_longer_than_asked(selected, monkeypatch):
     monkeypatch.setattr(system, "PIPES_CAN_BE_SELECTED", selected)
-    program = "import sys, time; print('one', flush=True); sys.stdin.read(1); print('two', flush=True)"
+    program = r"import os, sys; os.write(1, b'one\n'); sys.stdin.read(1); os.write(1, b'two\n')"
     asked = [sys.executable, "-c", program]
     with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
