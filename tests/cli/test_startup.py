@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -77,3 +78,18 @@ def test_completion_can_be_installed(tmp_path):
     subprocess.run(asked, capture_output=True, text=True, check=True, env=environment)
     written = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
     assert any(re.search(r"_POLVET_COMPLETE", text) for text in written)
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("cp1252", b"stra\xdfe\\u2264"), (None, "straße≤".encode())])
+def test_names_are_printed_whatever_the_encoding(tmp_path, encoding, shown):
+    document = json.loads(MODEL.read_text(encoding="utf-8")) | {"name": "straße≤"}
+    (tmp_path / "model.jani").write_text(json.dumps(document), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
+    environment |= (
+        {"PYTHONIOENCODING": encoding}
+        if encoding
+        else {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    )
+    asked = [sys.executable, "-m", "polvet", "info", "model.jani"]
+    done = subprocess.run(asked, capture_output=True, check=True, env=environment, cwd=tmp_path)
+    assert shown in done.stdout
