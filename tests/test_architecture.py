@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,11 @@ def test_one_header_of_the_kernels_names_what_compilers_do_differently():
     assert words.search((core / "store" / "portable.h").read_text())
     assert len(files) > 50
     assert {file.name: words.findall(file.read_text()) for file in files if words.search(file.read_text())} == {}
+
+
+def test_the_version_stands_in_one_place():
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert "version" not in project["project"]
+    source = SOURCE.parents[1] / project["tool"]["scikit-build"]["metadata"]["version"]["input"]
+    assert re.search(r'^__version__ = "\d+\.\d+\.\d+', source.read_text(), re.MULTILINE)
