@@ -16,6 +16,7 @@ from polvet.evidence.journal import Journal
 from polvet.solvers.worker import SolverDied, Worker
 from polvet.verify.linearized import TimeIsUp, stopped_after
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="here Linux plays the other systems")
 SOURCE = Path(system.__file__).parent
 MISSING_SOMEWHERE = {
     "resource",
