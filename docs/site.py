@@ -32,6 +32,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Worlds": ("safety", "mdp", "shields", "termination"),
     "Believing it": ("trust", "semantics", "references"),
     "Reference": (
+        "install",
         "task-file",
         "formats",
         "exit-codes",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors interrupts numbers files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz
+    errors system interrupts numbers files _core model jani prism load kernel symbolic solvers policy evidence workers mdp safety fuzz
     debug repair verify shield termination domains train campaign gate report cli
     """.split()  # noqa: SIM905
 )
@@ -79,3 +81,22 @@ def test_every_room_opens_with_a_sentence():
         init = room / "__init__.py"
         assert init.exists(), f"{room.name} has no __init__.py"
         assert ast.get_docstring(ast.parse(init.read_text())), f"{room.name} does not say what it is"
+
+
+def test_one_header_of_the_kernels_names_what_compilers_do_differently():
+    words = re.compile(
+        r"__builtin_|__attribute__|__int128|__extension__|\bM_PI\b|<unistd\.h>|<sys/|__x86_64__|_WIN32|\blong [a-z]+ ="
+    )
+    core = SOURCE.parent / "_core"
+    files = [file for file in sorted(core.glob("*/*")) if file.name != "portable.h"]
+    assert words.search((core / "store" / "portable.h").read_text())
+    assert len(files) > 50
+    assert {file.name: words.findall(file.read_text()) for file in files if words.search(file.read_text())} == {}
+
+
+def test_the_version_stands_in_one_place():
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert "version" not in project["project"]
+    source = SOURCE.parents[1] / project["tool"]["scikit-build"]["metadata"]["version"]["input"]
+    assert re.search(r'^__version__ = "\d+\.\d+\.\d+', source.read_text(), re.MULTILINE)

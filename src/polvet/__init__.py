@@ -1,3 +1,3 @@
 """polvet vets learned action policies: it decides, debugs, repairs, verifies and shields, always with evidence."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

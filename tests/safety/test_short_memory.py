@@ -11,7 +11,8 @@ from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
-from polvet.safety.decide import Decider, Verdict, _resident_bytes
+from polvet.safety.decide import Decider, Verdict
+from polvet.system import resident_bytes
 
 
 def states_on_random_runs(task: Task, starts: int, steps: int) -> list[State]:
@@ -46,7 +47,7 @@ def test_verdicts_are_right_however_little_memory_there_is(threads: int, task: T
     assert 200 < truth.count(Verdict.UNSAFE) < len(states) - 200
     for extra in (2, 4, 8):
         decider = Decider(task, threads=threads)
-        limits = Limits(megabytes=_resident_bytes() // 2**20 + extra)
+        limits = Limits(megabytes=resident_bytes() // 2**20 + extra)
         found = [
             answer.verdict
             for begin in range(0, len(states), 200)

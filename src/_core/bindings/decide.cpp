@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/listener.h"
 #include "decide/decide.h"
 #include "policies/bound_policy.h"
 
@@ -156,7 +157,7 @@ void bind_decide(nb::module_& m) {
             "decide",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes, uint64_t max_states, nb::object progress) {
                 const size_t n = states.shape(0);
-                Limits limits{seconds, bytes, std::min<uint64_t>(max_states, UINT32_MAX - 2), progress};
+                Limits limits{seconds, bytes, std::min<uint64_t>(max_states, UINT32_MAX - 2), listening(progress)};
                 Batch batch;
                 if (guarded(d, [&] { batch = decide_all(d.solvers, d.board.get(), states.data(), n, d.words, limits); }))
                     d.status = batch.status;
@@ -214,7 +215,7 @@ void bind_decide(nb::module_& m) {
         .def(
             "safe_policy",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
+                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
                 Watch watch = watch_of(limits);
                 SafePolicy found;
                 guarded(d, [&] { found = d.solvers[0]->safe_policy(states.data(), states.shape(0), watch); });
@@ -226,7 +227,7 @@ void bind_decide(nb::module_& m) {
         .def(
             "unsafe_rank",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
+                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
                 Watch watch = watch_of(limits);
                 UnsafeRank found;
                 guarded(d, [&] { found = d.solvers[0]->unsafe_rank(states.data(), states.shape(0), watch); });
@@ -238,7 +239,7 @@ void bind_decide(nb::module_& m) {
         .def(
             "outlook",
             [](Decider& d, Array<uint64_t> states, double seconds, uint64_t bytes) {
-                Limits limits{seconds, bytes, UINT32_MAX - 2, nb::none()};
+                Limits limits{seconds, bytes, UINT32_MAX - 2, listening(nb::none())};
                 Watch watch = watch_of(limits);
                 Outlook found;
                 guarded(d, [&] { found = d.solvers[0]->outlook(states.data(), states.shape(0), watch); });

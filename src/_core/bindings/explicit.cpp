@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/listener.h"
 #include "explore/explicit.h"
 
 namespace nb = nanobind;
@@ -48,7 +49,7 @@ void bind_explicit(nb::module_& m) {
         .def(
             "close",
             [](Reachability& self, unsigned threads, double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
-                Limits limits{seconds, bytes, states, progress};
+                Limits limits{seconds, bytes, states, listening(progress)};
                 nb::gil_scoped_release release;
                 self.close(threads, limits);
             },

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bindings/listener.h"
 #include "explore/explore.h"
 #include "runs/fuzz.h"
 
@@ -93,7 +94,7 @@ void bind_fuzz(nb::module_& m) {
             if (runs.shape(0) != starts.shape(0) || temperature.shape(0) != starts.shape(0))
                 throw nb::value_error("rows of different numbers");
             if (distance >= int32_t(policy.program->state_rewards.size())) throw nb::value_error("there is no such reward");
-            Limits limits{seconds, UINT64_MAX, UINT64_MAX, progress};
+            Limits limits{seconds, UINT64_MAX, UINT64_MAX, listening(progress)};
             FuzzOptions options{fail, goal, distance, seed, max_steps, threads, novelty};
             FuzzRows rows{starts.data(), runs.data(), temperature.data(), starts.shape(0)};
             Fuzzed found;

@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/listener.h"
 #include "explore/explore.h"
 
 namespace nb = nanobind;
@@ -169,7 +170,7 @@ void bind_kernel(nb::module_& m) {
         .def(nb::new_([](std::shared_ptr<Program> p, Array<uint64_t> initial, bool build, bool parents, std::vector<uint32_t> stop_at,
                          double seconds, uint64_t bytes, uint64_t states, nb::object progress, const BoundPolicy* policy) {
                  auto space = std::make_unique<Space>(p);
-                 Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), progress};
+                 Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), listening(progress)};
                  ExploreOptions options{build, parents, std::move(stop_at), policy};
                  {
                      nb::gil_scoped_release release;

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
+#include "bindings/listener.h"
 #include "explore/policy_space.h"
 #include "runs/rollout.h"
 #include "runs/simulate.h"
@@ -52,7 +53,7 @@ void bind_simulate(nb::module_& m) {
            uint64_t first_run, unsigned threads, double seconds, nb::object progress) {
             check_words(policy, starts);
             check_conditions(policy, fail, goal);
-            Limits limits{seconds, UINT64_MAX, UINT64_MAX, progress};
+            Limits limits{seconds, UINT64_MAX, UINT64_MAX, listening(progress)};
             SimulateOptions options{fail, goal, seed, first_run, max_steps, threads, runs_per_start};
             Simulated found;
             {
@@ -105,7 +106,7 @@ void bind_simulate(nb::module_& m) {
             "inspect",
             [](Inspector& self, Packed starts, double seconds, uint64_t bytes, uint64_t states, nb::object progress) {
                 check_words(self.policy, starts);
-                Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), progress};
+                Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), listening(progress)};
                 std::vector<uint8_t> found;
                 self.status = Status::DONE;
                 {

@@ -16,10 +16,11 @@
 #include <vector>
 
 #include "policies/policies.h"
+#include "store/portable.h"
 
 namespace polvet::boxes {
 
-using Wide = __int128;  // sums of products of 64-bit integers
+using Wide = Int128;  // sums of products of 64-bit integers
 constexpr int64_t NO_LOWER = INT64_MIN, NO_UPPER = INT64_MAX;
 
 struct Mark {

@@ -38,10 +38,7 @@ std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector
 namespace {
 
 // target += factor * source. Lanes are different entries, never parts of one sum, and nothing is fused: the same bits everywhere.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
-__attribute__((target_clones("avx2", "default")))
-#endif
-void add_multiple(double* target, const double* source, double factor, size_t count) {
+POLVET_CLONES void add_multiple(double* target, const double* source, double factor, size_t count) {
     for (size_t k = 0; k < count; ++k) target[k] += factor * source[k];
 }
 

@@ -210,7 +210,7 @@ private:
         throw BrokenModel{machine_.fault, std::vector<uint64_t>(store_.state(s), store_.state(s) + words())};
     }
 
-    __attribute__((noinline)) void expand(uint32_t s) {
+    POLVET_NOINLINE void expand(uint32_t s) {
         expansion_.clear();
         if (!machine_.expand(store_.state(s), expansion_)) broken(s);
         Row& row = rows_[s];
@@ -235,7 +235,7 @@ private:
             arrange(s, order == Order::POLICY ? preferred(store_.state(s), expansion_.moves) : last_);
     }
 
-    __attribute__((noinline)) void intern(uint32_t s, size_t place) {
+    POLVET_NOINLINE void intern(uint32_t s, size_t place) {
         const Action action = actions_[place];
         const uint32_t begin = uint32_t(targets_.size());
         if (++stamp_ == 0) {

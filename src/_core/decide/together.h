@@ -14,6 +14,7 @@
 #pragma once
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "decide/lazy.h"
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "bindings/listener.h"
 #include "store/limits.h"
 #include "vm/residual.h"
 
@@ -23,7 +24,7 @@ using namespace nb::literals;
 namespace polvet {
 namespace {
 
-using Count = unsigned __int128;
+using Count = Uint128;
 
 struct Arc {
     int64_t lo, hi;
@@ -167,7 +168,7 @@ private:
 
     Count times(Count a, Count b) {
         Count result;
-        if (__builtin_mul_overflow(a, b, &result)) overflowed = true;
+        if (multiply_overflows(a, b, &result)) overflowed = true;
         return result;
     }
 
@@ -198,7 +199,7 @@ private:
                 before_[k] = sum;
                 const Arc& arc = arcs_[k];
                 Count more = times(Count(uint64_t(arc.hi) - uint64_t(arc.lo)) + 1, below_checked(arc.child, nodes_[node].level + 1));
-                if (__builtin_add_overflow(sum, more, &sum)) overflowed = true;
+                if (add_overflows(sum, more, &sum)) overflowed = true;
             }
             count_[node] = sum;
         }
@@ -237,7 +238,7 @@ void bind_starts(nb::module_& m) {
         .def(
             "compile",
             [](Diagram& d, int32_t root, double seconds, uint64_t bytes, nb::object progress) {
-                Limits limits{seconds, bytes, UINT64_MAX, progress};
+                Limits limits{seconds, bytes, UINT64_MAX, listening(progress)};
                 nb::gil_scoped_release release;
                 d.compile(root, limits);
             },

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>

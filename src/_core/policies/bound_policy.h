@@ -2,8 +2,6 @@
 //
 // `Chooser` collects the states of a batch with their enabled moves, then asks the policy once for all of them.
 #pragma once
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -1,11 +1,11 @@
 // One layer of a network for R rows: included once per instruction set by policies/network.cpp, so that the same text is compiled
 // with different vector registers. Every lane is one neuron; the order of operations inside a lane never changes.
-typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t Bits __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int16_t Grains __attribute__((vector_size(16), aligned(2), may_alias));
+typedef float Lanes POLVET_VECTOR(32, float);
+typedef int32_t Bits POLVET_VECTOR(32, int32_t);
+typedef int16_t Grains POLVET_VECTOR(16, int16_t);
 
 template <int R, int V>
-static inline __attribute__((always_inline)) void tile(const float* x, size_t x_stride, const float* weights, size_t padded, size_t inputs,
+static POLVET_INLINE void tile(const float* x, size_t x_stride, const float* weights, size_t padded, size_t inputs,
                                                        const float* bias, float* out, size_t out_stride, bool rectify) {
     Lanes acc[R][V];
     for (int v = 0; v < V; ++v)
@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) void tile(const float* x, size_t x_
 }
 
 template <int R, int V>
-static inline __attribute__((always_inline)) void sweep(const float* x, size_t x_stride, const Mlp::Layer& layer, float* out,
+static POLVET_INLINE void sweep(const float* x, size_t x_stride, const Mlp::Layer& layer, float* out,
                                                         size_t out_stride, bool rectify, size_t& column) {
     for (; column + 8 * V <= layer.padded; column += 8 * V)
         tile<R, V>(x, x_stride, layer.weights.data() + column, layer.padded, layer.inputs, layer.bias.data() + column, out + column,

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "store/portable.h"
+
 namespace polvet {
 
 namespace {
@@ -21,7 +23,7 @@ int16_t grain_of(float x) {
     std::memcpy(&bits, &x, sizeof bits);
     const uint32_t exponent = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
     const uint32_t mantissa = exponent ? fraction | 0x800000 : fraction;
-    return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + __builtin_ctz(mantissa));
+    return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + lowest_bit(mantissa));
 }
 
 }  // namespace
@@ -30,8 +32,7 @@ namespace portable {
 #include "policies/layer.inl"
 }
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
-#define POLVET_AVX2 1
+#ifdef POLVET_AVX2
 #pragma GCC push_options
 #pragma GCC target("avx2")
 namespace avx2 {
@@ -52,7 +53,7 @@ LayerKernels portable_kernels() { return {portable::four_rows, portable::one_row
 
 LayerKernels best_kernels() {
 #ifdef POLVET_AVX2
-    if (__builtin_cpu_supports("avx2")) return {avx2::four_rows, avx2::one_row, avx2::bound_sums};
+    if (POLVET_HAS_AVX2()) return {avx2::four_rows, avx2::one_row, avx2::bound_sums};
 #endif
     return portable_kernels();
 }

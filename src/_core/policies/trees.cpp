@@ -9,6 +9,8 @@
 #include <string>
 #include <type_traits>
 
+#include "store/portable.h"
+
 namespace polvet {
 
 Trees::Trees(const Description& d) {
@@ -222,9 +224,10 @@ template <bool strict> void fast_walk(const Trees& trees, const float* rows, siz
             size_t at[WALKERS];
             for (size_t r = 0; r < WALKERS; ++r) at[r] = root;
             const int32_t depth = trees.depth[tree];
-            for (int32_t d = 0; d < depth; ++d)
-#pragma GCC unroll 8
+            for (int32_t d = 0; d < depth; ++d) {
+                POLVET_UNROLL_8
                 for (size_t r = 0; r < WALKERS; ++r) at[r] = step<strict>(nodes, at[r], rows + r * width);
+            }
             std::copy(at, at + WALKERS, leaves);
         } else {
             for (size_t r = 0; r < count; ++r) {
@@ -249,15 +252,9 @@ template <class Real> inline void add(const Trees& trees, size_t t, const Real* 
         for (size_t k = 0; k < trees.outputs; ++k) scores[k] += leaf[k];
 }
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#define POLVET_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define POLVET_CLONES
-#endif
-
 // The leaves that `count` joined rows of masks leave over, for all trees.
 POLVET_CLONES void join_masks(const uint32_t* const* rows, size_t count, size_t padded, uint32_t* out) {
-    typedef uint32_t Lanes __attribute__((vector_size(32), aligned(4), may_alias));
+    typedef uint32_t Lanes POLVET_VECTOR(32, uint32_t);
     for (size_t begin = 0; begin < padded; begin += MASK_BLOCK) {
         const Lanes all = ~Lanes{};
         Lanes a = all, b = all, c = all, d = all;  // MASK_BLOCK trees
@@ -295,7 +292,7 @@ template <class Real> void mask_walk(const Trees& trees, const float* row, const
     join_masks(rows.data(), rows.size(), masks.padded, left.data());
     if (masks.output_begin.empty()) {
         for (size_t t = 0; t < trees.roots.size(); ++t)
-            add(trees, t, values + masks.leaf[static_cast<size_t>(masks.leaf_begin[t] + __builtin_ctz(left[masks.column[t]]))], scores);
+            add(trees, t, values + masks.leaf[static_cast<size_t>(masks.leaf_begin[t] + lowest_bit(left[masks.column[t]]))], scores);
         return;
     }
     const Real* leaves;
@@ -304,7 +301,7 @@ template <class Real> void mask_walk(const Trees& trees, const float* row, const
     for (size_t k = 0; k < trees.outputs; ++k) {  // the sum of each output in tree order, as ever
         Real sum = scores[k];
         for (size_t c = masks.output_begin[k]; c < masks.output_begin[k + 1]; ++c)
-            sum += leaves[c * MOST_LEAVES + size_t(__builtin_ctz(left[c]))];
+            sum += leaves[c * MOST_LEAVES + size_t(lowest_bit(left[c]))];
         scores[k] = sum;
     }
 }

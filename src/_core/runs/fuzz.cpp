@@ -390,7 +390,7 @@ PolicySteps policy_steps(const BoundPolicy& policy, const uint64_t* states, size
                         const uint64_t* outcome = e.words.data() + b * words;
                         bool known = false;
                         for (size_t at = first; at < out.outcomes.size() && !known; at += words)
-                            known = std::equal(outcome, outcome + words, out.outcomes.begin() + long(at));
+                            known = std::equal(outcome, outcome + words, out.outcomes.begin() + ptrdiff_t(at));
                         if (!known) out.outcomes.insert(out.outcomes.end(), outcome, outcome + words);
                     }
                 }

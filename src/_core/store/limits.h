@@ -1,19 +1,21 @@
 // Limits every kernel obeys: time, memory, size, and the user's Ctrl-C.
 #pragma once
-#include <nanobind/nanobind.h>
-
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 namespace polvet {
 
 enum class Status : int32_t { DONE, TIME, MEMORY, STATES, INTERRUPTED, FAULT };
 
+// Told (states done, states known) ten times a second; false: the user wants the work to stop.
+using Listener = std::function<bool(uint64_t, uint64_t)>;
+
 struct Limits {
     double seconds = std::numeric_limits<double>::infinity();
     uint64_t bytes = UINT64_MAX, states = UINT32_MAX - 2;
-    nanobind::object progress;  // called with (states done, states known), or none
+    Listener listener;
     std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now(), shown = begun;
 
     double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
@@ -26,12 +28,7 @@ struct Limits {
         if (std::chrono::duration<double>(now - begun).count() > seconds) return Status::TIME;
         if (std::chrono::duration<double>(now - shown).count() > 0.1) {
             shown = now;
-            nanobind::gil_scoped_acquire gil;
-            if (PyErr_CheckSignals() != 0) {
-                PyErr_Clear();
-                return Status::INTERRUPTED;
-            }
-            if (!progress.is_none()) progress(done, known);
+            if (!listener(done, known)) return Status::INTERRUPTED;
         }
         return Status::DONE;
     }

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <vector>
 
+#include "store/portable.h"
+
 namespace polvet {
 
 inline uint64_t mix(uint64_t x) {
@@ -34,11 +36,11 @@ public:
         for (uint32_t i = 1; i < words(); ++i) h = mix(h ^ (state[i] + 0x9e3779b97f4a7c15ULL * (i + 1)));
         return h;
     }
-    void prefetch(uint64_t hash) const { __builtin_prefetch(&index_[slot(hash)]); }
+    void prefetch(uint64_t hash) const { fetch_ahead(&index_[slot(hash)]); }
     // Second stage: the entry is near now; fetch the state it names.
     void prefetch_state(uint64_t hash) const {
         uint64_t entry = index_[slot(hash)];
-        if (entry && (entry >> 32) == (hash >> 32)) __builtin_prefetch(state(uint32_t(entry) - 1));
+        if (entry && (entry >> 32) == (hash >> 32)) fetch_ahead(state(uint32_t(entry) - 1));
     }
 
     // The number of the state, and whether it is new.

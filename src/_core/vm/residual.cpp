@@ -16,13 +16,13 @@ static Range reals(double lo, double hi) {
     if (std::isnan(lo) || std::isnan(hi)) return ALL_REALS;
     return {as_bits(lo + 0.0), as_bits(hi + 0.0)};
 }
-static int64_t clamp(__int128 x) { return x < -FAR ? -FAR : x > FAR ? FAR : int64_t(x); }
+static int64_t clamp(Int128 x) { return x < -FAR ? -FAR : x > FAR ? FAR : int64_t(x); }
 static Range hull(bool real, Range a, Range b) {
     if (real) return reals(std::min(as_real(a.lo), as_real(b.lo)), std::max(as_real(a.hi), as_real(b.hi)));
     return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
 }
-static __int128 floor_div(__int128 a, __int128 b) {
-    __int128 q = a / b;
+static Int128 floor_div(Int128 a, Int128 b) {
+    Int128 q = a / b;
     return q * b > a ? q - 1 : q;
 }
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -64,7 +64,7 @@ int32_t Residuals::variable(int64_t lower, int64_t upper) {
     domains_.push_back({lower, upper});
     return intern({Term::VAR, int32_t(domains_.size()) - 1, 0}, false, false, true, {clamp(lower), clamp(upper)});
 }
-Residuals::Known Residuals::constant_int(__int128 value) {
+Residuals::Known Residuals::constant_int(Int128 value) {
     if (value < INT64_MIN || value > INT64_MAX) return known(fault(Fault::OVERFLOWED));
     return known(integer(int64_t(value)));
 }
@@ -282,20 +282,20 @@ Residuals::Known Residuals::logical(Term op, std::vector<Known>& children) {
 Residuals::Known Residuals::sum(int64_t constant, std::vector<Known>& children, std::vector<int64_t>& factors) {
     struct Part {
         int32_t id;
-        __int128 factor;
+        Int128 factor;
         Range range;
     };
     std::vector<Part> parts;
-    __int128 total = constant;
+    Int128 total = constant;
     for (size_t k = 0; k < children.size(); ++k) {
         const TermData& t = terms_[children[k].id];
         if (t.op == Term::INT) {
-            total += __int128(t.constant) * factors[k];
+            total += Int128(t.constant) * factors[k];
         } else if (t.op == Term::SUM) {
-            total += __int128(t.constant) * factors[k];
+            total += Int128(t.constant) * factors[k];
             for (uint32_t j = 0; j < t.count; ++j) {
                 int32_t id = pool_[t.begin + j];
-                parts.push_back({id, __int128(factors_[t.begin + j]) * factors[k], current(id)});
+                parts.push_back({id, Int128(factors_[t.begin + j]) * factors[k], current(id)});
             }
         } else {
             parts.push_back({children[k].id, factors[k], children[k].range});
@@ -314,7 +314,7 @@ Residuals::Known Residuals::sum(int64_t constant, std::vector<Known>& children, 
     if (parts.empty()) return constant_int(total);
     if (total < -FAR || total > FAR) return known(fault(Fault::OVERFLOWED));
     if (parts.size() == 1 && total == 0 && parts[0].factor == 1) return {parts[0].id, parts[0].range};
-    __int128 lo = total, hi = total;
+    Int128 lo = total, hi = total;
     bool open_lo = false, open_hi = false;
     std::vector<Known> rest;
     std::vector<int64_t> rest_factors;
@@ -359,7 +359,7 @@ Residuals::Known Residuals::against_zero(Term op, const Known& child) {
                 rest.push_back({part, current(part)});
                 rest_factors.push_back(sign * (factors_[t.begin + k] / common));
             }
-            int64_t constant = op == Term::EQ0 ? sign * (t.constant / common) : int64_t(-floor_div(-__int128(t.constant), common));
+            int64_t constant = op == Term::EQ0 ? sign * (t.constant / common) : int64_t(-floor_div(-Int128(t.constant), common));
             Known reduced = sum(constant, rest, rest_factors);
             id = reduced.id;
             r = reduced.range;
@@ -380,7 +380,7 @@ Residuals::Known Residuals::integer_op(const Shape& shape, std::vector<Known>& c
     Range range = ALL_INTEGERS;
     switch (shape.op) {
     case Term::MUL: {
-        if (fixed) return constant_int(__int128(x) * y);
+        if (fixed) return constant_int(Int128(x) * y);
         for (int side = 0; side < 2; ++side) {
             if (!is_int(c[side].id)) continue;
             std::vector<Known> one{c[1 - side]};
@@ -388,7 +388,7 @@ Residuals::Known Residuals::integer_op(const Shape& shape, std::vector<Known>& c
             return sum(0, one, factor);
         }
         if (finite) {
-            __int128 corners[4] = {__int128(a.lo) * b.lo, __int128(a.lo) * b.hi, __int128(a.hi) * b.lo, __int128(a.hi) * b.hi};
+            Int128 corners[4] = {Int128(a.lo) * b.lo, Int128(a.lo) * b.hi, Int128(a.hi) * b.lo, Int128(a.hi) * b.hi};
             range = {clamp(*std::min_element(corners, corners + 4)), clamp(*std::max_element(corners, corners + 4))};
         }
         if (c[0].id > c[1].id) std::swap(c[0], c[1]);
@@ -429,7 +429,7 @@ Residuals::Known Residuals::integer_op(const Shape& shape, std::vector<Known>& c
         break;
     }
     case Term::ABS:
-        if (fixed) return constant_int(x < 0 ? -__int128(x) : x);
+        if (fixed) return constant_int(x < 0 ? -Int128(x) : x);
         if (!risk && a.lo >= 0) return c[0];
         range = {a.lo >= 0 ? a.lo : a.hi <= 0 ? -a.hi : 0, std::max(-a.lo, a.hi)};
         break;

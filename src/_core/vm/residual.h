@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "store/portable.h"
 #include "vm/program.h"
 
 namespace polvet {
@@ -109,7 +110,7 @@ private:
     };
 
     Known known(int32_t id) const { return {id, terms_[id].range}; }
-    Known constant_int(__int128 value);
+    Known constant_int(Int128 value);
     Known constant_real(double value);
     Known truth(bool value) { return known(value ? true_ : false_); }
     bool is_int(int32_t id) const { return terms_[id].op == Term::INT; }

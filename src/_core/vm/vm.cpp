@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+
+#include "store/portable.h"
 
 namespace polvet {
 
@@ -72,7 +75,7 @@ double apply_function(int32_t function, double x) {
     case 12: return 1.0 / std::tan(x);
     case 13: return 1.0 / std::cos(x);
     case 14: return 1.0 / std::sin(x);
-    case 15: return M_PI / 2 - std::atan(x);
+    case 15: return std::numbers::pi / 2 - std::atan(x);
     case 16: return std::acos(1.0 / x);
     case 17: return std::asin(1.0 / x);
     case 18: return 1.0 / std::tanh(x);
@@ -93,7 +96,7 @@ bool power(int64_t base, int64_t exponent, int64_t& result) {
         return true;
     }
     for (; exponent > 0; --exponent)
-        if (__builtin_mul_overflow(result, base, &result)) return false;
+        if (multiply_overflows(result, base, &result)) return false;
     return true;
 }
 
@@ -104,7 +107,7 @@ bool power(int64_t base, int64_t exponent, int64_t& result) {
     } while (0)
 
 // Runs until HALT, RET or a fault. The dispatch is a computed goto: one indirect jump per instruction.
-__attribute__((noinline)) bool Machine::run(int32_t pc) {
+POLVET_NOINLINE bool Machine::run(int32_t pc) {
     static const void* const table[] = {
         &&L_HALT, &&L_EMIT, &&L_JMP,   &&L_SWITCH, &&L_JEQ,  &&L_JNE,  &&L_JLT,  &&L_JLE,   &&L_FJEQ,   &&L_FJNE, &&L_FJLT,
         &&L_FJLE, &&L_JNZ,  &&L_JZ,    &&L_MOV,    &&L_ADD,  &&L_SUB,  &&L_MUL,  &&L_MIN,   &&L_MAX,    &&L_MOD,  &&L_POW,
@@ -177,13 +180,13 @@ L_MOV:
     r[i->a] = r[i->b];
     NEXT;
 L_ADD:
-    if (__builtin_add_overflow(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
+    if (add_overflows(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
     NEXT;
 L_SUB:
-    if (__builtin_sub_overflow(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
+    if (subtract_overflows(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
     NEXT;
 L_MUL:
-    if (__builtin_mul_overflow(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
+    if (multiply_overflows(r[i->b], r[i->c], &r[i->a])) FAIL(OVERFLOWED);
     NEXT;
 L_MIN:
     r[i->a] = r[i->b] <= r[i->c] ? r[i->b] : r[i->c];

@@ -1,5 +1,23 @@
 """The command line: one file per command; the only room that prints."""
 
-from polvet.cli.app import main
+import io
+import os
+import sys
+
+from polvet import __version__
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and leave with the documented exit code."""
+    if sys.argv[1:] == ["--version"]:  # scripts ask this often: the answer waits for no import
+        print(f"polvet {__version__}")
+        sys.exit()
+    for stream in (sys.stdout, sys.stderr):  # Windows would print to files in an encoding that lacks most signs
+        if isinstance(stream, io.TextIOWrapper):
+            chosen = "PYTHONIOENCODING" in os.environ
+            stream.reconfigure(encoding=None if chosen else "utf-8", errors="backslashreplace")
+    from polvet.cli.app import run
+
+    sys.exit(run())

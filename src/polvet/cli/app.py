@@ -1,4 +1,8 @@
-"""The application: finds the command, runs it, and turns every ending into one of the documented exit codes."""
+"""The application: finds the command, imports and runs it, and turns every ending into one of the documented exit codes.
+
+A command is known by its name and what its help says first; its module is imported when it is invoked, so that `polvet --help`
+and completion in the shell do not wait for what twenty commands import.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
@@ -18,17 +24,63 @@ from polvet.cli.printable import say
 from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 
-COMMANDS: tuple[str, ...] = (
-    "info", "explore", "check", "decide", "train", "simulate", "evaluate",
-    "fuzz", "faults", "repair", "fence", "compare", "verify", "debug",
-    "gate", "report", "permit", "learn", "terminates", "certify", "domains",
-)  # fmt: skip
-"""One module of this room per command (`check` lives in `check.py`), in the order of the help page."""
+COMMANDS: dict[str, str] = {
+    "info": "Say what is in a model: variables, labels, properties, features. Example: `polvet info car.jani`.",
+    "explore": "Count reachable states; goal and fail states are left, too. "
+    "Example: `polvet explore brp.jani --constants N=16,MAX=2`.",
+    "check": "Compute a probability or expected reward. "
+    "Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`.",
+    "decide": "Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`.",
+    "train": "Train a policy. Example: `polvet train line.toml --kind trees --teacher safe -o line.json`.",
+    "simulate": "Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`.",
+    "evaluate": "Evaluate a policy. "
+    "Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`.",
+    "fuzz": "Find unsafe runs. "
+    "Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes.",
+    "faults": "Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`.",
+    "repair": "Repair a policy. "
+    "Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`.",
+    "fence": "Forbid a policy what may leave the safe region. "
+    "Example: `polvet fence line.toml policy.json -o fenced.json`.",
+    "compare": "Compare two policies. "
+    "Example: `polvet compare line.toml policy.json repaired.json -o differences.jsonl`.",
+    "verify": "Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.",
+    "debug": "Debug a policy. "
+    "Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`.",
+    "gate": "Pass (0), fail (10) or not know (20). "
+    "Example: `polvet gate line.toml policy.json --max-faults 0 --min-goal 90`.",
+    "report": "Write a report for people. Example: `polvet report line-debug -o report.html`.",
+    "permit": "Compute which actions may be allowed. "
+    "Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
+    "learn": "Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`.",
+    "terminates": "Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.",
+    "certify": "Check a certificate without trusting whoever made it: accepted (0) or rejected (10).",
+    "domains": "List the built-in benchmarks; with a name explain one; "
+    "with -o FILE.jani write it, and FILE.toml beside it.",
+}  # fmt: skip
+"""What the help page lists, in its order: one module of this room per command (`check` lives in `check.py`), and the first
+paragraph of the command's own help."""
+
+
+class Commands(TyperGroup):
+    """The commands as the help page lists them; the one that is asked for is imported."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that the first argument names, imported, and the other arguments."""
+        name, _, rest = super().resolve_command(ctx, args)
+        assert name is not None
+        alone = typer.Typer(add_completion=False)
+        import_module(f"polvet.cli.{name}").register(alone)
+        for command in alone.registered_commands:
+            if command.callback is not None:
+                command.callback = _measured(command.callback)
+        return name, get_command(alone), rest
+
 
 app = typer.Typer(
     name="polvet",
+    cls=Commands,
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
 )
@@ -37,6 +89,14 @@ LARGEST_OPTION = 2**40
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
+
+
+def _imported_when_invoked() -> None:
+    raise AssertionError("Commands.resolve_command puts the command itself in this place")
+
+
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(_imported_when_invoked)
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,18 +142,6 @@ def _measured(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**given)
 
     return measured
-
-
-for _name in COMMANDS:
-    import_module(f"polvet.cli.{_name}").register(app)
-for _command in app.registered_commands:
-    if _command.callback is not None:
-        _command.callback = _measured(_command.callback)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with the documented exit code."""
-    sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:

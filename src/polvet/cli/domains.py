@@ -14,7 +14,6 @@ from polvet.domains.catalogue import CATALOGUE, Entry, Parameter, find_entry, ge
 from polvet.domains.shipped import shipped_files
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import write_whole
-from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 
 COUNTING_SECONDS = 5.0
@@ -110,6 +109,8 @@ def _written(task: Task, paths: list[str], begun: float) -> Answer:
 
 def _count(task: Task) -> int | None:
     """Return the number of start states where it is found quickly."""
+    from polvet.kernel.starts import Starts
+
     if task.start is None:
         return Starts.initial(task.network).count
     try:

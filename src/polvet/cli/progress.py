@@ -7,8 +7,6 @@ where it can be known. A line of the log: {"event": "begin|progress|end", "comma
 from __future__ import annotations
 
 import json
-import resource
-import signal
 import sys
 import threading
 import time
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from polvet.errors import InputError, Where
+from polvet.system import interrupts_elsewhere, resident_bytes
 
 BEAT, LOG_EVERY = 0.25, 1.0
 Counts = dict[str, Any]
@@ -127,9 +126,8 @@ def watching(
             log.write(meter.record("begin"))
         stop = threading.Event()
         heart = threading.Thread(target=_beat, args=(meter, log, show, stop), name="polvet-progress", daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the main thread
-        heart.start()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with interrupts_elsewhere():  # Ctrl-C is for the main thread
+            heart.start()
         try:
             yield meter
         finally:
@@ -161,11 +159,7 @@ def _status_line(meter: Meter) -> Iterator[Any]:
 
 def memory_mb() -> int:
     """Return the memory the process holds, in megabytes."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * resource.getpagesize() >> 20
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return resident_bytes() >> 20
 
 
 def _shown(value: Any) -> str:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.errors import InputError, Where
-from polvet.kernel.compiled import Limits, Progress
 from polvet.load import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
 from polvet.model.task import Task, TaskOptions
 
 if TYPE_CHECKING:
+    from polvet.kernel.compiled import Limits, Progress
     from polvet.workers.protocol import Crew
     from polvet.workers.protocol import Workers as AnyWorkers
 
@@ -106,4 +106,6 @@ def limits_of(
     time_limit: float | None, memory_limit: int | None, max_states: int | None, progress: Progress | None = None
 ) -> Limits:
     """Return the limits a kernel obeys."""
+    from polvet.kernel.compiled import Limits
+
     return Limits(time_limit, memory_limit, max_states, progress)

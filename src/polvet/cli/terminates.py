@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json as json_text
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +24,7 @@ from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.its import parse_its
 from polvet.policy.finite_memory.load import is_its
 from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
+from polvet.system import memory_limited
 
 if TYPE_CHECKING:
     from polvet.termination.verdicts import TerminationResult
@@ -75,7 +75,7 @@ def terminates(
         raise InputError(
             "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=hint
         )
-    with _memory_limited(memory_limit), watching("terminates", "looking for a proof", log_json) as meter:
+    with memory_limited(memory_limit), watching("terminates", "looking for a proof", log_json) as meter:
         plan = load_fmp(fmp, policy=policy)
         if meter is not None:
             meter.tell(control_states=len(plan.control_states), edges=len(plan.edges))
@@ -108,22 +108,6 @@ def terminates(
         verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
     )  # fmt: skip
     return answer.show(as_json=json)
-
-
-@contextmanager
-def _memory_limited(megabytes: int | None) -> Iterator[None]:
-    """Bound the address space while the block runs; beyond it a MemoryError ends the command as unknown."""
-    if megabytes is None:
-        yield
-        return
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1024 * 1024, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None, result: TerminationResult) -> list[str]:

@@ -34,7 +34,7 @@ def load_map(name: str) -> list[str]:
     """
     where = Where(name)
     if name in shipped_maps():
-        text = (resources.files("polvet.domains") / "maps" / f"{name}.txt").read_text()
+        text = (resources.files("polvet.domains") / "maps" / f"{name}.txt").read_text(encoding="utf-8")
     elif Path(name).suffix or "/" in name:
         text = read_text(name, max_bytes=2 * MAX_CELLS)
     else:

@@ -6,7 +6,6 @@ kill, is cut off when the journal is opened again. Damage before the last line i
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from polvet.errors import InputError, Where
+from polvet.system import lock
 
 
 class Journal:
@@ -31,12 +31,10 @@ class Journal:
             raise InputError(
                 f"cannot be written ({error.strerror}).", Where(str(path)), "Choose another folder."
             ) from None
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not lock(self._stream):
             self._stream.close()
             hint = "Wait for it, or choose another folder."
-            raise InputError("another process is writing it.", Where(str(path)), hint) from None
+            raise InputError("another process is writing it.", Where(str(path)), hint)
         try:
             self.records: list[Any] = self._recover()
         except InputError:

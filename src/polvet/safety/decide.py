@@ -10,13 +10,11 @@ Limits   models with infinitely many reachable states are searched on the fly an
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from math import inf
-from pathlib import Path
 from time import monotonic
 
 import numpy as np
@@ -28,6 +26,7 @@ from polvet.kernel.compiled import Compiled, Limits, Words
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
+from polvet.system import resident_bytes
 
 ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "propagate-bdd", "vi", "tvi", "lao", "lrtdp")
 ORDERS = ("app", "policy", "random", "last")
@@ -252,7 +251,7 @@ class Decider:
         """
         if bounds.megabytes is None:
             return 2**63
-        others = _resident_bytes() - self._core.held_bytes
+        others = resident_bytes() - self._core.held_bytes
         return max(2**20, (bounds.megabytes * 2**20 - max(0, others)) // 2)
 
     @property
@@ -313,13 +312,6 @@ def _preferred(
         return SILENT if label is None else number[label]
 
     return preferred
-
-
-def _resident_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _one_of(given: str, known: Sequence[str], option: str) -> None:

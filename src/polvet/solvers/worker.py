@@ -1,6 +1,6 @@
 """A solver in a process of its own, asked by lines of JSON and killed when it does not answer in time.
 
-SIGKILL, because some solvers (Marabou) ignore everything else while they work. A killed worker starts anew at the next
+It is killed outright, because some solvers (Marabou) ignore everything else while they work. A killed worker starts anew at the next
 question. Nothing a worker answers is a proof: SAT answers are executed, UNSAT answers are for comparison and pruning only where
 the caller says so.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
+
+from polvet.system import Pipe
 
 
 class SolverDied(Exception):
@@ -32,6 +32,7 @@ class Worker:
     def __init__(self, module: str, setup: Mapping[str, Any] | None = None, *, megabytes: int | None = None) -> None:
         self.module, self.setup, self.megabytes = module, setup, megabytes
         self._process: subprocess.Popen[bytes] | None = None
+        self._answers: Pipe | None = None
         self._buffer = b""
 
     def ask(self, question: Mapping[str, Any], seconds: float | None = None) -> Any:
@@ -48,12 +49,12 @@ class Worker:
     def close(self) -> None:
         """Kill the process, if there is one."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
                     stream.close()
-            self._process, self._buffer = None, b""
+            self._process, self._answers, self._buffer = None, None, b""
 
     def __enter__(self) -> Worker:
         return self
@@ -70,6 +71,8 @@ class Worker:
             stderr=subprocess.DEVNULL,
             env=environment,
         )
+        assert self._process.stdout is not None
+        self._answers = Pipe(self._process.stdout)
         if self.setup is not None:
             self._round(self.setup, deadline)
 
@@ -87,17 +90,14 @@ class Worker:
         return answer
 
     def _line(self, deadline: float | None) -> bytes:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
+        assert self._answers is not None
         while b"\n" not in self._buffer:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise SolverTimeout(f"{self.module} did not answer in time")
-            ready, _, _ = select.select([descriptor], [], [], left)
-            if not ready:
+            piece = self._answers.read(left)
+            if piece is None:
                 continue
-            piece = os.read(descriptor, 1 << 16)
             if not piece:
                 raise SolverDied(f"{self.module} ended by itself")
             self._buffer += piece

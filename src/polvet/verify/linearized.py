@@ -1,16 +1,14 @@
 """The task as linear data, within a time limit: reading a condition with many cases can take minutes.
 
-SIGALRM stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector the exception
+An alarm stops the reading, which is plain Python and leaves nothing behind. In a callback of the garbage collector the exception
 would be lost, and a library may swallow it or make another error of it (`interrupts.py`), so the alarm comes again until it finds its
-place. Outside the main thread there is no such signal, and the limit is then only looked at afterwards.
+place. Outside the main thread there is no alarm, and the limit is then only looked at afterwards.
 """
 
 from __future__ import annotations
 
 import gc
-import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +16,7 @@ from types import FrameType
 from polvet.policy.binding import Bound
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
+from polvet.system import ringing
 
 AGAIN, SWALLOWED = 0.01, 1.0
 """Seconds until the alarm comes again: where it could not be raised, and where it was."""
@@ -45,23 +44,19 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
         nonlocal over
         if not _collects_garbage(frame):
             over = True
-            signal.setitimer(signal.ITIMER_REAL, SWALLOWED, SWALLOWED)
+            pace(SWALLOWED)
             raise TimeIsUp
 
-    begun = time.monotonic()
-    before = signal.signal(signal.SIGALRM, stop)
-    waiting, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
-    try:
-        yield
-    except (Exception, KeyboardInterrupt) as error:  # the second is what a kernel that polls signals makes of the alarm
-        if over and not isinstance(error, TimeIsUp):
-            raise TimeIsUp from error
-        raise
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if waiting:
-            signal.setitimer(signal.ITIMER_REAL, max(waiting - (time.monotonic() - begun), 1e-3))
+    with ringing(stop, max(seconds, 1e-3), AGAIN) as pace:
+        try:
+            yield
+        except (
+            Exception,
+            KeyboardInterrupt,
+        ) as error:  # the second: what a kernel that polls signals makes of the alarm
+            if over and not isinstance(error, TimeIsUp):
+                raise TimeIsUp from error
+            raise
 
 
 def _collects_garbage(frame: FrameType | None) -> bool:

@@ -7,7 +7,6 @@ Whatever is found is brought back to all variables, and a run is executed once m
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from polvet.model.network import Kind
 from polvet.model.task import NOTHING_ELSE
 from polvet.policy.binding import Bound
 from polvet.symbolic.operators import LinearTask
+from polvet.system import physical_bytes
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.box_system import ALONE, Power
@@ -223,7 +223,7 @@ def _limits_of(turn: Turn, limits: Limits, begun: float) -> Limits:
     if turn.states is not None:
         mine = replace(mine, states=turn.states if mine.states is None else min(turn.states, mine.states))
     if mine.megabytes is None:
-        mine = replace(mine, megabytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 7 // 10 // 2**20)
+        mine = replace(mine, megabytes=physical_bytes() * 7 // 10 // 2**20)
     return mine
 
 
