@@ -107,10 +107,12 @@ def _truth(test: Expression, boxes: Boxes) -> tuple[Bools, Bools]:
             surely, maybe = _truth(operand, boxes)
             return ~maybe, ~surely
         case Binary(("∧" | "∨" | "⇒") as operator, left, right):
-            (a, b), (c, d) = _truth(left, boxes), _truth(right, boxes)
+            (one, maybe_one), (other, maybe_other) = _truth(left, boxes), _truth(right, boxes)
             if operator == "∧":
-                return a & c, b & d
-            return (a | c, b | d) if operator == "∨" else (~b | c, ~a | d)
+                return one & other, maybe_one & maybe_other
+            if operator == "∨":
+                return one | other, maybe_one | maybe_other
+            return ~maybe_one | other, ~one | maybe_other
         case Binary(("=" | "≠" | "<" | "≤" | ">" | "≥") as operator, left, right):
             (a, b), (c, d) = _bounds(left, boxes), _bounds(right, boxes)
             match operator:
