@@ -80,7 +80,7 @@ public:
         const ChanceNode& node = chances_.nodes[size_t(number)];
         using enum ChanceOp;
         switch (node.op) {
-        case NUMBER: return chances_.numbers[size_t(node.a)];
+        case NUMBER: return chances_.constants[size_t(node.a)].number;
         case SLOT: {
             const int64_t bits = registers_[node.a];
             return node.b ? fraction(Rational::of_double(as_real(bits))) : whole(Rational(bits));
@@ -185,9 +185,149 @@ private:
     const int64_t* registers_;
 };
 
+// A value that is at most `error` away from the exact one; whole numbers are exact.
+struct Near {
+    long double value, error;
+    bool whole;
+};
+
+// A first try without long numbers. It answers only where it is sure, which is almost everywhere; else Unsure is thrown.
+class Estimate {
+public:
+    struct Unsure {};
+
+    Estimate(const Chances& chances, const int64_t* registers) : chances_(chances), registers_(registers) {}
+
+    Near value(int32_t number) const {
+        const ChanceNode& node = chances_.nodes[size_t(number)];
+        using enum ChanceOp;
+        switch (node.op) {
+        case NUMBER: {
+            const Constant& constant = chances_.constants[size_t(node.a)];
+            if (!std::isfinite(constant.off)) throw Unsure{};
+            const bool whole = constant.number.sort == Number::WHOLE && constant.off == 0 && std::fabs(constant.near) <= WHOLE;
+            return {constant.near, constant.off, whole};
+        }
+        case SLOT: {
+            const int64_t bits = registers_[node.a];
+            if (node.b) return {as_real(bits), 0, false};
+            return rounded(static_cast<long double>(bits), 0, true);
+        }
+        case ITE: return holds(node.a) ? value(node.b) : value(node.c);
+        case ABS: {
+            const Near x = value(node.a);
+            return {std::fabs(x.value), x.error, x.whole};
+        }
+        case ADD:
+        case SUB:
+        case MUL:
+        case DIV:
+        case MIN:
+        case MAX: {
+            const Near x = value(node.a);
+            return combined(node.op, x, value(node.b));
+        }
+        default: throw Unsure{};
+        }
+    }
+
+private:
+    static constexpr long double EPSILON = std::numeric_limits<long double>::epsilon(), WHOLE = 0x1p52;
+    static constexpr long double LEAST = 0x1p-1000;  // what underflow may lose, and much more
+
+    // SOUND: `error` comes from few operations, each at most half an epsilon off; a result of whole operands below 2^52 is exact.
+    static Near rounded(long double value, long double error, bool whole) {
+        if (whole && std::fabs(value) <= WHOLE) return {value, 0, true};
+        const long double off = error * (1 + 16 * EPSILON) + std::fabs(value) * EPSILON + LEAST;
+        if (!std::isfinite(value) || !std::isfinite(off)) throw Unsure{};
+        return {value, off, false};
+    }
+
+    static Near combined(ChanceOp op, const Near& x, const Near& y) {
+        using enum ChanceOp;
+        const bool whole = x.whole && y.whole;
+        switch (op) {
+        case ADD: return rounded(x.value + y.value, x.error + y.error, whole);
+        case SUB: return rounded(x.value - y.value, x.error + y.error, whole);
+        case MUL: return rounded(x.value * y.value, std::fabs(x.value) * y.error + std::fabs(y.value) * x.error + x.error * y.error, whole);
+        case DIV: {
+            const long double size = std::fabs(y.value) - y.error;
+            if (!(size > std::fabs(y.value) / 2)) throw Unsure{};
+            const long double quotient = x.value / y.value;
+            return rounded(quotient, (x.error + std::fabs(quotient) * y.error) / size, false);
+        }
+        case MIN: return {std::min(x.value, y.value), std::max(x.error, y.error), whole};
+        default: return {std::max(x.value, y.value), std::max(x.error, y.error), whole};
+        }
+    }
+
+    bool holds(int32_t number) const {
+        const ChanceNode& node = chances_.nodes[size_t(number)];
+        using enum ChanceOp;
+        switch (node.op) {
+        case SLOT: return registers_[node.a] != 0;
+        case NOT: return !holds(node.a);
+        case AND: return holds(node.a) && holds(node.b);
+        case OR: return holds(node.a) || holds(node.b);
+        case IMPLIES: return !holds(node.a) || holds(node.b);
+        case EQ: return compared(node) == 0;
+        case NE: return compared(node) != 0;
+        case LT: return compared(node) < 0;
+        case LE: return compared(node) <= 0;
+        case GT: return compared(node) > 0;
+        case GE: return compared(node) >= 0;
+        default: throw Unsure{};
+        }
+    }
+
+    int compared(const ChanceNode& node) const {
+        const Near x = value(node.a), y = value(node.b);
+        const long double slack = 2 * (x.error + y.error) + (std::fabs(x.value) + std::fabs(y.value)) * 4 * EPSILON;
+        if (std::fabs(x.value - y.value) > slack) return x.value < y.value ? -1 : 1;
+        if (x.error != 0 || y.error != 0) throw Unsure{};
+        return (x.value > y.value) - (x.value < y.value);
+    }
+
+    const Chances& chances_;
+    const int64_t* registers_;
+};
+
+// The probabilities where each is surely 0 or known to a small part of a double's last unit and they surely sum to 1, to such a
+// part; false elsewhere. Where a long double is no longer than a double, that is never.
+bool estimated_chances(const Chances& chances, const ComputedEdge& edge, const int64_t* registers, double* result) {
+    constexpr long double PART = 0x1p-57L;
+    const Estimate estimate(chances, registers);
+    long double total = 0, off = 0;
+    try {
+        for (size_t k = 0; k < edge.chances.size(); ++k) {
+            const Near share = estimate.value(edge.chances[k]);
+            const bool sure = share.error == 0 ? share.value >= 0 : share.value * PART > share.error && share.value > 0x1p-900L;
+            if (!sure) return false;
+            result[k] = static_cast<double>(share.value);
+            total += share.value;
+            off += share.error;
+        }
+    } catch (const Estimate::Unsure&) { return false; }
+    return std::fabs(total - 1) + off <= PART / 2;
+}
+
 }  // namespace
 
+Constant constant_of(bool is_whole, Rational value) {
+    const double first = value.nearest();
+    Constant result{
+        {is_whole ? Number::WHOLE : Number::FRACTION, std::move(value), 0}, first, std::numeric_limits<long double>::infinity()};
+    if (!std::isfinite(first)) return result;
+    const Rational rest = result.number.exact - Rational::of_double(first);
+    result.near += static_cast<long double>(rest.nearest());
+    // SOUND: two doubles hold 106 bits; more than that is lost where they are added, and where the second underflows.
+    const long double epsilon = std::numeric_limits<long double>::epsilon();
+    result.off = rest.sign() == 0 ? 0 : std::fabs(result.near) * (epsilon + 0x1p-100L) + 0x1p-1070L;
+    return result;
+}
+
 Fault exact_chances(const Chances& chances, const ComputedEdge& edge, const int64_t* registers, double* result) {
+    if (estimated_chances(chances, edge, registers, result)) return Fault::NONE;
     const Evaluation evaluation(chances, registers);
     std::vector<Rational> shares;
     Rational total;
@@ -197,9 +337,7 @@ Fault exact_chances(const Chances& chances, const ComputedEdge& edge, const int6
             if (shares.back().sign() < 0) return Fault::PROBABILITY;
             total = bounded(fraction(total + shares.back())).exact;
         }
-    } catch (const Broken& broken) {
-        return broken.fault;
-    }
+    } catch (const Broken& broken) { return broken.fault; }
     const Rational off = total - Rational(1), tolerance(false, Natural(1), Natural(1'000'000));
     if (Rational::compare(off.sign() < 0 ? off.negated() : off, tolerance) > 0) return Fault::PROBABILITY;
     for (size_t k = 0; k < shares.size(); ++k) {

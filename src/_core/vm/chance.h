@@ -14,7 +14,7 @@ namespace polvet {
 enum class Fault : int32_t;
 
 enum class ChanceOp : int32_t {  // the order of kernel/chances.py's NODES
-    NUMBER,                      // number a
+    NUMBER,                      // constant a
     SLOT,                        // the variable in register a; b: it is real
     NOT,
     AND,
@@ -56,7 +56,14 @@ struct Number {
     double real = 0;  // where DOUBLE
 };
 
-struct ComputedEdge {             // an edge with probabilities that depend on the state
+struct Constant {
+    Number number;
+    long double near, off;  // the number is at most `off` away from `near`; infinite where it has none
+};
+
+Constant constant_of(bool is_whole, Rational value);
+
+struct ComputedEdge {              // an edge with probabilities that depend on the state
     std::vector<int32_t> chances;  // the node of each branch
     std::vector<int32_t> reads;    // the registers they read
 };
@@ -64,12 +71,12 @@ struct ComputedEdge {             // an edge with probabilities that depend on t
 struct Chances {  // of a program
     std::vector<ComputedEdge> edges;
     std::vector<ChanceNode> nodes;
-    std::vector<Number> numbers;
+    std::vector<Constant> constants;
     std::vector<std::vector<int32_t>> lists;
 };
 
 // The probability of each branch of an edge, scaled to sum to 1: 0 exactly where it is impossible, else the nearest positive
-// double. The registers hold the state. Returns a fault where an operation is undefined or the branches are no distribution.
+// double, or off from it by a small part of its last unit. The registers hold the state. Returns a fault where an operation is undefined or the branches are no distribution.
 Fault exact_chances(const Chances& chances, const ComputedEdge& edge, const int64_t* registers, double* result);
 
 // What `exact_chances` said, by the values that an edge's probabilities read; old answers give way to new ones.
