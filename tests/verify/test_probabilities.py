@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polvet.cli.app import run
-from polvet.errors import Where
+from polvet.errors import ModelError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.jani import dump_model
 from polvet.load import load_task
@@ -39,6 +39,8 @@ CASES = {
     "computed, too small for a double": ("n : [0..3] init 1", "n*1e-400", "1-n*1e-400", Fraction(1, 10**400)),
     "sum at the tolerance": ("n : [0..3] init 1", "(n-1)*0.5", "1-n*1e-6", Fraction(0)),
     "remainder": ("n : [0..9] init 3", "mod(n,3)/7+1e-30", "1-mod(n,3)/7-1e-30", Fraction(1, 10**30)),
+    "remainder that vanishes": ("n : [0..9] init 3", "mod(n,3)/7", "1-mod(n,3)/7", Fraction(0)),
+    "power that vanishes": ("n : [0..9] init 0", "pow(n,3)/1000", "1-pow(n,3)/1000", Fraction(0)),
     "wide range": ("n : [0..1000000] init 300000", "n*1e-6-0.3", "1.3-n*1e-6", Fraction(0)),
 }
 
@@ -143,3 +145,43 @@ def test_no_grid_leaves_out_a_branch_that_doubles_round_away(chance: str, rest: 
     answer = check(certificate, Subjects(task, policy), Where("certificate"))
     assert isinstance(answer, Rejected)
     assert "fail" in str(answer)
+
+
+@pytest.mark.parametrize("method", ["induction", "ic3", "abstraction"])
+@pytest.mark.parametrize(
+    ("chance", "rest"),
+    [
+        ("1-(1-n*1e-17)", "1-n*1e-17"),
+        ("(n+1e-20)-n", "1-1e-20"),
+        ("pow(n*1e-9,2)-n*n*1e-18+1e-30", "1-1e-30"),
+        ("(n/3)*3-n+1e-40", "1+n-(n/3)*3-1e-40"),
+    ],
+)
+def test_no_invariant_leaves_out_a_branch_that_doubles_round_away(
+    method: str, chance: str, rest: str, tmp_path: Path
+) -> None:
+    variable = "n : [0..3] init 1"
+    task, policy = map(Path, write_task(tmp_path, variable, "max(0,n-5)", "1-max(0,n-5)"))
+    bound = load_fitted(load_task(task), policy).compile()
+    found = verify(bound, method=method)
+    assert isinstance(found, Safe)
+    certificate = json.loads(json.dumps(certificate_of(bound, found, {})))
+    assert isinstance(check(certificate, Subjects(task, policy), Where("certificate")), Accepted)
+
+    write_task(tmp_path, variable, chance, rest)
+    bound = load_fitted(load_task(task), policy).compile()
+    assert not isinstance(verify(bound, method=method), Safe)
+    certificate["task_sha256"] = certificate_of(bound, verify(bound, method="explicit"), {})["task_sha256"]
+    answer = check(certificate, Subjects(task, policy), Where("certificate"))
+    assert isinstance(answer, Rejected)
+    assert "sha256" not in str(answer)
+
+
+def test_a_number_beyond_doubles_is_an_error_of_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    huge = "1/(n*1e200*1e200+pow(n,0.5))"  # a fraction of any length meets a double
+    task, _ = write_task(tmp_path, "n : [0..3] init 1", huge, f"1-{huge}")
+    semantics = Semantics(load_task(Path(task)).network)
+    with pytest.raises(ModelError, match="no finite result"):
+        semantics.moves(next(iter(semantics.initial_states())))
+    assert run(["explore", task]) == 30
+    assert "no finite result" in capsys.readouterr().err
