@@ -76,7 +76,8 @@ struct Chances {  // of a program
 };
 
 // The probability of each branch of an edge, scaled to sum to 1: 0 exactly where it is impossible, else the nearest positive
-// double, or off from it by a small part of its last unit. The registers hold the state. Returns a fault where an operation is undefined or the branches are no distribution.
+// double, or one that is off from it by a small part of its last unit. The registers hold the state. Returns a fault where an
+// operation is undefined or the branches are no distribution.
 Fault exact_chances(const Chances& chances, const ComputedEdge& edge, const int64_t* registers, double* result);
 
 // What `exact_chances` said, by the values that an edge's probabilities read; old answers give way to new ones.
