@@ -87,7 +87,7 @@ public:
     const double* find(const Chances& chances, const ComputedEdge& edge, const int64_t* registers, Fault& fault);
 
 private:
-    static constexpr size_t LEAST = 16, MOST = 4096;
+    static constexpr size_t LEAST = 16, MOST = 1024;
     std::vector<int64_t> keys_;
     std::vector<double> values_;
     std::vector<uint8_t> filled_;
