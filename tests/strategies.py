@@ -161,6 +161,50 @@ def assignments(draw: st.DrawFn, local: str | None) -> tuple[Assignment, ...]:
     return tuple(result)
 
 
+STEP = st.sampled_from([Fraction(1, 10**k) for k in (1, 1, 2, 3, 7, 16, 17, 20, 40, 200, 320, 400)] + [Fraction(1, 3)])
+OFF = st.sampled_from(
+    [Fraction(0)] * 8 + [Fraction(n, d) for n in (-1, 1) for d in (10**6, 10**17, 10**6 + 1, 10**6 - 1, 2 * 10**5)]
+)
+
+
+@cache
+def tiny(local: str | None = None) -> st.SearchStrategy[Expression]:
+    """Numbers that doubles tell from 0 with trouble: differences of near numbers, tiny multiples, their powers."""
+    number, real = integers(1, local), reals(1, local)
+    step = STEP.map(RealLiteral)
+    multiple = st.builds(Binary, st.just("*"), step, number)
+    part = st.one_of(multiple, st.builds(Binary, st.just("/"), number, st.integers(1, 10).map(IntLiteral)), real, step)
+    one = IntLiteral(1)
+    several = st.builds(lambda s, k: RealLiteral(s * k), STEP, st.integers(0, 5))
+    return st.one_of(
+        multiple,
+        st.builds(lambda s: Binary("-", one, Binary("-", one, s)), multiple),
+        st.builds(lambda t, s: Binary("-", Binary("+", t, s), t), part, step | multiple),
+        st.builds(lambda s, k, x: Binary("-", RealLiteral(s * k), Binary("*", RealLiteral(s), x)), STEP, SMALL, number),
+        st.builds(
+            lambda c, k, t: Binary("-", c, Binary("/", t, k)), several, st.integers(1, 10).map(IntLiteral), number
+        ),
+        st.builds(lambda s, k: Binary("pow", s, IntLiteral(k)), part, st.integers(0, 3)),
+        st.builds(lambda s, t: Binary("/", s, Binary("+", one, Unary("abs", t))), part, part),
+        st.builds(Conditional, booleans(1, local), multiple, part),
+        st.builds(lambda s: Binary("%", s, one), part),
+    )
+
+
+@st.composite
+def computed(draw: st.DrawFn, local: str | None) -> list[Expression | None]:
+    """Two computed probabilities near 0 and 1; most sum to 1, some almost, some are no distribution."""
+    share = draw(tiny(local))
+    if draw(st.integers(0, 4)):
+        share = Binary(
+            "min", IntLiteral(1), draw(st.sampled_from([Unary("abs", share), Binary("max", share, IntLiteral(0))]))
+        )
+    rest: Expression = Binary("-", IntLiteral(1), share)
+    if (off := draw(OFF)) != 0:
+        rest = Binary("+", rest, RealLiteral(off))
+    return draw(st.permutations([share, rest]))
+
+
 @st.composite
 def destinations(draw: st.DrawFn, locations: list[str], local: str | None) -> tuple[Destination, ...]:
     count = draw(st.sampled_from([1, 1, 2, 3]))
@@ -170,6 +214,8 @@ def destinations(draw: st.DrawFn, locations: list[str], local: str | None) -> tu
     elif shape == 0 and count == 2:
         chance = Conditional(Name("b"), RealLiteral(Fraction(1, 4)), IntLiteral(1))
         chances = [chance, Binary("-", IntLiteral(1), chance)]
+    elif shape == 1 and count == 2:
+        chances = draw(computed(local))
     else:
         weights = [Fraction(draw(st.integers(1, 4))) for _ in range(count)]
         chances = [RealLiteral(weight / sum(weights)) for weight in weights]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,12 @@ from polvet.errors import InputError, ModelError
 from polvet.kernel.compiled import Compiled, Limits
 from polvet.kernel.lower import Reward
 from polvet.mdp.build import build, build_exactly
+from polvet.model.automata import Automaton, Composition, Destination, Edge, Instance, Location, Model, ModelType
 from polvet.model.expressions import Name
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network, OutOfBounds
 from polvet.model.semantics import Semantics, State
-from tests.strategies import booleans, models
+from tests.strategies import FUNCTIONS, GLOBALS, assignments, booleans, computed, models
 
 MOST_STATES = 60
 RELAXED = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -95,7 +97,8 @@ def assert_same_moves(network: Network, *, disable: bool) -> None:
         assert [(label, edges) for label, edges, _ in got] == [(label, edges) for label, edges, _ in expected]
         for (_, _, branches), (_, _, wanted) in zip(got, expected, strict=True):
             assert [state for _, state in branches] == [state for _, state in wanted]
-            assert [p for p, _ in branches] == pytest.approx([p for p, _ in wanted], rel=1e-12)
+            assert [p for p, _ in branches] == pytest.approx([p for p, _ in wanted], rel=1e-12, abs=1e-320)
+            assert all(p > 0 for p, _ in branches)
 
 
 @given(models(), st.booleans())
@@ -104,6 +107,42 @@ def test_every_move_of_every_state_is_the_interpreters(model, disable):
     network = network_of(model)
     if network is not None:
         assert_same_moves(network, disable=disable)
+
+
+@st.composite
+def chancy_models(draw: st.DrawFn) -> Model:
+    """Models of one automaton in which every edge computes its probabilities."""
+    edges = tuple(
+        Edge("l", action, None, tuple(
+            Destination("l", chance, draw(assignments(None))) for chance in draw(computed(None))
+        ))
+        for action in ("a", "b")
+    )  # fmt: skip
+    automaton = Automaton("A", (Location("l", ()),), ("l",), edges, (), (), None)
+    instances = Composition((Instance("A"),), None)
+    return Model("random", ModelType.MDP, (automaton,), instances, ("a", "b"), (), GLOBALS, FUNCTIONS)
+
+
+@given(chancy_models())
+@settings(RELAXED, max_examples=300)
+def test_computed_probabilities_are_the_interpreters_exactly(model):
+    network = network_of(model)
+    if network is None:
+        return
+    semantics, compiled = Semantics(network), Compiled(network)
+    for state in some_states(semantics):
+        try:
+            expected = slow_moves(semantics, state)
+        except InputError:
+            assert fast_moves(compiled, state) is None, f"the interpreter refuses {state}, the kernel does not"
+            continue
+        got = fast_moves(compiled, state)
+        assert got is not None
+        for (*name, branches), (*same, wanted) in zip(got, expected, strict=True):
+            assert name == same
+            assert [one for _, one in branches] == [one for _, one in wanted]
+            for (fast, _), (slow, _) in zip(branches, wanted, strict=True):
+                assert math.isclose(fast, max(slow, math.ulp(0.0)), rel_tol=2.0**-52)
 
 
 @given(models())

@@ -50,10 +50,19 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
         p->jumps.push_back({base, targets, otherwise});
     }
     p->tables = nb::cast<std::vector<std::vector<int32_t>>>(d["tables"]);
-    for (auto [begin, end] : nb::cast<std::vector<std::pair<uint32_t, uint32_t>>>(d["edges"])) p->edges.push_back({begin, end});
-    for (auto [probability, code_, fast, begin, end] :
-         nb::cast<std::vector<std::tuple<double, int32_t, int32_t, uint32_t, uint32_t>>>(d["branches"]))
-        p->branches.push_back({probability, code_, fast, begin, end});
+    for (auto [begin, end, computed] : nb::cast<std::vector<std::tuple<uint32_t, uint32_t, int32_t>>>(d["edges"]))
+        p->edges.push_back({begin, end, computed});
+    for (auto [probability, fast, begin, end] : nb::cast<std::vector<std::tuple<double, int32_t, uint32_t, uint32_t>>>(d["branches"]))
+        p->branches.push_back({probability, fast, begin, end});
+    for (auto& [chances, reads] : nb::cast<std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>>(d["computed_edges"]))
+        p->chances.edges.push_back({chances, reads});
+    for (auto [op, a, b, c] : nb::cast<std::vector<std::tuple<int32_t, int32_t, int32_t, int32_t>>>(d["chance_nodes"]))
+        p->chances.nodes.push_back({ChanceOp(op), a, b, c});
+    for (auto& [is_whole, negative, above, below] :
+         nb::cast<std::vector<std::tuple<bool, bool, std::string, std::string>>>(d["chance_numbers"]))
+        p->chances.constants.push_back(
+            constant_of(is_whole, Rational(negative, Natural::from_hexadecimal(above), Natural::from_hexadecimal(below))));
+    p->chances.lists = nb::cast<std::vector<std::vector<int32_t>>>(d["chance_lists"]);
     for (auto [index, code_] : nb::cast<std::vector<std::pair<int32_t, int32_t>>>(d["careful"])) p->careful.push_back({index, code_});
     for (auto [label, careful, begin, end] : nb::cast<std::vector<std::tuple<int32_t, bool, uint32_t, uint32_t>>>(d["joints"]))
         p->joints.push_back({label, careful, begin, end});

@@ -5,8 +5,8 @@ typedef int32_t Bits POLVET_VECTOR(32, int32_t);
 typedef int16_t Grains POLVET_VECTOR(16, int16_t);
 
 template <int R, int V>
-static POLVET_INLINE void tile(const float* x, size_t x_stride, const float* weights, size_t padded, size_t inputs,
-                                                       const float* bias, float* out, size_t out_stride, bool rectify) {
+static POLVET_INLINE void tile(const float* x, size_t x_stride, const float* weights, size_t padded, size_t inputs, const float* bias,
+                               float* out, size_t out_stride, bool rectify) {
     Lanes acc[R][V];
     for (int v = 0; v < V; ++v)
         for (int r = 0; r < R; ++r) acc[r][v] = *reinterpret_cast<const Lanes*>(bias + 8 * v);
@@ -27,8 +27,8 @@ static POLVET_INLINE void tile(const float* x, size_t x_stride, const float* wei
 }
 
 template <int R, int V>
-static POLVET_INLINE void sweep(const float* x, size_t x_stride, const Mlp::Layer& layer, float* out,
-                                                        size_t out_stride, bool rectify, size_t& column) {
+static POLVET_INLINE void sweep(const float* x, size_t x_stride, const Mlp::Layer& layer, float* out, size_t out_stride, bool rectify,
+                                size_t& column) {
     for (; column + 8 * V <= layer.padded; column += 8 * V)
         tile<R, V>(x, x_stride, layer.weights.data() + column, layer.padded, layer.inputs, layer.bias.data() + column, out + column,
                    out_stride, rectify);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "vm/chance.h"
+
 namespace polvet {
 
 enum Op : int32_t {
@@ -92,12 +94,13 @@ struct Field {  // where a variable lives in a packed state
 };
 
 struct Branch {
-    double probability;
-    int32_t probability_code, fast;
+    double probability;  // where it is a constant
+    int32_t fast;
     uint32_t careful_begin, careful_end;
 };
 struct Edge {
     uint32_t branch_begin, branch_end;
+    int32_t computed;  // its number among the edges with computed probabilities, -1 where all are constants
 };
 struct Joint {
     int32_t label;
@@ -123,6 +126,7 @@ struct Program {
     std::vector<std::vector<int32_t>> tables;
     std::vector<Edge> edges;
     std::vector<Branch> branches;
+    Chances chances;
     std::vector<Careful> careful;
     std::vector<Joint> joints;
     std::vector<int32_t> menus;                           // entry points: the edges of a further participant
@@ -211,7 +215,8 @@ private:
     bool fast_branches(const uint64_t* state, const Edge& edge, Expansion& out);
     bool joined_branches(const uint64_t* state, const int32_t* edges, size_t count, bool careful, Expansion& out);
     bool execute_carefully(const uint64_t* state, size_t count, uint64_t* target);
-    bool branch_probability(const Branch& branch, double& probability);
+    // Where an edge computes its branches' probabilities: those of the loaded state, else null. False on a fault.
+    bool find_chances(const Edge& edge, const double*& computed);
     uint64_t* begin_branch(const uint64_t* state, Expansion& out);  // room for one more branch, holding a copy of the state
     void forget_scratch();                                          // transient variables go back to their initial values
     void rewards_of(const uint64_t* source, size_t branch, Expansion& out);
@@ -238,6 +243,7 @@ private:
     std::vector<double> chances_;  // of the branches of one edge
     std::vector<uint32_t> branches_;
     std::vector<Careful> steps_;
+    std::vector<ChanceTable> chance_tables_;  // per edge with computed probabilities
 };
 
 }  // namespace polvet

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "store/portable.h"
@@ -15,7 +16,8 @@ Machine::Machine(std::shared_ptr<const Program> program_)
       next_(program->slots),
       written_(program->slots),
       menu_edges_(program->menus.size()),
-      menu_epoch_(program->menus.size()) {}
+      menu_epoch_(program->menus.size()),
+      chance_tables_(program->chances.edges.size()) {}
 
 void Machine::load(const uint64_t* state) {
     const Program& p = *program;
@@ -347,15 +349,12 @@ int64_t Machine::value(int32_t entry) {
     return run(entry) ? result_ : 0;
 }
 
-bool Machine::branch_probability(const Branch& branch, double& probability) {
-    if (branch.probability_code < 0) {
-        probability = branch.probability;
-        return true;
-    }
-    if (!run(branch.probability_code)) return false;
-    probability = as_real(result_);
-    if (!(probability >= 0 && probability <= 1 + 1e-6)) FAIL(PROBABILITY);
-    return true;
+bool Machine::find_chances(const Edge& edge, const double*& computed) {
+    computed = nullptr;
+    if (edge.computed < 0) return true;
+    const auto number = size_t(edge.computed);
+    computed = chance_tables_[number].find(program->chances, program->chances.edges[number], registers_.data(), fault);
+    return computed != nullptr;
 }
 
 void Machine::rewards_of(const uint64_t* source, size_t branch, Expansion& out) {
@@ -390,15 +389,11 @@ uint64_t* Machine::begin_branch(const uint64_t* state, Expansion& out) {
 
 bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& out) {
     const Program& p = *program;
-    const size_t first = out.probability.size();
-    double total = 0;
-    bool computed = false;
+    const double* computed;
+    if (!find_chances(edge, computed)) return false;
     for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
         const Branch& branch = p.branches[b];
-        double probability;
-        if (!branch_probability(branch, probability)) return false;
-        if (branch.probability_code >= 0) computed = true;
-        total += probability;
+        const double probability = computed ? computed[b - edge.branch_begin] : branch.probability;
         if (probability == 0) continue;
         target_ = begin_branch(state, out);
         if (!run(branch.fast)) return false;
@@ -406,11 +401,6 @@ bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& 
         if (want_rewards) rewards_of(state, out.probability.size() - 1, out);
         else if (p.writes_scratch) forget_scratch();
         if (fault != Fault::NONE) return false;
-    }
-    if (computed) {
-        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
-        if (std::fabs(total - 1) > 1e-12)
-            for (size_t b = first; b < out.probability.size(); ++b) out.probability[b] /= total;
     }
     return true;
 }
@@ -455,20 +445,19 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
         const Edge& edge = p.edges[edges[k]];
         auto& mine = possible_[k];
         mine.clear();
-        double total = 0;
+        const double* computed;
+        if (!find_chances(edge, computed)) return false;
         for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
-            double probability;
-            if (!branch_probability(p.branches[b], probability)) return false;
-            total += probability;
+            const double probability = computed ? computed[b - edge.branch_begin] : p.branches[b].probability;
             if (probability > 0) mine.push_back({b, probability});
         }
-        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
-        if (std::fabs(total - 1) > 1e-12)
-            for (Possible& one : mine) one.probability /= total;
+        if (mine.empty()) FAIL(PROBABILITY);
     }
     for (;;) {
         double probability = 1;
         for (size_t k = 0; k < count; ++k) probability *= possible_[k][branch_at_[k]].probability;
+        // SOUND: what is possible stays possible where the product is too small for a double.
+        probability = std::max(probability, std::numeric_limits<double>::denorm_min());
         target_ = begin_branch(state, out);
         if (careful) {
             if (!execute_carefully(state, count, target_)) return false;
@@ -536,22 +525,14 @@ bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t
     load(state);
     chances_.clear();
     branches_.clear();
-    double total = 0;
-    bool computed = false;
+    const double* computed;
+    if (!find_chances(edge, computed)) return false;
     for (uint32_t b = edge.branch_begin; b < edge.branch_end; ++b) {
-        double probability;
-        if (!branch_probability(p.branches[b], probability)) return false;
-        if (p.branches[b].probability_code >= 0) computed = true;
-        total += probability;
+        const double probability = computed ? computed[b - edge.branch_begin] : p.branches[b].probability;
         if (probability > 0) {
             chances_.push_back(probability);
             branches_.push_back(b);
         }
-    }
-    if (computed) {
-        if (!(std::fabs(total - 1) <= 1e-6)) FAIL(PROBABILITY);
-        if (std::fabs(total - 1) > 1e-12)
-            for (double& one : chances_) one /= total;
     }
     if (chances_.empty()) FAIL(PROBABILITY);
     std::copy_n(state, p.words, target);

@@ -13,12 +13,14 @@ from itertools import product
 
 import numpy as np
 
-from polvet.evidence.affine_forms import Bools, Floats, Form, truth_of, value_of
+from polvet.evidence.affine_forms import Bools, Floats, Form, Truth, truth_of, value_of
 from polvet.evidence.box_view import Unreadable, effects
+from polvet.evidence.chances import may_be_positive
 from polvet.evidence.guarded import guarded_ends
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral
 from polvet.model.network import Kind, Network, Variable
+from polvet.model.possible import possible
 from polvet.model.task import Task
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
@@ -55,12 +57,14 @@ class Went:
 class Way:
     """An outcome of an operator: the number of its label (None: silent), its guard, what it assigns.
 
+    It happens where the conditions `happens` hold and the probabilities `chances` are above 0, exactly.
     `ends`: (variable, least, greatest) values after it that the guard sees to.
     """
 
     label: int | None
     guard: int
     happens: tuple[Expression, ...]
+    chances: tuple[Expression, ...]
     after: Mapping[str, Expression]
     ends: tuple[tuple[int, float, float], ...] = ()
 
@@ -72,6 +76,7 @@ class Moves:
         self.task, self.network = task, task.network
         self.variables = self.network.variables
         self.place = {variable.name: k for k, variable in enumerate(self.variables)}
+        self.kinds = {variable.name: variable.kind for variable in (*self.variables, *self.network.scratch)}
         self.lower, self.upper = domain(self.network)
         self.guards: list[Expression] = []
         self.guards_of: dict[int | None, list[int]] = {}  # by the number of the label; None: silent
@@ -88,17 +93,20 @@ class Moves:
                 self.guards_of.setdefault(label, []).append(len(self.guards))
                 self.guards.append(guard)
                 for branches in product(*(range(len(part.branches)) for part in parts)):
-                    happens = []
+                    happens, chances = [], []
                     for part, k in zip(parts, branches, strict=True):
                         likely = part.branches[k].probability
                         if isinstance(likely, RealLiteral | IntLiteral):
                             if likely.value <= 0:
                                 break
+                        elif (condition := possible(likely, self.kinds)) is not None:
+                            happens.append(condition)
                         else:
-                            happens.append(Binary(">", likely, IntLiteral(0)))
+                            chances.append(likely)
                     else:
                         after = effects(self.network, parts, branches)
-                        yield Way(label, len(self.guards) - 1, tuple(happens), after, self._ends(guard, after))
+                        ends = self._ends(guard, after)
+                        yield Way(label, len(self.guards) - 1, tuple(happens), tuple(chances), after, ends)
 
     def _ends(self, guard: Expression, after: Mapping[str, Expression]) -> tuple[tuple[int, float, float], ...]:
         found = []
@@ -131,6 +139,18 @@ class Moves:
             )
             for k, variable in enumerate(self.variables)
         }  # fmt: skip
+
+    def happens(self, way: Way, sets: Sets, forms: Mapping[str, Form]) -> Truth:
+        """Return where the outcome surely, and where it possibly has a probability above 0."""
+        surely, possibly = np.ones(len(sets), dtype=np.bool_), np.ones(len(sets), dtype=np.bool_)
+        for condition in way.happens:
+            a, b = truth_of(condition, forms)
+            surely, possibly = surely & a, possibly & b
+        low, high = sets.ends
+        boxes = {variable.name: (low[:, k], high[:, k]) for k, variable in enumerate(self.variables)}
+        for chance in way.chances:
+            surely, possibly = np.zeros_like(surely), possibly & may_be_positive(chance, boxes)
+        return surely, possibly
 
     def may_fail(self, sets: Sets) -> Bools:
         """Return which sets may hold a state of `fail`, or a value outside a variable's bounds."""
@@ -188,15 +208,14 @@ class Flow(Moves):
         taken: list[Sets] = []
         sources: list[np.ndarray] = []
         for way in self.ways:
-            possible: Bools = guards[way.guard][1] & ~ended
+            moving: Bools = guards[way.guard][1] & ~ended
             if way.label is not None:
                 if way.label not in self.output_of:
                     continue  # applicable, but the policy never chooses it
-                possible = possible & chosen[:, self.output_of[way.label]]
-            for condition in way.happens:
-                if possible.any():
-                    possible = possible & truth_of(condition, forms)[1]
-            source = np.flatnonzero(possible)
+                moving = moving & chosen[:, self.output_of[way.label]]
+            if moving.any():
+                moving = moving & self.happens(way, sets, forms)[1]
+            source = np.flatnonzero(moving)
             if not len(source):
                 continue
             mine = sets.take(source)

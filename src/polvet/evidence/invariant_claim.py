@@ -14,7 +14,9 @@ from polvet.evidence.invariant_format import variable_bounds
 from polvet.evidence.invariant_rows import Claim, Ints, Row
 from polvet.evidence.states import Arena, Malformed
 from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction
+from polvet.model.folding import value_of
 from polvet.model.network import Kind, Network, NetworkEdge
+from polvet.model.possible import possible
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
@@ -32,16 +34,21 @@ class Operator:
     output: int
     edges: tuple[NetworkEdge, ...]
     guard: Expression
+    kinds: Mapping[str, Kind]
 
     def ways(self) -> list[tuple[tuple[int, ...], list[Expression]]]:
-        """Return each choice of branches with the conditions under which it may happen, besides the guard."""
+        """Return each choice of branches with the conditions under which it may happen, besides the guard.
+
+        SOUND: a probability that is no question about integers counts as possible.
+        """
         found = []
         for branches in product(*(range(len(edge.branches)) for edge in self.edges)):
             happens: list[Expression] = []
             for edge, k in zip(self.edges, branches, strict=True):
                 likely = edge.branches[k].probability
                 if not isinstance(likely, RealLiteral | IntLiteral):
-                    happens.append(Binary(">", likely, IntLiteral(0)))
+                    condition = possible(likely, self.kinds)
+                    happens += [] if condition is None else [condition]
                 elif likely.value <= 0:
                     break
             else:
@@ -117,13 +124,16 @@ def _operators(
     for output, number in enumerate(fitted.labels):
         if number != UNKNOWN_LABEL:
             output_of.setdefault(network.labels[number], output)
+    kinds = {variable.name: variable.kind for variable in (*network.variables, *network.scratch)}
     found = []
     for joint in network.joints:
         for numbers in product(*joint.participants):
             edges = tuple(network.edges[number] for number in numbers)
-            one = Operator(output_of.get(joint.label, NEVER), edges, conjunction(*(edge.guard for edge in edges)))
+            guard = conjunction(*(edge.guard for edge in edges))
+            one = Operator(output_of.get(joint.label, NEVER), edges, guard, kinds)
             if arena.task.network.disables_out_of_bounds:
-                one = Operator(one.output, edges, conjunction(one.guard, *_staying(network, one, place, lower, upper)))
+                guard = conjunction(guard, *_staying(network, one, place, lower, upper))
+                one = Operator(one.output, edges, guard, kinds)
             found.append(one)
     return tuple(found)
 
@@ -134,6 +144,9 @@ def _staying(
     """Return the conditions under which no outcome leaves the bounds: with them, the operator is enabled."""
     if len({update.index for edge in operator.edges for branch in edge.branches for update in branch.updates}) > 1:
         raise Unreadable("operators that leave the bounds are disabled, and assignments follow one another")
+    chances = [branch.probability for edge in operator.edges for branch in edge.branches]
+    if any(value_of(chance) is None and possible(chance, operator.kinds) is None for chance in chances):
+        raise Unreadable("operators that leave the bounds are disabled, and a probability is not read over integers")
     found: list[Expression] = []
     for branches, happens in operator.ways():
         for outside in leaving_bounds(network, place, lower, upper, effects(network, operator.edges, branches)):

@@ -11,6 +11,7 @@ Careful path several indices, possible double writes, or transient variables rea
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 
 from polvet.errors import InputError
 from polvet.kernel.assemble import Assembler
+from polvet.kernel.chances import ChanceWriter
 from polvet.kernel.layout import Field, lay_out
 from polvet.model.automata import ModelType
 from polvet.model.expressions import (
@@ -40,6 +42,7 @@ from polvet.model.network import Branch, Kind, Network, NetworkEdge, Update
 
 MAX_SWITCH_RANGE = 4096
 LONG_DISJUNCTION = 4
+LEAST_CHANCE = math.ulp(0.0)
 PLAIN = ("∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥")
 
 
@@ -77,10 +80,12 @@ class _Lowering:
         self.slots = {variable.name: i for i, variable in enumerate(slots)}
         self.variables = {variable.name: variable for variable in slots}
         self.fields, self.words = lay_out(network.variables)
-        self.out = Assembler(self.slots, {variable.name: variable.kind for variable in slots})
+        kinds = {variable.name: variable.kind for variable in slots}
+        self.out = Assembler(self.slots, kinds)
+        self.chances = ChanceWriter(self.slots, kinds)
         self.masks: dict[int, int] = {}
         self.jumps: list[tuple[int, list[int], int]] = []
-        self.branches: list[tuple[float, int, int, int, int]] = []
+        self.branches: list[tuple[float, int, int, int]] = []
         self.careful: list[tuple[int, int]] = []
         for variable in network.scratch:
             value = variable.initial
@@ -138,6 +143,7 @@ class _Lowering:
             "tables": out.tables,
             "edges": edge_rows,
             "branches": self.branches,
+            **self.chances.data(),
             "careful": self.careful,
             "joints": rows,
             "menus": menus,
@@ -261,24 +267,31 @@ class _Lowering:
 
     # -- updates
 
-    def _edge(self, edge: NetworkEdge, used: set[bool], wanted: set[str]) -> tuple[int, int]:
+    def _edge(self, edge: NetworkEdge, used: set[bool], wanted: set[str]) -> tuple[int, int, int]:
         begin = len(self.branches)
+        computed = -1
+        if any(value_of(branch.probability) is None for branch in edge.branches):
+            chances = [branch.probability for branch in edge.branches]
+            reads = sorted({self.slots[name] for chance in chances for name in names(chance)})
+            self.out.read.update(reads)
+            computed = self.chances.edge(chances, reads)
         for branch in edge.branches:
             try:
                 self.branches.append(self._branch(branch, used, wanted))
             except InputError as error:
                 raise InputError(error.what, edge.where, error.hint) from None
-        return begin, len(self.branches)
+        return begin, len(self.branches), computed
 
-    def _branch(self, branch: Branch, used: set[bool], wanted: set[str]) -> tuple[float, int, int, int, int]:
+    def _branch(self, branch: Branch, used: set[bool], wanted: set[str]) -> tuple[float, int, int, int]:
         known = value_of(branch.probability)
-        code = -1 if known is not None else self._real(branch.probability)
+        # SOUND: a branch that is possible stays so where its probability is too small for a double.
+        chance = max(float(known), LEAST_CHANCE) if known is not None and known > 0 else 0.0
         fast = self._fast(branch.updates, wanted) if False in used else -1
         begin = len(self.careful)
         if True in used:
             for index in sorted({update.index for update in branch.updates}):
                 self.careful.append((index, self._put([u for u in branch.updates if u.index == index])))
-        return float(known or 0), code, fast, begin, len(self.careful)
+        return chance, fast, begin, len(self.careful)
 
     def _mask(self, bits: int) -> int:
         return self.masks.setdefault(bits, len(self.masks))

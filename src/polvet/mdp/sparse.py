@@ -32,6 +32,7 @@ Uint32s: TypeAlias = NDArray[np.uint32]
 Float64s: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
+LEAST_NORMAL = float(np.finfo(np.float64).tiny)
 SUM_TOLERANCE = 1e-9
 
 
@@ -115,6 +116,9 @@ class SparseMdp:
 
     def core(self) -> Any:
         """Return the arrays as the kernels take them; nothing is copied when the types fit."""
+        if not self.is_exact and len(self.probability) and 0 < self.probability.min() < LEAST_NORMAL:
+            # SOUND: the solvers' bounds count on relative errors of a few units, which such doubles do not have.
+            raise InputError(f"a probability is below {LEAST_NORMAL:.3g}, too small for doubles.", hint="Use --exact.")
         return _core.MdpModel(
             np.ascontiguousarray(self.choice_start, dtype=np.uint64),
             np.ascontiguousarray(self.branch_start, dtype=np.uint64),

@@ -72,7 +72,8 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
                 test, yes, no = build(condition), build(then), build(otherwise)
                 return lambda state: yes(state) if test(state) else no(state)
             case Select(_, _, items):
-                place_of, values = compile_position(part, position), [build(item) for item in items]
+                place_of = compile_position(part, position, exact=exact)
+                values = [build(item) for item in items]
                 return lambda state: values[place_of(state)](state)
             case _:
                 raise InputError(
@@ -82,9 +83,11 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
     return build(expression)
 
 
-def compile_position(select: Select, position: Mapping[str, int]) -> Callable[[Sequence[Value]], int]:
+def compile_position(
+    select: Select, position: Mapping[str, int], *, exact: bool = False
+) -> Callable[[Sequence[Value]], int]:
     """Return the function from a state to the number of the selected item; an index out of range is a ModelError."""
-    indices = [compile_expression(index, position) for index in select.indices]
+    indices = [compile_expression(index, position, exact=exact) for index in select.indices]
     shape = select.shape
 
     def place(state: Sequence[Value]) -> int:

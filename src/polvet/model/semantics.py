@@ -150,6 +150,11 @@ class Semantics:
             raise ModelError(
                 f"{what}, in state {self.show(state)}.", self.network.edges[edge].where, error.hint
             ) from None
+        except OverflowError:  # a fraction or an integer of any length meets a double
+            raise ModelError(
+                f"a real operation has no finite result, in state {self.show(state)}.", self.network.edges[edge].where,
+                "Guard the operation.",
+            ) from None  # fmt: skip
 
     def _compile_branches(self, edge: NetworkEdge) -> list[tuple[Evaluator, list[_Write]]]:
         return [

@@ -262,9 +262,8 @@ class _Game:
             forms = self.moves.forms(sets)
             surely, possibly = truth_of(self.moves.guards[way.guard], forms)
             applicable[block] = surely
-            for condition in way.happens:
-                a, b = truth_of(condition, forms)
-                surely, possibly = surely & a, possibly & b
+            a, b = self.moves.happens(way, sets, forms)
+            surely, possibly = surely & a, possibly & b
             mine = np.flatnonzero(possibly)
             possible[block], sure[block] = possibly, surely
             if not len(mine):

@@ -114,10 +114,14 @@ def integer_bounds(variable: Variable) -> tuple[int, int]:
 
 
 class Reader:
-    """Reads resolved expressions of one network; every answer holds for states inside `bounds`."""
+    """Reads resolved expressions of one network; every answer holds for states inside `bounds`.
 
-    def __init__(self, network: Network) -> None:
+    With `exact`, reals are fractions, as in probabilities; without, they are doubles, as everywhere else.
+    """
+
+    def __init__(self, network: Network, *, exact: bool = False) -> None:
         self.network = network
+        self.exact = exact
         self.bounds = bounds_of(network)
         self.whole = Cell(self.bounds)
         self.position = {variable.name: place for place, variable in enumerate(network.variables)}
@@ -449,7 +453,7 @@ class Reader:
         count = prod(box.upper[place] - box.lower[place] + 1 for place in places)
         if count > MOST_VALUES:
             raise NotLinear(f"{shown(expression)} is not linear, and its variables have {count} valuations")
-        evaluate = compile_expression(expression, {name: k for k, name in enumerate(read)})
+        evaluate = compile_expression(expression, {name: k for k, name in enumerate(read)}, exact=self.exact)
         found = []
         for values in product(*(range(box.lower[place], box.upper[place] + 1) for place in places)):
             rows = [Row(((p, 1),), v, v) for p, v in zip(places, values, strict=True)]

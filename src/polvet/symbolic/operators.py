@@ -29,6 +29,7 @@ from polvet.model.expressions import (
     size,
 )
 from polvet.model.network import Branch, Kind, Network, Update, Variable
+from polvet.model.possible import possible
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, point_box, row_of
@@ -192,11 +193,11 @@ def _destinations(
     reader: Reader, guard: Region, branches: Sequence[Branch]
 ) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...]]]:
     """Yield the cells in which these branches of a joint's edges happen together, with what they do there."""
-    possible = guard
+    region = guard
     for branch in branches:
-        possible = tuple(_likely(reader, possible, branch.probability))
+        region = tuple(_likely(reader, region, branch.probability))
     updates = [update for branch in branches for update in branch.updates]
-    for cell in possible:
+    for cell in region:
         yield from _execute(reader, cell, updates)
 
 
@@ -210,7 +211,10 @@ def _likely(reader: Reader, region: Region, probability: Expression) -> Iterator
         case _:
             # SOUND: the probabilities of an edge sum to 1 where the model is in order; what is not
             # above zero never happens, and a negative one is an error that running the model reports.
-            above = Binary(">", probability, IntLiteral(0))
+            # Probabilities are exact: what is no question about integers is answered with fractions.
+            above = possible(probability, reader.kinds)
+            if above is None:
+                above, reader = Binary(">", probability, IntLiteral(0)), Reader(reader.network, exact=True)
             for cell in region:
                 yield from reader.region(above, within=cell)
 
