@@ -6,12 +6,15 @@ that remain are. A policy is asked for every choice that some order of float32 o
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
 from polvet.evidence.box_view import effects, interval
 from polvet.evidence.invariant_claim import ANYTHING, NEVER, Question
 from polvet.evidence.invariant_conditions import marked_bounds
+from polvet.evidence.invariant_errors import PossibleError, possible_errors
 from polvet.evidence.invariant_rows import Floats, Ints
 from polvet.evidence.states import Malformed
 from polvet.model.expressions import Expression
@@ -48,9 +51,10 @@ def all_points(asked: Question) -> Ints | None:
     points = np.zeros((1, 0), dtype=np.int64)
     low, high = marked_bounds(asked, asked.lower[None, :], asked.upper[None, :])
     for known in range(1, size + 1):
-        values = np.arange(asked.lower[known - 1], asked.upper[known - 1] + 1, dtype=np.int64)
-        if len(points) * len(values) > MOST_POINTS:
+        least, most = int(asked.lower[known - 1]), int(asked.upper[known - 1])
+        if len(points) * (most - least + 1) > MOST_POINTS:
             return None
+        values = np.arange(least, most + 1, dtype=np.int64)
         points = np.column_stack([np.repeat(points, len(values), axis=0), np.tile(values, len(points))])
         for row in claim.rows:
             open_columns = [*range(known, size)]
@@ -86,6 +90,11 @@ class Judge:
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         self.judged: set[tuple[int, ...]] = set()
+
+    @cached_property
+    def errors(self) -> list[PossibleError]:
+        """Where a rule of the model may be broken."""
+        return possible_errors(self.asked)
 
     def one(self, point: Ints) -> None:
         """Judge a state in the interpreter; states outside the claim are passed over."""
@@ -134,6 +143,11 @@ class Judge:
             return high
 
         running = (exactly(asked.task.fail) == 0) & (exactly(asked.task.goal) == 0)
+        for error in self.errors:
+            possible_error = running.copy()
+            for condition in error.conditions:
+                possible_error &= interval(condition, asked.place, values, values)[1] != 0
+            doubtful |= possible_error
         guards = [exactly(operator.guard) != 0 for operator in asked.operators]
         labelled = np.zeros(len(points), dtype=np.bool_)
         mask = np.zeros((len(points), len(fitted.labels)), dtype=np.bool_)
