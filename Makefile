@@ -26,8 +26,9 @@ cluster: $(VENV)/.built   # the tests that start a Ray cluster: minutes, and sev
 quick: $(VENV)/.built
 	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster" -x -n 2
 
-torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
+torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes); false claims
 	$(BIN)/python -m tests.torture
+	$(BIN)/python -m tests.attack --claims 10000
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
