@@ -47,8 +47,9 @@ cluster: $(TESTED) $(VENV)/.extra-ray   # the tests that start a Ray cluster: mi
 quick: $(TESTED)
 	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster and not peer" -x -n 2
 
-torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
+torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes); false claims
 	$(BIN)/python -m tests.torture
+	$(BIN)/python -m tests.attack --claims 10000
 
 lint: $(TESTED)
 	$(BIN)/ruff check .

@@ -21,6 +21,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    children,
     rebuild,
 )  # fmt: skip
 from polvet.model.network import Network, NetworkEdge
@@ -28,6 +29,8 @@ from polvet.model.network import Network, NetworkEdge
 Floats = npt.NDArray[np.float64]
 Interval = tuple[Floats, Floats]
 LARGE = 2.0**52
+DOUBLES = 2**53
+"""Integers up to this are doubles."""
 
 
 class Unreadable(Exception):
@@ -48,9 +51,9 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
         return interval(part, place, lower, upper)
 
     match expression:
-        case BoolLiteral(value) | IntLiteral(value):
+        case BoolLiteral(value) | IntLiteral(value) if abs(value) < LARGE:
             return np.full(count, float(value)), np.full(count, float(value))
-        case RealLiteral(value) if value.denominator == 1:
+        case RealLiteral(value) if value.denominator == 1 and abs(value) < LARGE:
             return np.full(count, float(value)), np.full(count, float(value))
         case Name(name):
             return lower[:, place[name]], upper[:, place[name]]
@@ -110,9 +113,17 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
             (a, b), (c, d) = ask(then), ask(otherwise)
             low = np.where(t == 1, a, np.where(f == 0, c, np.minimum(a, c)))
             return low, np.where(t == 1, b, np.where(f == 0, d, np.maximum(b, d)))
-        case Select(_, _, items):
-            options = [ask(item) for item in items]
-            return np.min([a for a, _ in options], axis=0), np.max([b for _, b in options], axis=0)
+        case Select(indices, shape, items):
+            first, last = np.zeros(count), np.zeros(count)
+            for index, length in zip(indices, shape, strict=True):
+                a, b = ask(index)
+                first, last = first * length + np.maximum(a, 0), last * length + np.minimum(b, length - 1)
+            low, high = np.full(count, np.inf), np.full(count, -np.inf)
+            for k, item in enumerate(items):
+                a, b = ask(item)
+                here = (first <= k) & (k <= last)
+                low, high = np.where(here, np.minimum(low, a), low), np.where(here, np.maximum(high, b), high)
+            return low, high  # no item at all is an error of the model: infinite, which says nothing
         case _:
             return np.full(count, -np.inf), np.full(count, np.inf)
 
@@ -151,9 +162,13 @@ def affine(expression: Expression, place: Mapping[str, int]) -> Sum | None:
 
 
 def row_of(
-    condition: Expression, place: Mapping[str, int]
-) -> tuple[dict[int | tuple[int, int], int], float, float] | None:
-    """Return the condition as lower <= sum <= upper, None if it is no such thing."""
+    condition: Expression, place: Mapping[str, int], sizes: Sequence[int]
+) -> tuple[dict[int | tuple[int, int], int], int | None, int | None] | None:
+    """Return the condition as lower <= sum <= upper in exact integers, None if it is no such thing.
+
+    `sizes` has the greatest absolute value of each variable. SOUND: the interpreter computes in doubles where a real number takes
+    part, so a sum with one counts only where all its parts are integers that a double holds.
+    """
     match condition:
         case Name(name):
             return {place[name]: 1}, 1, 1
@@ -161,18 +176,44 @@ def row_of(
             return {place[name]: 1}, 0, 0
         case Binary(("=" | "<" | "≤" | ">" | "≥") as operator, left, right):
             difference = affine(Binary("-", left, right), place)
-            if difference is None:
+            if difference is None or not (_is_exact(left, place, sizes) and _is_exact(right, place, sizes)):
                 return None
             terms, constant = difference
             return {
                 "=": (terms, -constant, -constant),
-                "<": (terms, -np.inf, -constant - 1),
-                "≤": (terms, -np.inf, -constant),
-                ">": (terms, -constant + 1, np.inf),
-                "≥": (terms, -constant, np.inf),
+                "<": (terms, None, -constant - 1),
+                "≤": (terms, None, -constant),
+                ">": (terms, -constant + 1, None),
+                "≥": (terms, -constant, None),
             }[operator]
         case _:
             return None
+
+
+def _is_exact(expression: Expression, place: Mapping[str, int], sizes: Sequence[int]) -> bool:
+    """Return whether the interpreter's value of an affine expression is the exact sum: doubles, if any, hold every part."""
+    pending, real = [expression], False
+    while pending:
+        part = pending.pop()
+        real = real or isinstance(part, RealLiteral)
+        pending += children(part)
+    return not real or _size(expression, place, sizes) <= DOUBLES
+
+
+def _size(expression: Expression, place: Mapping[str, int], sizes: Sequence[int]) -> int:
+    """Return no less than the absolute value of an affine expression and of everything in it."""
+    match expression:
+        case Name(name):
+            return sizes[place[name]]
+        case BoolLiteral(value) | IntLiteral(value):
+            return abs(int(value))
+        case RealLiteral(value):
+            return abs(int(value))
+        case Binary("*", left, right):
+            one, other = _size(left, place, sizes), _size(right, place, sizes)
+            return max(one * other, one, other)
+        case _:  # sums and differences; conditionals between numbers
+            return sum(_size(part, place, sizes) for part in children(expression))
 
 
 def alternatives(condition: Expression, most: int = 400) -> list[list[Expression]]:
@@ -223,3 +264,19 @@ def effects(network: Network, edges: Sequence[NetworkEdge], branches: Sequence[i
                     old = now.get(item.name, item)
                     now[item.name] = Conditional(Binary("=", at, IntLiteral(k)), value, old)
     return {name: value for name, value in now.items() if name not in scratch}
+
+
+def refuse_hidden_errors(edges: Sequence[NetworkEdge], branches: Sequence[int]) -> None:
+    """Raise Unreadable where executing these branches may be an error that `effects` does not show.
+
+    That is where a variable is assigned more than once (a value on the way may be outside its bounds, and two at one index are an
+    error) or at a computed index, which may be outside its array.
+    """
+    written: set[str] = set()
+    for edge, k in zip(edges, branches, strict=True):
+        for update in edge.branches[k].updates:
+            if not isinstance(update.target, Name):
+                raise Unreadable("an array is assigned at a computed index")
+            if update.target.name in written:
+                raise Unreadable(f"'{update.target.name}' is assigned twice")
+            written.add(update.target.name)

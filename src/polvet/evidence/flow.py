@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from polvet.evidence.affine_forms import Bools, Floats, Form, Truth, truth_of, value_of
-from polvet.evidence.box_view import Unreadable, effects
+from polvet.evidence.box_view import Unreadable, effects, refuse_hidden_errors
 from polvet.evidence.chances import may_be_positive
 from polvet.evidence.guarded import guarded_ends
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
@@ -104,6 +104,7 @@ class Moves:
                         else:
                             chances.append(likely)
                     else:
+                        refuse_hidden_errors(parts, branches)
                         after = effects(self.network, parts, branches)
                         ends = self._ends(guard, after)
                         yield Way(label, len(self.guards) - 1, tuple(happens), tuple(chances), after, ends)
