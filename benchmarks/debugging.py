@@ -31,9 +31,9 @@ from benchmarks.teachers import Row, policy_of, rows
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.evidence.fault_files import read_faults
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
 from polvet.repair.library import repair_checked
+from polvet.sources import load_task
 
 PARTS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 RESULTS = Path(__file__).parent / "results"

@@ -19,10 +19,10 @@ from typing import Any
 
 from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
-from polvet.load import find_property, load_model
 from polvet.mdp.build import build
 from polvet.mdp.check import check_property
 from polvet.model.instantiate import instantiate
+from polvet.sources import find_property, load_model
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "shared" / "benchmarks"
 RESULTS = Path(__file__).resolve().parent / "results"

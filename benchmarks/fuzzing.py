@@ -36,9 +36,9 @@ from polvet.fuzz.rounds import Fuzzer, RoundOptions, iter_rounds
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
-from polvet.load import load_task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.safety.decide import Decider
+from polvet.sources import load_task
 
 RESULTS = Path(__file__).parent / "results"
 MEGABYTES = 8_000

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from polvet.kernel.compiled import Compiled, Limits
-from polvet.load import load_model, named_property
 from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
+from polvet.sources import load_model, named_property
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = ROOT.parent / "shared" / "benchmarks"

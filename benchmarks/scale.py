@@ -21,11 +21,11 @@ from typing import Any
 from polvet.domains.shipped import find_shipped
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import MAX_STEPS, simulate
 from polvet.safety.batch import CREW_PORTION, decide_many
 from polvet.safety.decide import Decider
+from polvet.sources import load_task
 from polvet.workers.parcel import Parcel, open_parcel, pack
 from polvet.workers.protocol import Crew, Here
 from polvet.workers.simulation import RUNS_PER_CHUNK, simulate_by

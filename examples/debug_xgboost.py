@@ -18,10 +18,10 @@ from polvet.campaign.loop import debug
 from polvet.campaign.settings import Settings
 from polvet.evidence.check import Subjects, check_file
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import trace
 from polvet.report import make_report
+from polvet.sources import load_task
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 TASK, EXPERT = SHIPPED / "one-way-line-8-5.toml", SHIPPED / "one-way-line-8-5-good.json"

@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 
 from polvet.jani.write import dump_model
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.model.task import Task
 from polvet.model.terms import every
 from polvet.policy.binding import load_fitted
 from polvet.shield.gym import model_env
+from polvet.sources import load_task
 from polvet.verify.portfolio import verify
 
 TASK = """model = "drone.jani"

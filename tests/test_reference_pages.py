@@ -17,13 +17,13 @@ from polvet.evidence.check import CHECKERS, Accepted, Subjects, check_file
 from polvet.evidence.fault_files import read_faults
 from polvet.evidence.run_files import iter_runs
 from polvet.evidence.state_files import iter_states
-from polvet.load import POLICY_KEYS, TASK_KEYS, load_task
 from polvet.policy import load_policy, rules, tables
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import fmp_json, qnp
 from polvet.policy.finite_memory.load import load_fmp
 from polvet.shield.file import load_shield
 from polvet.shield.tree import load_tree
+from polvet.sources import POLICY_KEYS, TASK_KEYS, load_task
 from tests.pages import DOCS, files_in, listed, section
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"

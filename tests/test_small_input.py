@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from polvet.files import sha256
-from polvet.load import TaskOptions, load_task
 from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.sources import TaskOptions, load_task
 
 MODEL = """mdp
 const int N;

@@ -12,11 +12,11 @@ import numpy as np
 from polvet.errors import InputError
 from polvet.evidence.check import Subjects
 from polvet.evidence.grid import pack_marks
-from polvet.load import TaskOptions, load_task
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import TaskOptions, load_task
 from tests.attack.worlds import World, op
 
 STEPS = 60

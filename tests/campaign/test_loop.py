@@ -25,12 +25,12 @@ from polvet.domains.instance import Instance
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.evidence.fault_files import read_faults
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.safety.decide import Decider, Verdict
+from polvet.sources import load_task
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE = SHIPPED / "one-way-line-8-5.toml"

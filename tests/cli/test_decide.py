@@ -232,8 +232,8 @@ def test_a_policy_orders_the_actions(walk: Path, tmp_path: Path, capsys: pytest.
 
 def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from polvet.files import sha256
-    from polvet.load import load_task
     from polvet.model.task import TaskOptions
+    from polvet.sources import load_task
 
     policy = write_table(tmp_path / "up.json", "up")
     states = [{"x": x, "wind": False} for x in range(4, 10)]

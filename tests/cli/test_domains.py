@@ -6,7 +6,7 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.domains import CATALOGUE
-from polvet.load import load_task
+from polvet.sources import load_task
 
 
 def test_the_list_names_every_domain_with_its_parameters(capsys) -> None:  # type: ignore[no-untyped-def]

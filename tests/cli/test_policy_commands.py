@@ -10,7 +10,7 @@ from polvet.cli.app import run
 from polvet.domains.shipped import FOLDER, SHIPPED
 from polvet.evidence.run_files import iter_runs
 from polvet.files import sha256
-from polvet.load import load_task
+from polvet.sources import load_task
 
 LINE = str(FOLDER / "one-way-line-8-5.toml")
 GOOD, FAULTY = (str(SHIPPED[name].policy) for name in ("line-good", "line-faulty"))

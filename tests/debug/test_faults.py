@@ -13,12 +13,12 @@ from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.runs import End, Run
 from polvet.safety.decide import Decider
+from polvet.sources import load_task
 from tests.debug.oracle import cases
 
 CASES = cases(80)

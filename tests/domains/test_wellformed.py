@@ -11,8 +11,8 @@ from polvet.jani import parse_model
 from polvet.jani.features import declared_features
 from polvet.jani.write import write_model
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
+from polvet.sources import load_task
 from tests.domains.worlds import CONTROL, SMALL, explored, named, small_task
 
 GOALLESS = ("layers", "flappy-bird")

@@ -18,10 +18,10 @@ from polvet.evidence.check import Accepted, CheckResult, Subjects, check
 from polvet.evidence.packed import pack_columns
 from polvet.jani import dump_model
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import load_task
 
 WORLDS: dict[str, dict[str, Any]] = {
     "transport": {"locations": 3, "packages": 3}, "blocksworld": {"n": 3, "cost": 2}, "one-way-line": {"n": 3, "p": 3},

@@ -18,7 +18,6 @@ from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.evidence.flow import Flow
 from polvet.evidence.guarded import guarded_ends
 from polvet.jani import dump_model
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral, Name, RealLiteral, Unary
@@ -27,6 +26,7 @@ from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.grid import verify_on_grid
 from polvet.verify.portfolio import verify

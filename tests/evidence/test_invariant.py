@@ -14,12 +14,12 @@ from polvet.evidence import invariant_boxes, invariant_states
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import load_task
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.verdicts import Safe
 from tests.verify.test_ic3 import random_world

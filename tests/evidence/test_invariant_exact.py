@@ -14,10 +14,10 @@ from polvet.evidence import invariant_boxes, invariant_states
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.evidence.invariant_rows import FAR, Row, contract, contradicts, merged, row_between
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import TaskOptions, load_task
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unknown
 

@@ -18,7 +18,6 @@ from polvet.evidence.check import Accepted
 from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
 from polvet.jani.write import dump_model
-from polvet.load import load_task
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -39,6 +38,7 @@ from polvet.model.types import IntType
 from polvet.policy.binding import fit
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble, make_tree
+from polvet.sources import load_task
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Safe

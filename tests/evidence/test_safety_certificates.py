@@ -15,10 +15,10 @@ import pytest
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.safety import Decider, Verdict, prove
+from polvet.sources import load_task
 from tests.safety.networks import all_states, random_task, unsafe_states
 
 Certificate = dict[str, Any]

@@ -19,8 +19,8 @@ from polvet.fuzz.anytime import StopRule
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, iter_rounds, run_campaign
 from polvet.fuzz.starts import Population
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
+from polvet.sources import load_task
 
 OPTIONS = RoundOptions(seed=3, starts=64, max_steps=200)
 

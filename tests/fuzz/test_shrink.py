@@ -8,9 +8,9 @@ from polvet.domains.shipped import find_shipped
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.fuzz.shrink import cut_loops, find_shortest, shrink
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import End
+from polvet.sources import load_task
 from tests.debug.oracle import cases
 
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from polvet.errors import InputError, Where
-from polvet.load import load_task, options_from_json, parse_avoid
 from polvet.model.network import OutOfBounds
 from polvet.model.task import Avoid, TaskOptions
+from polvet.sources import load_task, options_from_json, parse_avoid
 
 WHERE = Where("options")
 MODEL = "mdp\nconst int N;\nmodule m\n x : [0..N] init 0;\n [go] x<N -> (x'=x+1);\nendmodule\n"

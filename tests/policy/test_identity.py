@@ -15,12 +15,12 @@ from polvet.cli.app import run
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.files import sha256
-from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.identity import policy_files, policy_sha256
 from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.sources import load_task
 
 MODEL = """mdp
 module m

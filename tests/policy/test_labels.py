@@ -9,10 +9,10 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.evidence.check import Accepted, Subjects, check_file
-from polvet.load import TaskOptions, load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.sources import TaskOptions, load_task
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe
 

@@ -14,10 +14,10 @@ from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.jani import load_properties
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
-from polvet.load import load_task
 from polvet.model.task import PolicyReading, TaskOptions, condition
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.runs import Inspection, Judgement
+from polvet.sources import load_task
 from tests.conftest import BENCHMARKS
 
 PLAJA = BENCHMARKS / "plaja-tests"

@@ -14,7 +14,6 @@ from polvet.domains import generate
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid
 from polvet.policy.binding import fit
@@ -24,6 +23,7 @@ from polvet.policy.tables import Table
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.repair.fence import fence
 from polvet.safety.exits import find_exits
+from polvet.sources import load_task
 from polvet.symbolic.linear import NotLinear
 from polvet.verify.explicit import Search
 from polvet.verify.portfolio import METHODS_BY_NAME, verify

@@ -10,7 +10,7 @@ from polvet import domains
 from polvet.campaign.loop import debug
 from polvet.campaign.settings import Settings
 from polvet.evidence.journal import line_of
-from polvet.load import load_task
+from polvet.sources import load_task
 
 SHIPPED = Path(domains.__file__).parent / "policies"
 LINE, FAULTY = SHIPPED / "one-way-line-8-5.toml", SHIPPED / "one-way-line-8-5-faulty.json"

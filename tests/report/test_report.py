@@ -15,7 +15,6 @@ from polvet.domains.catalogue import ORIGIN, find_origin, generate
 from polvet.errors import InputError
 from polvet.evidence.fault_files import read_faults
 from polvet.evidence.journal import line_of
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import Builder, dump_fmp
@@ -25,6 +24,7 @@ from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import Change, compare_policies, count_changes
+from polvet.sources import load_task
 from tests.report.stories import EVIL, LINE, SHIPPED, hostile_campaign, real_campaign
 
 VOID = {"meta", "link", "input", "img"}

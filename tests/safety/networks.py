@@ -7,7 +7,6 @@ from fractions import Fraction
 from pathlib import Path
 
 from polvet.jani.write import dump_model
-from polvet.load import load_task
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -24,6 +23,7 @@ from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealL
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task, TaskOptions
 from polvet.model.types import IntType
+from polvet.sources import load_task
 
 TOP = 4
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from polvet.load import load_task
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task, TaskOptions
 from polvet.safety import Decider, Verdict
 from polvet.safety.bound import decide_within
+from polvet.sources import load_task
 from tests.safety.networks import random_task
 
 DIE = """

@@ -14,10 +14,10 @@ from polvet.errors import Where
 from polvet.evidence.check import Accepted, Subjects, check
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import sample_starts
-from polvet.load import load_task
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 from polvet.safety import ALGORITHMS, Decider, Verdict, prove
+from polvet.sources import load_task
 
 pytestmark = pytest.mark.slow
 

@@ -13,11 +13,11 @@ from polvet import _core
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.safety import ALGORITHMS, ORDERS, Decider, Verdict, prove
+from polvet.sources import load_task
 from tests.safety.networks import all_states, random_task, unsafe_states
 
 SEARCHES = tuple(name for name in ALGORITHMS if name != "propagate-bdd")

@@ -9,10 +9,10 @@ import pytest
 
 from polvet.errors import InputError
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.safety import Decider, Verdict
+from polvet.sources import load_task
 from tests.safety.networks import all_states, random_task, unsafe_states
 
 pytest.importorskip("dd")

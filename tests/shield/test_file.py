@@ -12,8 +12,8 @@ import pytest
 from polvet.domains import generate
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
-from polvet.load import load_task
 from polvet.shield import Permitted, Shield, build_world, load_shield, make_shield, permit
+from polvet.sources import load_task
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 from polvet.domains import generate
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
-from polvet.load import load_task
 from polvet.shield import Impossible, build_world
 from polvet.shield.file import read_shield, to_mixed_document
 from polvet.shield.mixtures import Mixed, permit_mixtures
+from polvet.sources import load_task
 from tests.shield import oracle
 
 

@@ -11,12 +11,12 @@ from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.runs import Inspection, Judgement
 from polvet.safety.decide import Decider, Verdict
+from polvet.sources import load_task
 from polvet.train.lessons import potential_of
 from polvet.train.teacher import explore_all, find_teacher, teacher_runs
 

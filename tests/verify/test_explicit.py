@@ -20,13 +20,13 @@ from polvet.evidence.packed import unpack_columns
 from polvet.evidence.reachable_set import _check_closed
 from polvet.evidence.states import Arena
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid, PolicyReading, TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
+from polvet.sources import load_task
 from polvet.verify.explicit import verify_explicitly
 from polvet.verify.portfolio import verify
 from polvet.verify.probability import find_risk

@@ -11,11 +11,11 @@ import pytest
 from polvet.domains.transport import transport
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import PolicyReading, TaskOptions
 from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
+from polvet.sources import load_task
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import linear_task
 from polvet.verify.ic3 import verify_by_ic3

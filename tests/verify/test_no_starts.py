@@ -9,8 +9,8 @@ import pytest
 from polvet.cli.app import run
 from polvet.errors import InputError
 from polvet.kernel.starts import Starts, drawable_starts
-from polvet.load import load_task
 from polvet.model.task import TaskOptions
+from polvet.sources import load_task
 from polvet.verify.portfolio import METHODS
 
 MODEL = """mdp

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from polvet.errors import InputError
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.network import OutOfBounds
 from polvet.model.restrict import restrict
 from polvet.model.semantics import Semantics
@@ -18,6 +17,7 @@ from polvet.policy.binding import fit
 from polvet.policy.tables import Table
 from polvet.safety.projections import iter_lost
 from polvet.safety.restrictions import iter_won
+from polvet.sources import load_task
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.portfolio import METHODS, verify

@@ -14,12 +14,12 @@ from polvet.cli.app import run
 from polvet.errors import ModelError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.jani import dump_model
-from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe

@@ -11,11 +11,11 @@ import pytest
 from polvet.domains import generate
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.safety.exits import boxes_around
+from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import Search
 from polvet.verify.projection import verify_by_projection

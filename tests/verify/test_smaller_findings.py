@@ -11,7 +11,6 @@ import pytest
 from polvet.cli.app import run
 from polvet.errors import Where
 from polvet.evidence.check import Accepted, Subjects, check_file
-from polvet.load import TaskOptions, load_task
 from polvet.model.infix import dump_expression, parse_expression
 from polvet.model.network import OutOfBounds
 from polvet.model.task import condition
@@ -19,6 +18,7 @@ from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.policy.save import save_policy
+from polvet.sources import TaskOptions, load_task
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.portfolio import verify

@@ -13,7 +13,6 @@ from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, generation_end, run_campaign
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
@@ -22,6 +21,7 @@ from polvet.policy.runs import End, simulate
 from polvet.policy.save import save_policy
 from polvet.safety.batch import decide_many
 from polvet.safety.decide import Decider
+from polvet.sources import load_task
 from polvet.workers.parcel import open_parcel, pack
 from polvet.workers.protocol import Crew, Here
 from polvet.workers.simulation import simulate_by

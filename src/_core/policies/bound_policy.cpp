@@ -120,7 +120,7 @@ namespace {
 
 // A Python function of (rows, masks or None) as a scorer: tables, rule lists and users' own policies.
 struct FunctionScorer final : Scorer {
-    nb::object function;
+    nb::handle function;  // `BoundPolicy::given` holds it
 
     void scores(const float*, size_t, float*) const override { throw std::logic_error("a function has no scores here"); }
     void scores(const float*, size_t, double*) const override { throw std::logic_error("a function has no scores here"); }
@@ -135,22 +135,37 @@ struct FunctionScorer final : Scorer {
         if (found.shape(0) != n) throw std::runtime_error("the policy answered another number of rows");
         std::copy_n(found.data(), n, out);
     }
-    ~FunctionScorer() override {
-        nb::gil_scoped_acquire gil;
-        function.reset();
-    }
 };
+
+// A function may know, through its module, the very policy that holds it: the collector must see that circle to free it.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) Py_VISIT(static_cast<PyObject*>(nb::inst_ptr<BoundPolicy>(self)->given.get()));
+    return 0;
+}
+
+int clear(PyObject* self) {
+    nb::inst_ptr<BoundPolicy>(self)->given.reset();
+    return 0;
+}
+
+PyType_Slot collected[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
 }  // namespace
 
 void bind_bound_policy(nb::module_& m) {
-    nb::class_<BoundPolicy>(m, "BoundPolicy")
+    nb::class_<BoundPolicy>(m, "BoundPolicy", nb::type_slots(collected))
         .def(
             "__init__",
             [](BoundPolicy* self, std::shared_ptr<Program> program, nb::object policy, std::vector<uint32_t> inputs,
                std::vector<int32_t> label_of_output, size_t labels, bool filtered) {
                 BoundPolicy bound;
                 bound.program = program;
+                bound.given = {policy.inc_ref().ptr(), [](void* held) {
+                                   nb::gil_scoped_acquire gil;
+                                   Py_DECREF(static_cast<PyObject*>(held));
+                               }};
                 bound.filtered = filtered;
                 if (nb::isinstance<Scorer>(policy)) {
                     bound.scorer = nb::cast<const Scorer*>(policy);
@@ -178,7 +193,7 @@ void bind_bound_policy(nb::module_& m) {
                 bound.label_of_output = std::move(label_of_output);
                 new (self) BoundPolicy(std::move(bound));
             },
-            "program"_a, "policy"_a, "inputs"_a, "label_of_output"_a, "labels"_a, "filtered"_a, nb::keep_alive<1, 3>())
+            "program"_a, "policy"_a, "inputs"_a, "label_of_output"_a, "labels"_a, "filtered"_a)
         .def(
             "rows",
             [](const BoundPolicy& self, nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> states) {

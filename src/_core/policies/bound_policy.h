@@ -19,6 +19,7 @@ constexpr int32_t BROKEN = -4;         // a score is not a number
 
 struct BoundPolicy {
     std::shared_ptr<const Program> program;
+    std::shared_ptr<void> given;          // the Python object of the scorer, or a function: held where the garbage collector sees it
     std::shared_ptr<const Scorer> owned;  // a Python function dressed as a scorer
     const Scorer* scorer = nullptr;
     const Mlp* network = nullptr;          // where the scorer is a network: the one kind with several evaluation orders

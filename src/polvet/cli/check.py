@@ -61,8 +61,8 @@ def check(
     json: Json = False,
 ) -> int:
     """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
-    from polvet.load import load_network, load_task, named_property
     from polvet.mdp.check import check_property
+    from polvet.sources import load_network, load_task, named_property
 
     begun = time.monotonic()
     options = task_options(constants, out_of_bounds=out_of_bounds, mode=mode)

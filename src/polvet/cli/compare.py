@@ -61,9 +61,9 @@ def compare(
 ) -> int:
     """Compare two policies. Example: `polvet compare line.toml policy.json repaired.json -o differences.jsonl`."""
     from polvet.kernel.starts import Starts
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.repair.compare import compare as compare_policies
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))

@@ -84,7 +84,7 @@ def debug(
     """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
     from polvet.campaign.loop import debug as debug_policy
     from polvet.campaign.settings import Settings
-    from polvet.load import load_task
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     settings = Settings(

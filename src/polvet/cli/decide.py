@@ -87,7 +87,7 @@ def decide(
     json: Json = False,
 ) -> int:
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
-    from polvet.load import load_task
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):

@@ -65,9 +65,9 @@ def evaluate(
 ) -> int:
     """Evaluate a policy. Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`."""
     from polvet.debug.evaluate import evaluate as evaluate_policy
-    from polvet.debug.evaluate import evaluation_starts
-    from polvet.load import load_task
+    from polvet.debug.evaluate import evaluation_figures, evaluation_starts
     from polvet.policy.binding import load_fitted
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
@@ -81,7 +81,7 @@ def evaluate(
             bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,
             limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
         )  # fmt: skip
-    figures = _figures(found) | {"policy": fitted.describe()}
+    figures = evaluation_figures(found) | {"policy": fitted.describe()}
     lines = [*_lines(found), *policy_lines(fitted, policy)]
     if output is not None:
         from polvet.evidence.run_files import write_runs
@@ -98,20 +98,6 @@ def _excluded(task: Task, file: Path | None) -> set[Any]:
     from polvet.evidence.state_files import iter_first_states
 
     return set(iter_first_states(task, file))
-
-
-def _figures(found: Evaluation) -> dict[str, Any]:
-    low, high = found.unsafe_interval
-    goal_low, goal_high = found.goal_interval
-    return {
-        "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-        "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
-        "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
-        "starts_complete": found.starts.complete, "start_method": found.starts.method,
-        "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
-        "certain": found.certain, "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
-        "search": found.inspection.figures,
-    }  # fmt: skip
 
 
 def _lines(found: Evaluation) -> list[str]:

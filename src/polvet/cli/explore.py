@@ -42,8 +42,8 @@ def explore(
 ) -> int:
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     from polvet.kernel.compiled import Compiled, describe_limit
-    from polvet.load import load_task
     from polvet.model.expressions import conjunction
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, out_of_bounds=out_of_bounds, mode=mode))

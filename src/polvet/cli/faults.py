@@ -24,7 +24,7 @@ from polvet.cli.tasks import (
     task_options,
     threads_of,
 )  # fmt: skip
-from polvet.errors import InputError, LimitReached, Where
+from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 MANY = 1_000_000
 DEFAULT_STATES = 20_000_000
 SHOWN = 10
-SEARCH_SHARE = 0.5
-"""Without --runs, the share of the time limit that exhaustive search may use before fuzzing takes over."""
 
 
 def register(app: typer.Typer) -> None:
@@ -76,10 +74,11 @@ def faults(
     json: Json = False,
 ) -> int:
     """Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`."""
+    from polvet.debug.everywhere import find_everywhere
     from polvet.evidence.fault_files import FaultList, fault_to_json, write_faults
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.safety.decide import Decider
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
@@ -92,7 +91,9 @@ def faults(
         if runs is not None:
             found, how = _on_runs(bound, decider, runs, limits), f"on the runs of {runs}"
         else:
-            found, how = _everywhere(bound, decider, limits, budget, max_steps, seed, threads)
+            found, how = find_everywhere(
+                bound, decider, limits=limits, tries=budget, max_steps=max_steps, seed=seed, threads=threads
+            )
     lines = _lines(bound, found, how)
     figures = {**found.figures, "how": how, "policy": fitted.describe()}
     lines += policy_lines(fitted, policy)
@@ -126,41 +127,6 @@ def _on_runs(bound: Bound, decider: Decider, file: Path, limits: Limits) -> Faul
     packed = PackedRuns.of(bound, iter_runs(bound.task, file))
     refuse_foreign_runs(bound, packed)
     return find_faults(bound, decider, packed, limits=limits)
-
-
-def _everywhere(
-    bound: Bound, decider: Decider, limits: Limits, budget: int, max_steps: int, seed: int, threads: int
-) -> tuple[FaultAnalysis, str]:
-    """Search all states the policy reaches; where limits forbid that, fuzz."""
-    from dataclasses import replace
-
-    from polvet.debug.faults import all_faults, find_faults
-    from polvet.fuzz.packed import PackedRuns
-    from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
-    from polvet.kernel.starts import Starts
-
-    begun = time.monotonic()
-    why = "there are infinitely many start states"
-    try:
-        finite = Starts.of(bound.task).count is not None
-        if finite:
-            share = None if limits.seconds is None else SEARCH_SHARE * limits.seconds
-            found = all_faults(bound, decider, limits=replace(limits, seconds=share))
-            if found.limit is None:
-                return found, "in all states the policy reaches"
-            why = str(found.limit)
-    except LimitReached as limit:
-        why = str(limit)
-    left = None if limits.seconds is None else max(0.1, limits.seconds - (time.monotonic() - begun))
-    fuzzing = None if left is None else left / 2
-    fuzzer = Fuzzer(bound, RoundOptions(seed, max_steps=max_steps), threads=threads)
-    campaign = run_campaign(fuzzer, Budget(budget), limits=replace(limits, seconds=fuzzing))
-    left = None if limits.seconds is None else max(0.1, limits.seconds - (time.monotonic() - begun))
-    packed = PackedRuns.of(bound, campaign.runs)
-    found = find_faults(bound, decider, packed, limits=replace(limits, seconds=left))
-    if campaign.limit is not None and found.limit is None:
-        found = replace(found, limit=campaign.limit)
-    return found, f"on {len(campaign.runs):,} unsafe runs of {campaign.tried:,} fuzzed ones ({why})"
 
 
 def _prove(task: Task, found: FaultAnalysis, limits: Limits, folder: Path) -> list[str]:

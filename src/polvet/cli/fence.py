@@ -46,9 +46,9 @@ def fence(
 ) -> int:
     """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
     from polvet.files import write_whole
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.policy.save import save_policy
+    from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify
     from polvet.verify.verdicts import Safe, Unknown

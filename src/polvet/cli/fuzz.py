@@ -73,8 +73,8 @@ def fuzz(
     from polvet.evidence.run_files import write_runs
     from polvet.fuzz.anytime import parse_stop_rule
     from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     rule = None if stop_when is None else parse_stop_rule(stop_when)

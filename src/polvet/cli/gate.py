@@ -63,11 +63,11 @@ def gate(
     json: Json = False,
 ) -> int:
     """Pass (0), fail (10) or not know (20). Example: `polvet gate line.toml policy.json --max-faults 0 --min-goal 90`."""
+    from polvet.acceptance.judge import Means, Passing, Thresholds, judge
+    from polvet.acceptance.junit import dump_junit
+    from polvet.acceptance.sarif import dump_sarif
     from polvet.files import write_whole
-    from polvet.gate.judge import Means, Passing, Thresholds, judge
-    from polvet.gate.junit import dump_junit
-    from polvet.gate.sarif import dump_sarif
-    from polvet.load import load_task
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))

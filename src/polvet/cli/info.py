@@ -29,8 +29,8 @@ def info(
     from polvet.errors import InputError
     from polvet.jani.features import used_features
     from polvet.kernel.layout import bits_of, lay_out
-    from polvet.load import load_model, load_task
     from polvet.model.infix import dump_expression
+    from polvet.sources import load_model, load_task
 
     begun = time.monotonic()
     figures: dict[str, object] = {}

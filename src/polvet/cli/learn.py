@@ -78,12 +78,12 @@ def learn(
     json: Json = False,
 ) -> int:
     """Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`."""
-    from polvet.load import load_task
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield.file import load_shield
     from polvet.shield.learning import LearningOptions
     from polvet.shield.learning import learn as run_loop
     from polvet.shield.world import parse_bound
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     if (bound is None) == (shield is None):

@@ -65,13 +65,13 @@ def permit(
     json: Json = False,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
-    from polvet.load import load_task
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield import permit as find_permitted
     from polvet.shield.file import read_shield, to_mixed_document
     from polvet.shield.mixtures import Mixed, permit_mixtures
     from polvet.shield.world import parse_bound
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     limit = parse_bound(bound, Where("--bound"))

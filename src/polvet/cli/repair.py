@@ -84,9 +84,9 @@ def repair(
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     from polvet.evidence.fault_files import read_faults
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
-    from polvet.repair.library import repair_checked
+    from polvet.repair.library import repair_checked, repair_figures
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     if certificate is not None and output is None:
@@ -135,7 +135,7 @@ def repair(
     shown = None if certificate is None else str(certificate)
     more = {"policy": None if output is None else str(output)}
     return Answer(
-        verdict, code, time.monotonic() - begun, _figures(made, agreement), lines, reason, seed, shown, more
+        verdict, code, time.monotonic() - begun, repair_figures(made, agreement), lines, reason, seed, shown, more
     ).show(as_json=json)
 
 
@@ -167,17 +167,6 @@ def _states_of(task: Task, file: Path) -> list[State]:
     if '"states"' in first and '"end"' in first:
         return [state for run in iter_runs(task, file) if run.end is End.GOAL for state in run.states[:-1]]
     return list(iter_states(task, file))
-
-
-def _figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
-    return {
-        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
-        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
-        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
-        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
-        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
-        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
-    }  # fmt: skip
 
 
 def _lines(made: Repaired, agreement: Agreement) -> list[str]:

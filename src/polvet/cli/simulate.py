@@ -63,10 +63,10 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`."""
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.policy.runs import End
     from polvet.policy.runs import simulate as run_all
+    from polvet.sources import load_task
 
     begun = time.monotonic()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.errors import InputError, Where
-from polvet.load import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
 from polvet.model.task import Task, TaskOptions
+from polvet.sources import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
 
 if TYPE_CHECKING:
     from polvet.kernel.compiled import Limits, Progress

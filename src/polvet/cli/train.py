@@ -75,9 +75,9 @@ def train(
     json: Json = False,
 ) -> int:
     """Train a policy. Example: `polvet train line.toml --kind trees --teacher safe -o line.json`."""
-    from polvet.load import load_task
     from polvet.policy.binding import fit
     from polvet.policy.save import save_policy
+    from polvet.sources import load_task
     from polvet.train.q_learning import blank_network
 
     begun = time.monotonic()

@@ -77,8 +77,8 @@ def verify(
     All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
-    from polvet.load import load_task
     from polvet.policy.binding import load_fitted
+    from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify as verify_policy
     from polvet.verify.verdicts import Unknown, Unsafe

@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -136,6 +137,21 @@ def evaluate(
         starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
         inspection.limit or batch.limit, ends, certain,
     )  # fmt: skip
+
+
+def evaluation_figures(found: Evaluation) -> dict[str, Any]:
+    """Return the evaluation as figures for people and files, percentages in points."""
+    low, high = found.unsafe_interval
+    goal_low, goal_high = found.goal_interval
+    return {
+        "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
+        "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
+        "starts_complete": found.starts.complete, "start_method": found.starts.method,
+        "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
+        "certain": found.certain, "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
+        "search": found.inspection.figures,
+    }  # fmt: skip
 
 
 def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tuple[float, Interval]:

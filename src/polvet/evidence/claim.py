@@ -7,7 +7,7 @@ from typing import Any
 
 from polvet.errors import Where
 from polvet.evidence.check import Subjects
-from polvet.load import load_task, options_from_json
+from polvet.sources import load_task, options_from_json
 
 ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "recurrent-set", "its-run")
 """Kinds that speak about a finite-memory policy: there is no task with conditions."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.evidence.check import Rejected, Subjects
-from polvet.load import load_task, options_from_json
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
 from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
+from polvet.sources import load_task, options_from_json
 
 BIGGEST_JSON_INTEGER = 2**53
 

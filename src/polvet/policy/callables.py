@@ -13,7 +13,7 @@ from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallablePolicy:
-    """A function of a state (`{"x": 3}`, whole numbers as int) that returns a label or its scores.
+    """A function of a state (`{"x": 3}`, whole numbers as int) that returns a label, its number, or the scores of all labels.
 
     >>> policy = CallablePolicy(("x",), ("stay", "go"), lambda state: "go" if state["x"] > 2 else "stay")
     >>> policy.choose(np.array([[1], [3]], dtype=np.float32)).tolist()
@@ -22,7 +22,7 @@ class CallablePolicy:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    function: Callable[[Mapping[str, Value]], str | Sequence[float]]
+    function: Callable[[Mapping[str, Value]], str | int | Sequence[float]]
     booleans: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -35,6 +35,8 @@ class CallablePolicy:
         result = np.zeros((len(rows), len(self.outputs)))
         for index, row in enumerate(rows.tolist()):
             answer = self.function({name: self._value(name, v) for name, v in zip(self.inputs, row, strict=True)})
+            if isinstance(answer, int | np.integer) and not isinstance(answer, bool):
+                answer = self._label(int(answer))
             if isinstance(answer, str):
                 if answer not in self.outputs:
                     raise InputError(
@@ -56,6 +58,14 @@ class CallablePolicy:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""
         rows = checked_rows(self, rows)
         return best_indices(self, self.scores(rows), rows, applicable)
+
+    def _label(self, number: int) -> str:
+        if not 0 <= number < len(self.outputs):
+            raise InputError(
+                f"the policy function answers {number}; it has {len(self.outputs)} labels, numbered from 0.",
+                hint="Return a label, its number, or one score per label.",
+            )
+        return self.outputs[number]
 
     def _value(self, name: str, value: float) -> Value:
         if name in self.booleans:

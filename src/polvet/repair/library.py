@@ -137,3 +137,15 @@ def repair_checked(
     )
     kept = tuple(fault for fault in made.fixed if fault not in refuted)
     return replace(made, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
+
+
+def repair_figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
+    """Return what a repair did as figures for people and files."""
+    return {
+        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
+        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
+        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
+        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
+        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
+        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
+    }  # fmt: skip

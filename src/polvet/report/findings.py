@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from polvet.load import load_task
 from polvet.report.campaign import read_faults, read_runs
 from polvet.report.fault_list import fault_part
 from polvet.report.markup import plural, text
 from polvet.report.page import Page
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
+from polvet.sources import load_task
 
 
 def faults_page(path: Path, document: dict[str, Any], task: Path | None) -> Page:

@@ -10,7 +10,6 @@ import numpy as np
 
 from polvet.errors import InputError, PolvetError, Where
 from polvet.evidence.state_files import StateFormat
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -21,6 +20,7 @@ from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.report.campaign import Campaign
 from polvet.report.verdict import given_options
+from polvet.sources import load_task
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ MAX_STATES = 4_000
 
 
 def replay_part(
-    runs: Sequence[ShownRun], faults: Sequence[FoundFault], pictures: Pictures
+    runs: Sequence[ShownRun], faults: Sequence[FoundFault], pictures: Pictures, *, title: str = "Unsafe runs"
 ) -> tuple[Part | None, dict[str, Any]]:
     """Return the section and the data the script replays; no section where there is no run."""
     shown = _chosen(runs)
@@ -54,7 +54,7 @@ def replay_part(
 <p id="move" role="status"></p><div class="sides"><div><img class="drawing" id="drawing" alt="" hidden></div>
 <div class="scroll" tabindex="0" role="region" aria-label="Variables in this step"><table><thead><tr><th scope="col">variable</th>
 <th scope="col">value</th><th scope="col">before</th></tr></thead><tbody id="variables"></tbody></table></div></div></div>"""
-    return Part("runs", "Unsafe runs", section("runs", "Unsafe runs, step by step", body)), data
+    return Part("runs", title, section("runs", f"{title}, step by step", body)), data
 
 
 def _chosen(runs: Sequence[ShownRun]) -> list[ShownRun]:

@@ -10,10 +10,10 @@ from typing import Any
 from polvet.errors import InputError, Where
 from polvet.evidence.check import CheckResult, Rejected, Subjects, check
 from polvet.files import read_json
-from polvet.load import options_from_json
 from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
+from polvet.sources import options_from_json
 
 PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",

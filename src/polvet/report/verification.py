@@ -9,13 +9,13 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Subjects, check
-from polvet.load import load_model, options_from_json
 from polvet.report.campaign import ShownRun
 from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
+from polvet.sources import load_model, options_from_json
 
 KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe", "grid": "Safe"}
 
@@ -77,7 +77,7 @@ def _metadata(task: Path | None) -> dict[str, str]:
     if task is None:
         return {}
     if task.suffix == ".toml":
-        from polvet.load import load_task
+        from polvet.sources import load_task
 
         return dict(load_task(task).network.model.metadata)
     return dict(load_model(task).metadata)

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from polvet import __version__
 from polvet.errors import InputError, Where
 from polvet.files import read_bytes
-from polvet.load import TaskParts, make_task, read_parts
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, Fitted, load_fitted
 from polvet.policy.identity import policy_files
+from polvet.sources import TaskParts, make_task, read_parts
 
 OPENED = 4
 """How many parcels a process keeps open: a worker serves one command after the other."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from polvet.gate.judge import Check, Judged
+    from polvet.acceptance.judge import Check, Judged
     from polvet.model.task import Task
 
 OPTIONS = (
@@ -58,13 +58,13 @@ class VettedPolicy:
 
     def judge(self, **thresholds: Any) -> Judged:
         """Return all checks: `max_faults`, `max_unsafe`, `min_goal`, `proved`, `sampled`."""
-        from polvet.gate.judge import Means, Thresholds, judge
+        from polvet.acceptance.judge import Means, Thresholds, judge
 
         return judge(self.task, self.policy, Thresholds(**thresholds), Means(seed=self.seed, **self.means))
 
     def check(self, **thresholds: Any) -> None:
         """Fail the test where a check fails or stays unknown."""
-        from polvet.gate.judge import Passing
+        from polvet.acceptance.judge import Passing
 
         judged = self.judge(**thresholds)
         if judged.passing is not Passing.PASSED:
@@ -82,7 +82,7 @@ def _vetted(config: pytest.Config) -> VettedPolicy:
     if task is None or policy is None:
         missing = "--polvet TASK" if task is None else "--polvet-policy POLICY"
         pytest.fail(f"polvet_policy needs {missing}, on the command line or in the ini file", pytrace=False)
-    from polvet.load import load_task
+    from polvet.sources import load_task
 
     return VettedPolicy(load_task(task), Path(policy))
 

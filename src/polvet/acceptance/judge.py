@@ -2,7 +2,7 @@
 
 SOUND: a check passes only on what was decided: all faults of all states the policy reaches, percentages whose whole
 interval keeps the threshold. What a sample alone suggests is *unknown*, unless `sampled` says that this is enough.
-Without thresholds a policy of which no run reaches the goal does not pass (`gate/runs.py`).
+Without thresholds a policy of which no run reaches the goal does not pass (`acceptance/runs.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from polvet.acceptance.runs import RunsSeen, runs_seen
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import all_faults, find_faults
 from polvet.errors import InputError, Where
 from polvet.evidence.fault_files import Fault
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.gate.runs import RunsSeen, runs_seen
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task

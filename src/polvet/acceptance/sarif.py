@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from polvet import __version__
+from polvet.acceptance.judge import Judged, Passing
 from polvet.evidence.states import state_to_json
-from polvet.gate.judge import Judged, Passing
 from polvet.model.task import Task
 
 MAX_RESULTS = 1_000

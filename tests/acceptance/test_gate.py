@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 import pytest
 
 from polvet import domains
+from polvet.acceptance.judge import Check, Judged, Means, Passing, Thresholds, judge
+from polvet.acceptance.junit import dump_junit
+from polvet.acceptance.sarif import dump_sarif
 from polvet.cli.app import run
 from polvet.domains.catalogue import generate
-from polvet.gate.judge import Check, Judged, Means, Passing, Thresholds, judge
-from polvet.gate.junit import dump_junit
-from polvet.gate.sarif import dump_sarif
 from polvet.kernel.compiled import Limits
-from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
+from polvet.sources import load_task
 
 pytest_plugins = ["pytester"]
 SHIPPED = Path(domains.__file__).parent / "policies"
@@ -226,7 +226,7 @@ def test_the_plugin_adds_tests_and_a_fixture(pytester):
             polvet_policy.check(max_faults=0, proved=True)
         """
     )
-    plugin = ("-p", "polvet.gate.plugin") if not _registered(pytester) else ()
+    plugin = ("-p", "polvet.acceptance.plugin") if not _registered(pytester) else ()
     good = pytester.runpytest_subprocess(*plugin, "--polvet", str(LINE), "--polvet-policy", str(GOOD))
     good.assert_outcomes(passed=2)
     bad = pytester.runpytest_subprocess(
@@ -240,11 +240,11 @@ def test_the_plugin_adds_tests_and_a_fixture(pytester):
 @pytest.mark.slow
 def test_the_plugin_works_from_an_ini_file_without_any_test(pytester):
     pytester.makeini(f"[pytest]\npolvet = {LINE}\npolvet_policy = {FAULTY}\npolvet_max_faults = 41\n")
-    plugin = ("-p", "polvet.gate.plugin") if not _registered(pytester) else ()
+    plugin = ("-p", "polvet.acceptance.plugin") if not _registered(pytester) else ()
     pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=1)
 
 
 def _registered(pytester) -> bool:
     from importlib.metadata import entry_points
 
-    return any(one.value == "polvet.gate.plugin" for one in entry_points(group="pytest11"))
+    return any(one.value == "polvet.acceptance.plugin" for one in entry_points(group="pytest11"))

@@ -58,7 +58,11 @@ class TaskParts:
 
 
 def load_model(path: str | Path) -> Model:
-    """Return the model in the file."""
+    """Return the model in the file, or of the Gymnasium environment that `gym:ID?key=value` names."""
+    if is_address(path):
+        from polvet.worlds.gym import load_world
+
+        return load_world(str(path)).model
     text = read_text(path)
     if text.lstrip().startswith(("{", "[")):
         return load_jani(path)
@@ -82,8 +86,15 @@ def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
 def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskParts:
     """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
-    digest = hashlib.sha256(read_bytes(path))
-    if str(path).endswith(".toml"):
+    digest = hashlib.sha256(_model_text(path) if is_address(path) else read_bytes(path))
+    if is_address(path):
+        from polvet.worlds.gym import load_world
+
+        world, place = load_world(str(path)), Where(str(path))
+        model_path, constants = Path(path), {}
+        texts = {role: (text, place.at(role)) for role, text in world.conditions.items()}
+        reading = PolicyReading(inputs=world.inputs)
+    elif str(path).endswith(".toml"):
         document = _read_toml(path)
         where = Where(str(path))
         model_path = Path(path).parent / _text(document, "model", where)
@@ -199,6 +210,37 @@ def named_property(path: str | Path, model: Model, text: str) -> Property:
     found = parse_property(text, vocabulary_of_file(path, model), where)
     check_properties([found], model)
     return found
+
+
+def property_of_task(task: Task, text: str) -> Property:
+    """Return the property of that name, or the one the text is in PRISM's notation; there `fail` and `goal` are the task's."""
+    from polvet.model.wellformed_properties import check_properties
+    from polvet.prism import vocabulary_of_file
+    from polvet.prism.properties import parse_property
+    from polvet.prism.translate import vocabulary_of_model
+
+    model, where = task.network.model, Where("property")
+    if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
+        return find_property(model, text, where)
+    file = None if task.source is None else read_parts(task.source.file).model
+    words = vocabulary_of_model(model) if file is None or is_address(file) else vocabulary_of_file(file, model)
+    conditions = {name: one for name, one in (("fail", task.fail), ("goal", task.goal)) if name not in words.names}
+    words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
+    found = parse_property(text, words, where)
+    check_properties([found], model)
+    return found
+
+
+def is_address(path: str | Path) -> bool:
+    """Return whether a world is named that is no file: `gym:ID?key=value`."""
+    return str(path).startswith("gym:")
+
+
+def _model_text(address: str | Path) -> bytes:
+    """Return what is digested of a world that is no file: its model as JANI."""
+    from polvet.jani.write import dump_model
+
+    return dump_model(load_model(address)).encode()
 
 
 def _read_toml(path: str | Path) -> dict[str, Any]:

@@ -1,0 +1,285 @@
+"""The functions of the front door: a task from whatever holds a world, certificates, plans, the gate."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where
+from polvet.front.results import Accepted, Gate, Nonterminating, Rejected, Terminating, Unknown
+from polvet.front.task import Task
+from polvet.front.workplace import new_folder
+from polvet.model.automata import Model
+from polvet.model.build import ModelBuilder
+from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.model.task import Task as ModelTask
+
+READ = "a task.toml, a .jani or .prism file, 'gym:ID?key=value', a Model or a ModelBuilder"
+TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
+
+
+def load(
+    what: TaskLike,
+    *,
+    fail: str | None = None,
+    goal: str | None = None,
+    start: str | None = None,
+    constants: Mapping[str, Any] | None = None,
+    avoid: str = "",
+    out_of_bounds: str = "error",
+    mode: str | None = None,
+) -> Task:
+    """Return the task in a file, in an environment's table (`gym:FrozenLake-v1`), or in a model in memory.
+
+    `fail`, `goal` and `start` are conditions over the model's variables, in the place of what the file says; `avoid` names what
+    is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'.
+
+    >>> load("gym:FrozenLake-v1?map_name=4x4").labels
+    ('left', 'down', 'right', 'up')
+    """
+    from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
+
+    options = TaskOptions(
+        _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
+        parse_mode(mode, Where("mode")), parse_avoid(avoid, Where("avoid")),
+    )  # fmt: skip
+    if isinstance(what, Task):
+        return _reloaded(what, options)
+    if isinstance(what, Model | ModelBuilder):
+        return Task(_from_model(what.build() if isinstance(what, ModelBuilder) else what, options))
+    if not isinstance(what, str | os.PathLike):
+        raise InputError(f"a {type(what).__name__} is no world.", Where("load"), f"Give {READ}.")
+    return Task(load_task(Path(what), options))
+
+
+def from_gym(
+    env: Any,
+    *,
+    fail: str | Callable[..., bool] | None = None,
+    goal: str | Callable[..., bool] | None = None,
+    labels: tuple[str, ...] | None = None,
+    state: Callable[[int], Mapping[str, int]] | None = None,
+    **make: Any,
+) -> Task:
+    """Return the task of a Gymnasium environment (or its id) that carries its transitions as a table (`env.unwrapped.P`).
+
+    `fail` and `goal` are conditions over the model's variables, or predicates `(state, reward, terminated, info)` of a step; absent,
+    they come from the map's letters and the rewards. `labels` name the actions, `state` says what a state's number means.
+    """
+    from polvet.worlds.gym import make_env, read_env, task_of_world
+
+    made = make_env(env, make) if isinstance(env, str) else env
+    if not hasattr(made, "unwrapped"):
+        raise InputError(
+            f"a {type(env).__name__} is no environment.", Where("env"), "Give an id or gymnasium.make(...)."
+        )
+    world = read_env(
+        made, fail=fail if callable(fail) else None, goal=goal if callable(goal) else None, labels=labels, state=state
+    )
+    document = task_of_world(world)
+    conditions = dict(document.conditions)
+    conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
+    return Task(_written(document.model, conditions, document.inputs, TaskOptions()))
+
+
+def certify(
+    certificate: Any, task: Any = None, policy: Any = None, *, allow_options: bool = False
+) -> Accepted | Rejected:
+    """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one."""
+    from polvet.evidence import check as checker
+    from polvet.files import read_json
+    from polvet.front.policy import Policy
+
+    document, where = certificate, Where("certificate")
+    if hasattr(certificate, "certificate"):
+        document = certificate.certificate
+    elif isinstance(certificate, str | os.PathLike):
+        document, where = read_json(Path(certificate)), Where(str(certificate))
+    if document is None:
+        raise InputError("the result has no certificate.", where, "Certify a result that has one.")
+    subject = _path_of(task)
+    file = policy.file if isinstance(policy, Policy) else None if policy is None else Path(policy)
+    if isinstance(policy, Policy) and file is None:
+        raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
+    asked = task.model_task.options if isinstance(task, Task) else NO_OPTIONS
+    found = checker.check(document, checker.Subjects(subject, file, None if allow_options else asked), where)
+    if isinstance(found, checker.Accepted):
+        return Accepted({}, document, None, found.claim)
+    return Rejected({}, document, found.reason)
+
+
+def terminates(
+    plan: str | os.PathLike[str],
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    method: str = "auto",
+    forests: int = 20,
+    time_limit: float | None = None,
+    seed: int = 0,
+) -> Terminating | Nonterminating | Unknown:
+    """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso."""
+    from polvet.policy.finite_memory import load_fmp
+    from polvet.termination.decide import terminates as decide
+
+    loaded = load_fmp(Path(plan), policy=None if policy is None else Path(policy))
+    found = decide(loaded, method=method, seed=seed, forests=forests, time_limit=time_limit)
+    figures = {"control_states": len(loaded.control_states), "edges": len(loaded.edges), "method": found.method}
+    certificate = getattr(found, "certificate", None)
+    match found.verdict.value:
+        case "terminating":
+            return Terminating(figures, certificate)
+        case "nonterminating":
+            return Nonterminating(figures, certificate)
+        case _:
+            return Unknown(figures, certificate, getattr(found, "reason", None), found.method)
+
+
+def gate(
+    task: TaskLike,
+    policy: Any,
+    *,
+    max_faults: int | None = None,
+    max_unsafe: float | None = None,
+    min_goal: float | None = None,
+    proved: bool = False,
+    sampled: bool = False,
+    starts: int = 1_000,
+    runs: int = 100,
+    max_steps: int = 10_000,
+    max_states: int = 10_000_000,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    workers: int | str | None = None,
+    seed: int = 0,
+) -> Gate:
+    """Return whether the policy may be shipped: every threshold with what was found."""
+    from polvet.acceptance.judge import Means, Thresholds, judge_bound
+    from polvet.front.limits import limits_of, threads_of
+    from polvet.front.policy import Policy, open_policy
+
+    world = task if isinstance(task, Task) else load(task)
+    one = policy if isinstance(policy, Policy) else open_policy(world, policy)
+    limits = limits_of(time_limit, memory_limit, max_states)
+    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
+    judged = judge_bound(one.bound, thresholds, Means(starts, runs, max_steps, seed, threads_of(workers), limits))
+    checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
+    figures = {key: value for each in judged.checks for key, value in each.figures.items()}
+    unknown = [each["says"] for each in checks if each["passing"] == "unknown"]
+    return Gate(figures, None, "; ".join(unknown) or None, judged.passing.value, checks)
+
+
+def save_task(task: ModelTask, path: Path) -> Path:
+    """Write the task to the `.toml` file and its model beside it; byte for byte where nothing was put in their place."""
+    from polvet.files import read_bytes, write_whole
+    from polvet.jani.write import dump_model
+    from polvet.sources import is_address, read_parts
+
+    if path.suffix != ".toml":
+        raise InputError(f"'{path}' is not the name of a .toml file.", Where(str(path)), "End it in .toml.")
+    if task.source is None:
+        raise InputError("the task was not made by polvet.load.", Where(str(path)), "Make it with polvet.load.")
+    parts = read_parts(task.source.file, task.options)
+    sibling = parts.model.parent == task.source.file.parent and not is_address(parts.model)
+    if task.source.file.suffix == ".toml" and sibling and not task.options.to_json():
+        write_whole(path.with_name(parts.model.name), read_bytes(parts.model))
+        write_whole(path, read_bytes(task.source.file))
+        return path
+    if is_address(parts.model):
+        model = path.with_suffix(".jani")
+        write_whole(model, dump_model(task.network.model))
+    else:
+        model = path.with_name(parts.model.name)
+        write_whole(model, read_bytes(parts.model))
+    conditions = {role: text for role, (text, _) in parts.conditions.items()}
+    write_whole(path, _toml(model.name, conditions, parts.reading, parts.constants))
+    return path
+
+
+def _reloaded(task: Task, options: TaskOptions) -> Task:
+    """Return the task with further options in the place of its own; without any it is the same."""
+    from polvet.sources import load_task
+
+    if options == NO_OPTIONS:
+        return task
+    source = task.model_task.source
+    if source is None:
+        raise InputError("the task was not made by polvet.load.", Where("load"), f"Give {READ}.")
+    before = task.model_task.options
+    changed = {
+        one.name: value
+        for one in fields(TaskOptions)
+        if (value := getattr(options, one.name)) != getattr(NO_OPTIONS, one.name)
+    }
+    if options.constants:
+        changed["constants"] = {**before.constants, **options.constants}
+    return Task(load_task(source.file, replace(before, **changed)))
+
+
+def _from_model(model: Model, options: TaskOptions) -> ModelTask:
+    conditions = {
+        role: text
+        for role, text in (("start", options.start), ("fail", options.fail), ("goal", options.goal))
+        if text is not None
+    }
+    rest = replace(options, start=None, fail=None, goal=None)
+    return _written(model, conditions, None, rest)
+
+
+def _written(
+    model: Model, conditions: Mapping[str, str], inputs: tuple[str, ...] | None, options: TaskOptions
+) -> ModelTask:
+    """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
+    from polvet.jani.write import dump_model
+    from polvet.model.task import PolicyReading
+    from polvet.sources import load_task
+
+    folder = new_folder()
+    (folder / "model.jani").write_text(dump_model(model), encoding="utf-8")
+    task = folder / "task.toml"
+    task.write_text(_toml("model.jani", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
+    return load_task(task, options)
+
+
+def _toml(model: str, conditions: Mapping[str, str], reading: Any, constants: Mapping[str, Any]) -> str:
+    lines = [f"model = {json.dumps(model, ensure_ascii=False)}"]
+    lines += [f"{role} = {json.dumps(text, ensure_ascii=False)}" for role, text in conditions.items()]
+    if constants:
+        lines.append("[constants]")
+        for name, value in constants.items():
+            shown = str(value).lower() if isinstance(value, bool) else value if isinstance(value, int) else f'"{value}"'
+            lines.append(f"{name} = {shown}")
+    chosen = {"inputs": reading.inputs, "outputs": reading.outputs}
+    if reading.mode != "filtered" or any(names is not None for names in chosen.values()):
+        lines.append("[policy]")
+        if reading.mode != "filtered":
+            lines.append(f'mode = "{reading.mode}"')
+        lines += [
+            f"{key} = {json.dumps(list(names), ensure_ascii=False)}"
+            for key, names in chosen.items()
+            if names is not None
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _constants(given: Mapping[str, Any]) -> dict[str, Any]:
+    from polvet.sources import parse_constants
+
+    if not isinstance(given, Mapping):
+        raise InputError(f"{given!r} names no constants.", Where("constants"), "Give a dictionary: {'N': 4}.")
+    return {
+        name: value if isinstance(value, bool | int) else parse_constants(f"{name}={value}")[name]
+        for name, value in given.items()
+    }
+
+
+def _path_of(task: Any) -> Path | None:
+    if task is None:
+        return None
+    if isinstance(task, Task):
+        source = task.model_task.source
+        return None if source is None else source.file
+    return Path(task)

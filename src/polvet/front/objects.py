@@ -1,0 +1,232 @@
+"""Policies as the objects that people hold: each kind of library object as a file's bytes, and back.
+
+What is digested  the bytes that `Policy.save` writes: XGBoost's JSON, LightGBM's text, skops, stable-baselines3's zip, ONNX of a
+         torch module, `table/1` of a dictionary or array. An object is turned into them once, when it comes in, and everything
+         polvet says is about these bytes. A Python function has none: what is said of it holds for its answers (`by execution`)
+Kinds    `KINDS` lists them as data; an object is told by the modules of its classes, so that no library is imported for it
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from polvet.errors import InputError, MissingExtra, Where
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object: the library it belongs to, the ending of its file, how it becomes bytes, and how it comes back.
+
+    `restore(bytes, object)` returns an object of the given one's class that chooses as the bytes say.
+    """
+
+    name: str
+    library: str
+    suffix: str
+    dump: Callable[[Any], bytes]
+    restore: Callable[[bytes, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """An object as the bytes of a file."""
+
+    data: bytes
+    suffix: str
+    kind: Kind | None = None
+    given: Any = None
+
+
+def payload_of(given: Any) -> Payload | None:
+    """Return the library object as bytes; None where it is of no library that polvet knows."""
+    libraries = {cls.__module__.partition(".")[0] for cls in type(given).__mro__}
+    for kind in KINDS:
+        if kind.library in libraries:
+            return Payload(kind.dump(given), kind.suffix, kind, given)
+    return None
+
+
+def table_payload(given: Any, inputs: Sequence[str], labels: Sequence[str]) -> Payload:
+    """Return a dictionary from states to actions (or scores), or an array of scores by state, as `table/1`.
+
+    A key is the value of the only input, or a tuple with one value per input; an action is a label or its number.
+    """
+    where = Where("policy")
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        rows = given.tolist()
+        if not rows or not isinstance(rows[0], list) or len(inputs) != 1:
+            raise InputError(
+                "an array is a table of scores only where the policy has one input.",
+                where,
+                f"Give an array [values of {inputs[0] if inputs else 'the input'}, {len(labels)} labels], or a dictionary.",
+            )
+        pairs = list(enumerate(rows))
+    listed = []
+    for key, answer in pairs:
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(inputs):
+            raise InputError(
+                f"the key {key!r} has {len(values)} values; the policy reads {len(inputs)} inputs.",
+                where,
+                f"Give one value each for {', '.join(inputs)}.",
+            )
+        state = {name: _plain(value) for name, value in zip(inputs, values, strict=True)}
+        listed.append({"state": state, **_answer(answer, labels, where)})
+    document = {"format": "table/1", "inputs": list(inputs), "outputs": list(labels), "rows": listed}
+    return Payload((json.dumps(document, ensure_ascii=False) + "\n").encode(), ".json", TABLE, given)
+
+
+def _restore_table(data: bytes, given: Any) -> Any:
+    """Return a dictionary of labels by state (its keys as they came), or an array of scores of the given one's shape."""
+    document = json.loads(data)
+    labels, rows = document["outputs"], document["rows"]
+    if not isinstance(given, Mapping):
+        fresh = given.astype(float, copy=True)
+        for row in rows:
+            (number,) = row["state"].values()
+            fresh[number] = row["scores"] if "scores" in row else [label == row["action"] for label in labels]
+        return fresh
+    chosen = {}
+    for row in rows:
+        key = tuple(row["state"].values())
+        scores = row.get("scores")
+        chosen[key] = row["action"] if scores is None else labels[scores.index(max(scores))]
+    return {key: chosen[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)] for key in given} | {
+        key if len(key) > 1 else key[0]: label for key, label in chosen.items() if not _has(given, key)
+    }
+
+
+def _has(given: Mapping[Any, Any], key: tuple[Any, ...]) -> bool:
+    return key in given or (len(key) == 1 and key[0] in given)
+
+
+def _answer(answer: Any, labels: Sequence[str], where: Where) -> dict[str, Any]:
+    answer = _plain(answer)
+    if isinstance(answer, str):
+        return {"action": answer}
+    if isinstance(answer, int):
+        if not 0 <= answer < len(labels):
+            raise InputError(
+                f"there is no action {answer}.", where, f"Number the {len(labels)} labels from 0, or name one."
+            )
+        return {"action": labels[answer]}
+    if isinstance(answer, list | tuple):
+        return {"scores": [_plain(score) for score in answer]}
+    raise InputError(
+        f"{answer!r} is no action.", where, f"Give one of {', '.join(labels)}, its number, or a score per label."
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return numpy's scalars and arrays as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra(name, extra) from None
+
+
+def _dump_xgboost(given: Any) -> bytes:
+    booster = given.get_booster() if hasattr(given, "get_booster") else given
+    return bytes(booster.save_raw("json"))
+
+
+def _restore_xgboost(data: bytes, given: Any) -> Any:
+    fresh = type(given)()
+    fresh.load_model(bytearray(data))
+    return fresh
+
+
+def _dump_lightgbm(given: Any) -> bytes:
+    booster = given if hasattr(given, "model_to_string") else given.booster_
+    text: str = booster.model_to_string()
+    return text.encode()
+
+
+def _restore_lightgbm(data: bytes, given: Any) -> Any:
+    booster = _library("lightgbm", "trees").Booster(model_str=data.decode())
+    if hasattr(given, "model_to_string"):
+        return booster
+    estimator = copy.copy(given)
+    estimator._Booster = booster
+    return estimator
+
+
+def _dump_sklearn(given: Any) -> bytes:
+    data: bytes = _library("skops.io", "trees").dumps(given)
+    return data
+
+
+def _restore_sklearn(data: bytes, given: Any) -> Any:
+    library = _library("skops.io", "trees")
+    return library.loads(data, trusted=library.get_untrusted_types(data=data))
+
+
+def _dump_stable_baselines(given: Any) -> bytes:
+    buffer = io.BytesIO()
+    given.save(buffer)
+    return buffer.getvalue()
+
+
+def _restore_stable_baselines(data: bytes, given: Any) -> Any:
+    return type(given).load(io.BytesIO(data), device="cpu")
+
+
+def _dump_torch(given: Any) -> bytes:
+    import tempfile
+    from pathlib import Path
+
+    from polvet.policy.save import save_policy
+    from polvet.policy.torch_network import network_from_torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "policy.onnx"
+        save_policy(network_from_torch(given), file)
+        return file.read_bytes()
+
+
+def _restore_torch(data: bytes, given: Any) -> Any:
+    """Return a copy of the module with the network's weights; a network of another shape has no place in it."""
+    from polvet.policy.onnx_file import network_from_onnx
+
+    torch = _library("torch", "train")
+    network = network_from_onnx(data, Where("policy"))
+    fresh = copy.deepcopy(given)
+    linear = [part for part in fresh.modules() if isinstance(part, torch.nn.Linear)]
+    if [tuple(part.weight.shape) for part in linear] != [layer.weights.shape for layer in network.layers]:
+        raise InputError(
+            "the repaired network has another shape than the module.",
+            hint="Save it as ONNX, or repair with method='last-layer'.",
+        )
+    with torch.no_grad():
+        for part, layer in zip(linear, network.layers, strict=True):
+            part.weight.copy_(torch.from_numpy(layer.weights.copy()))
+            if part.bias is not None:
+                part.bias.copy_(torch.from_numpy(layer.bias.copy()))
+    return fresh
+
+
+def _dump_table(given: Any) -> bytes:
+    raise AssertionError("a table is dumped by `table_payload`, which knows the task")
+
+
+TABLE = Kind("table", "", ".json", _dump_table, _restore_table)
+KINDS: tuple[Kind, ...] = (
+    Kind("XGBoost", "xgboost", ".json", _dump_xgboost, _restore_xgboost),
+    Kind("LightGBM", "lightgbm", ".txt", _dump_lightgbm, _restore_lightgbm),
+    Kind("stable-baselines3", "stable_baselines3", ".zip", _dump_stable_baselines, _restore_stable_baselines),
+    Kind("scikit-learn", "sklearn", ".skops", _dump_sklearn, _restore_sklearn),
+    Kind("torch", "torch", ".onnx", _dump_torch, _restore_torch),
+)
+"""In this order: XGBoost's and LightGBM's estimators are scikit-learn's, too."""

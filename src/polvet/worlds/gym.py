@@ -1,0 +1,261 @@
+"""Gymnasium environments that carry their transitions as a table (`env.unwrapped.P`): FrozenLake, CliffWalking, Taxi and the like.
+
+`P[state][action]` lists `(probability, next state, reward, terminated)`. What fails and what reaches the goal is, in this order,
+what the caller says (a condition over the model's variables, or a predicate of a step), what is known of the environment
+(`KNOWN`), what its map says (`desc`: entering H fails, G reaches the goal), or what its rewards say: a step that ends the
+episode with the greatest reward of all steps reaches the goal, one that ends it otherwise fails.
+Needs the extra `train` or the package gymnasium. Environments without a table are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl
+
+from polvet.errors import InputError, MissingExtra, Where
+from polvet.model.automata import Model
+from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, simplest_fraction
+
+PREFIX = "gym:"
+OBSERVED = ("s",)
+"""What a policy of such an environment reads where nothing else is said: the number of the state, as the environment shows it."""
+ROLES = {"fail": "failed", "goal": "reached"}
+Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
+"""A predicate of one step: (the next state by names, its reward, whether the episode ends, further information)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an environment beside its table: names of actions, and which rewards fail."""
+
+    labels: tuple[str, ...]
+    fail_reward: float | None = None
+    why: str = ""
+
+
+KNOWN: Mapping[str, Known] = {
+    "FrozenLake": Known(("left", "down", "right", "up")),
+    "CliffWalking": Known(("up", "right", "down", "left"), -100.0, "falling off the cliff fails"),
+    "CliffWalkingSlippery": Known(("up", "right", "down", "left"), -100.0, "falling off the cliff fails"),
+    "Taxi": Known(
+        ("south", "north", "east", "west", "pickup", "dropoff"), -10.0, "an illegal pickup or drop-off fails"
+    ),
+}
+"""By the name of the environment without its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class GymWorld:
+    """An environment's table, with what was assumed about it; `judged` says who decides what fails and what reaches the goal."""
+
+    table: TransitionTable
+    judged: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorldTask:
+    """A world as a model, with its conditions as texts and what its policies read."""
+
+    model: Model
+    conditions: Mapping[str, str]
+    inputs: tuple[str, ...]
+
+
+def load_world(address: str) -> WorldTask:
+    """Return the world that `gym:ID?key=value` names."""
+    name, arguments = read_address(address)
+    return task_of_world(read_env(make_env(name, arguments)))
+
+
+def task_of_world(world: GymWorld) -> WorldTask:
+    """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them."""
+    builder = build_table(world.table)
+    builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
+    events = world.table.events()
+    conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
+    return WorldTask(builder.build(), conditions, OBSERVED)
+
+
+def read_address(address: str) -> tuple[str, dict[str, Any]]:
+    """Return the id and the arguments of `gym:ID?key=value&key=value`; numbers and truth values are read as such.
+
+    >>> read_address("gym:FrozenLake-v1?map_name=8x8&is_slippery=false")
+    ('FrozenLake-v1', {'map_name': '8x8', 'is_slippery': False})
+    """
+    name, _, query = address.removeprefix(PREFIX).partition("?")
+    where = Where(address)
+    if not name:
+        raise InputError("no environment is named.", where, "Write gym:FrozenLake-v1, or gym:ID?key=value.")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise InputError(f"'{query}' is not of the form key=value&key=value.", where, "Correct it.") from None
+    return name, {key: _value(text) for key, text in pairs}
+
+
+def make_env(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the environment of that id; whatever Gymnasium says against it becomes an InputError."""
+    if find_spec("gymnasium") is None:
+        raise MissingExtra("gymnasium", "train")
+    gymnasium: Any = import_module("gymnasium")
+    try:
+        return gymnasium.make(name, **arguments)
+    except Exception as error:  # gymnasium's own errors, and whatever the environment's constructor raises
+        raise InputError(
+            f"Gymnasium cannot make it: {error}",
+            Where(PREFIX + name),
+            "Give an id that `gymnasium.envs.registry` lists, and arguments that its constructor takes.",
+        ) from None
+
+
+def read_env(
+    env: Any,
+    *,
+    fail: Judge | None = None,
+    goal: Judge | None = None,
+    labels: Sequence[str] | None = None,
+    state: Callable[[int], Mapping[str, int]] | None = None,
+) -> GymWorld:
+    """Return the environment's table; `labels` name its actions, `state` says what a state's number means."""
+    inner = env.unwrapped
+    name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
+    where = Where(PREFIX + name)
+    given = getattr(inner, "P", None)
+    if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
+        raise InputError(
+            "the environment has no table of transitions (env.unwrapped.P).",
+            where,
+            "Write the world as JANI or PRISM, or build it with polvet.ModelBuilder.",
+        )
+    known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
+    states, actions = len(given), max(max(rows) for rows in given.values()) + 1
+    names = tuple(labels) if labels is not None else known.labels if known is not None else ()
+    names = names or tuple(f"a{action}" for action in range(actions))
+    if len(names) != actions:
+        raise InputError(f"there are {actions} actions and {len(names)} labels.", where, "Name every action once.")
+    features = _features(inner, states, state, where)
+    judged, events = _judges(inner, given, known, fail, goal, features)
+    rows = {
+        (int(source), int(action)): _outcomes(outcomes, events, where.at(source).at(action))
+        for source, row in given.items()
+        for action, outcomes in row.items()
+    }
+    starts = _starts(inner, states, where)
+    return GymWorld(TransitionTable(name, states, names, rows, starts, features), judged)
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _features(
+    inner: Any, states: int, given: Callable[[int], Mapping[str, int]] | None, where: Where
+) -> dict[str, tuple[int, ...]]:
+    """Return what the number of a state means: by the caller, by the environment's map, or by its `decode`."""
+    if given is not None:
+        decoded = [given(one) for one in range(states)]
+    elif (shape := _shape(inner)) is not None and shape[0] * shape[1] == states:
+        decoded = [dict(zip(("row", "column"), divmod(one, shape[1]), strict=True)) for one in range(states)]
+    elif callable(getattr(inner, "decode", None)):
+        rows = [tuple(int(part) for part in inner.decode(one)) for one in range(states)]
+        names: tuple[str, ...] = ("row", "column", "passenger", "destination")
+        if len(rows[0]) != len(names):
+            names = tuple(f"part{k}" for k in range(len(rows[0])))
+        decoded = [dict(zip(names, row, strict=True)) for row in rows]
+    else:
+        return {}
+    if any(set(one) != set(decoded[0]) for one in decoded):
+        raise InputError("`state` names other features in other states.", where, "Return the same names for all.")
+    return {name: tuple(int(one[name]) for one in decoded) for name in decoded[0]}
+
+
+def _shape(inner: Any) -> tuple[int, int] | None:
+    desc = getattr(inner, "desc", None)
+    shape = getattr(desc if desc is not None else inner, "shape", None)
+    return (int(shape[0]), int(shape[1])) if shape is not None and len(shape) == 2 else None
+
+
+def _judges(
+    inner: Any, given: Any, known: Known | None, fail: Judge | None, goal: Judge | None, features: Mapping[str, Any]
+) -> tuple[dict[str, str], Callable[[int, float, bool], str | None]]:
+    """Return who judges, in words, and the function that tells a step's event."""
+    letters = _letters(inner)
+    best = max(float(one[2]) for row in given.values() for outcomes in row.values() for one in outcomes)
+
+    def named(state: int) -> dict[str, int]:
+        return {"s": state, **{name: values[state] for name, values in features.items()}}
+
+    def fails(state: int, reward: float, ended: bool) -> bool:
+        if fail is not None:
+            return bool(fail(named(state), reward, ended, {}))
+        if known is not None and known.fail_reward is not None:
+            return reward == known.fail_reward
+        if letters is not None:
+            return letters[state] == "H"
+        return ended and not reaches(state, reward, ended)
+
+    def reaches(state: int, reward: float, ended: bool) -> bool:
+        if goal is not None:
+            return bool(goal(named(state), reward, ended, {}))
+        if letters is not None:
+            return letters[state] == "G"
+        return ended and reward == best
+
+    def event(state: int, reward: float, ended: bool) -> str | None:
+        if fails(state, reward, ended):
+            return "failed"
+        if reaches(state, reward, ended):
+            return "reached"
+        return "ended" if ended else None
+
+    by_map, by_reward = "the map's letters", "the rewards of steps that end the episode"
+    assumed = by_map if letters is not None else by_reward
+    why = known.why if known is not None and known.why else assumed
+    return {
+        "fail": "the given predicate" if fail is not None else why,
+        "goal": "the given predicate" if goal is not None else assumed,
+    }, event
+
+
+def _letters(inner: Any) -> list[str] | None:
+    """Return the letter of each state on a map with holes and goals; None where there is no such map."""
+    desc = getattr(inner, "desc", None)
+    if desc is None or getattr(desc, "ndim", 0) != 2:
+        return None
+    letters = [one.decode() if isinstance(one, bytes) else str(one) for one in desc.flatten().tolist()]
+    return letters if set(letters) <= set("SFHG") else None
+
+
+def _outcomes(
+    given: Sequence[Any], event: Callable[[int, float, bool], str | None], where: Where
+) -> tuple[Outcome, ...]:
+    chances = exact_distribution([float(one[0]) for one in given], where)
+    merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
+    for chance, (_, state, reward, ended) in zip(chances, given, strict=True):
+        if chance > 0:
+            key = (int(state), simplest_fraction(float(reward)), event(int(state), float(reward), bool(ended)))
+            merged[key] = merged.get(key, Fraction(0)) + chance
+    return tuple(Outcome(chance, state, reward, happened) for (state, reward, happened), chance in merged.items())
+
+
+def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
+    given = getattr(inner, "initial_state_distrib", None)
+    if given is None or len(given) != states:
+        raise InputError(
+            "the environment does not say where it starts (initial_state_distrib).",
+            where,
+            "Give a start condition, e.g. start='s == 0'.",
+        )
+    return tuple(int(state) for state, chance in enumerate(given) if chance > 0)
