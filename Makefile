@@ -1,52 +1,68 @@
-# Everything runs in a virtual environment of its own; a fresh machine needs python3, g++ and make.
+# Everything runs in a virtual environment of its own; a fresh machine needs python3 (3.11 or later), g++ and make.
+# A target installs what it runs and no more: `demo` the core, `test` the tests' packages, `peers`, `cluster` and `docs` theirs.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= dev,test,bdd,peers,ray
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE   := $(wildcard src/_core/*/*)
+TESTED := $(VENV)/.extra-dev $(VENV)/.extra-test $(VENV)/.optional-bdd
 
-.PHONY: all demo test cluster quick torture lint docs wheel bench clean
+.PHONY: all demo test peers cluster quick torture lint docs wheel bench clean
 all: $(VENV)/.built
 
-$(VENV)/.ready: pyproject.toml
+# Only polvet's own extension is built with the tools of this environment, so that it is built again quickly;
+# whatever else comes as source is built by pip in isolation, with the tools that it asks for.
+$(VENV)/.tools: pyproject.toml
+	@echo "== virtual environment with the build tools: $(VENV)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
-	touch $@
+	$(PIP) scikit-build-core nanobind cmake ninja
+	@touch $@
 
-$(VENV)/.built: $(VENV)/.ready CMakeLists.txt $(CORE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[$(EXTRAS)]'
-	touch $@
+$(VENV)/.built: $(VENV)/.tools CMakeLists.txt $(CORE)
+	@echo "== building polvet (a minute or two)"
+	$(PIP) --no-build-isolation --no-deps -e .
+	$(PIP) polvet
+	@touch $@
 
-test: $(VENV)/.built
-	$(BIN)/python -m pytest -m "not cluster" -n auto --dist loadfile
+$(VENV)/.extra-%: $(VENV)/.built
+	$(PIP) 'polvet[$*]'
+	@touch $@
 
-cluster: $(VENV)/.built   # the tests that start a Ray cluster: minutes, and several processes at once
-	$(BIN)/python -m pytest -m cluster tests/workers
-
-quick: $(VENV)/.built
-	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster" -x -n 2
-
-torture: $(VENV)/.built   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
-	$(BIN)/python -m tests.torture
-
-lint: $(VENV)/.built
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-
-docs: $(VENV)/.documented
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-$(VENV)/.documented: $(VENV)/.built mkdocs.yml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[docs]'
-	touch $@
-
-wheel: $(VENV)/.built
-	PYTHON=$(BIN)/python .ci/wheel
+$(VENV)/.optional-%: $(VENV)/.built
+	$(PIP) 'polvet[$*]' || echo "polvet[$*] cannot be installed here: what needs it is skipped"
+	@touch $@
 
 demo: $(VENV)/.built
 	POLVET=$(BIN)/polvet sh examples/demo.sh
 
-bench: $(VENV)/.built
+test: $(TESTED)
+	$(BIN)/python -m pytest -m "not cluster and not peer" -n auto --dist loadfile -rs
+
+peers: $(TESTED) $(VENV)/.extra-peers   # the same models in Storm
+	$(BIN)/python -m pytest -m peer -n auto -rs
+
+cluster: $(TESTED) $(VENV)/.extra-ray   # the tests that start a Ray cluster: minutes, and several processes at once
+	$(BIN)/python -m pytest -m cluster tests/workers
+
+quick: $(TESTED)
+	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster and not peer" -x -n 2
+
+torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
+	$(BIN)/python -m tests.torture
+
+lint: $(TESTED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/clang-format --dry-run -Werror $(filter %.h %.cpp %.inl,$(CORE))
+	$(BIN)/mypy
+
+docs: $(VENV)/.extra-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+wheel: $(VENV)/.built
+	PYTHON=$(BIN)/python .ci/wheel
+
+bench: $(TESTED) $(VENV)/.extra-peers
 	for script in exploring mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
 	    $(BIN)/python -m benchmarks.$$script || exit 1; done
 

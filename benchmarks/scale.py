@@ -21,7 +21,7 @@ from typing import Any
 from polvet.domains.shipped import find_shipped
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
 from polvet.kernel.starts import Starts
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import MAX_STEPS, simulate
 from polvet.safety.batch import CREW_PORTION, decide_many
@@ -60,7 +60,7 @@ def jobs() -> dict[str, tuple[Job, int, Parcel]]:
         return campaign.tried, campaign.rounds, len(campaign.runs), dict(campaign.ends)
 
     rounds = fuzz(None)[1]
-    found["fuzz: rounds of 1,024 starts"] = fuzz, rounds, pack(line.task, TaskOptions(), policy=line.policy)
+    found["fuzz: rounds of 1,024 starts"] = fuzz, rounds, pack(load_task(line.task), policy=line.policy)
 
     starts = bound.compiled.pack_starts(Starts.of(bound.task))
     each = 1_000
@@ -73,7 +73,7 @@ def jobs() -> dict[str, tuple[Job, int, Parcel]]:
         return batch.steps, batch.ends.tobytes(), batch.lengths.tobytes()
 
     chunks = -(-len(starts) // max(1, RUNS_PER_CHUNK // each))
-    found[f"evaluate: {RUNS_PER_CHUNK:,} runs"] = runs, chunks, pack(line.task, TaskOptions(), policy=line.policy)
+    found[f"evaluate: {RUNS_PER_CHUNK:,} runs"] = runs, chunks, pack(load_task(line.task), policy=line.policy)
 
     decider = Decider(bound.task, share=False, algorithm="ipi")
     space = decider.compiled.explore(starts)
@@ -82,7 +82,7 @@ def jobs() -> dict[str, tuple[Job, int, Parcel]]:
     def decide(crew: Crew | None) -> Any:
         return [(one.verdict, one.expanded) for one in decide_many(decider, states, crew=crew).decided]
 
-    found[f"decide: {CREW_PORTION:,} states"] = decide, -(-len(states) // CREW_PORTION), pack(line.task, TaskOptions())
+    found[f"decide: {CREW_PORTION:,} states"] = decide, -(-len(states) // CREW_PORTION), pack(load_task(line.task))
     return found
 
 

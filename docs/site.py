@@ -31,7 +31,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Worlds": ("safety", "mdp", "shields", "termination"),
     "Believing it": ("trust", "semantics", "references"),
-    "Reference": ("exit-codes", "glossary", "architecture", "dependencies", "reference"),
+    "Reference": (
+        "task-file",
+        "formats",
+        "exit-codes",
+        "glossary",
+        "architecture",
+        "extending",
+        "dependencies",
+        "reference",
+    ),
 }
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"

@@ -69,7 +69,7 @@ def main() -> None:
     policy = options.output / "policy.json"
     learn(policy, options.runs, options.mistakes, options.rounds, options.seed)
     settings = Settings(starts=options.starts, runs=3, seed=options.seed)
-    found = debug(load_task(TASK), policy, options.output / "campaign", settings, source=TASK)
+    found = debug(load_task(TASK), policy, options.output / "campaign", settings)
     for record in found.records:
         if record["step"] == "evaluate":
             figures = record["figures"]

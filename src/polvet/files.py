@@ -7,12 +7,13 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Collection, Mapping
 from itertools import accumulate
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, Where, did_you_mean
 from polvet.numbers import MAX_DIGITS
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -145,6 +146,14 @@ def parse_json(text: str, where: Where, **options: Any) -> Any:
     except json.JSONDecodeError as error:
         place = Where(where.file, where.path, error.lineno, error.colno)
         raise InputError(f"is not JSON: {error.msg}.", place, "Check the brackets and commas there.") from None
+
+
+def refuse_unknown_keys(entry: Mapping[str, Any], known: Collection[str], where: Where) -> None:
+    """Raise an InputError that names the first key which is not known, and the one that was perhaps meant."""
+    for key in entry:
+        if key not in known:
+            hint = did_you_mean(key, known) or f"Known keys: {', '.join(sorted(known))}."
+            raise InputError(f"no key '{key}' belongs here.", where.at(key), hint)
 
 
 def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES, **options: Any) -> Any:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import read_bytes, read_text
+from polvet.files import read_bytes, read_text, refuse_unknown_keys
 from polvet.jani.read import load_model as load_jani
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
 from polvet.model.infix import parse_expression, quoted
 from polvet.model.instantiate import instantiate
-from polvet.model.network import Network
+from polvet.model.network import Network, OutOfBounds
 from polvet.model.properties import (
     AutomatonLocation,
     Comparison,
@@ -38,21 +38,11 @@ from polvet.model.properties import (
     StatesValues,
     Until,
 )  # fmt: skip
-from polvet.model.task import MODES, PolicyReading, Task, condition
+from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition
 from polvet.numbers import exact
 
-ROLES = ("start", "fail", "goal")
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What the command line adds to, or puts in the place of, what the file says."""
-
-    constants: Mapping[str, Value] = field(default_factory=dict)
-    start: str | None = None
-    fail: str | None = None
-    goal: str | None = None
+POLICY_KEYS = ("mode", "inputs", "outputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +53,8 @@ class TaskParts:
     constants: Mapping[str, Value]
     conditions: Mapping[str, tuple[str, Where]]  # by role: the text and where it stands
     reading: PolicyReading
-    sha256: str
+    options: TaskOptions  # already part of the fields above, except for `out_of_bounds` and `avoid`
+    source: Source
 
 
 def load_model(path: str | Path) -> Model:
@@ -76,9 +67,11 @@ def load_model(path: str | Path) -> Model:
     return load_prism(text, Where(str(path)), Path(path).stem)
 
 
-def load_network(path: str | Path, constants: Mapping[str, Value] | None = None) -> Network:
+def load_network(
+    path: str | Path, constants: Mapping[str, Value] | None = None, out_of_bounds: OutOfBounds = OutOfBounds.ERROR
+) -> Network:
     """Return the runnable network of the model in the file."""
-    return instantiate(load_model(path), constants)
+    return replace(instantiate(load_model(path), constants), out_of_bounds=out_of_bounds)
 
 
 def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
@@ -107,18 +100,22 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         given = getattr(options, role)
         if given is not None:
             texts[role] = given, Where(f"--{role}")
-    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, digest.hexdigest())
+    if options.mode is not None:
+        reading = replace(reading, mode=options.mode)
+    source = Source(Path(path), digest.hexdigest())
+    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source)
 
 
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
-    network = instantiate(load_model(parts.model), parts.constants)
+    network = load_network(parts.model, parts.constants, parts.options.out_of_bounds)
     found = {role: _condition(network, text, role, where) for role, (text, where) in parts.conditions.items()}
     if not parts.conditions:
         found = _from_only_task(network)
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading, parts.sha256
-    )
+        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading,
+        parts.options.avoid, parts.options, parts.source,
+    )  # fmt: skip
 
 
 def parse_constants(text: str) -> dict[str, Value]:
@@ -136,6 +133,48 @@ def parse_constants(text: str) -> dict[str, Value]:
             raise InputError(f"'{name.strip()}' is given twice.", Where("--constants"), "Give it once.")
         values[name.strip()] = _number(value.strip(), Where("--constants"))
     return values
+
+
+def options_from_json(given: Any, where: Where) -> TaskOptions:
+    """Return the options that `TaskOptions.to_json` wrote."""
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise InputError("'options' is not an object of texts.", where, "Leave it as polvet wrote it.")
+    known = ("constants", *ROLES, "out_of_bounds", "mode")
+    for name in given:
+        if name not in known:
+            raise InputError(f"the option '{name}' is unknown.", where, f"Known are {', '.join(known)}.")
+    words = dict(given)
+    constants = parse_constants(words.pop("constants", ""))
+    out_of_bounds = parse_out_of_bounds(words.pop("out_of_bounds", OutOfBounds.ERROR.value), where.at("out_of_bounds"))
+    parse_mode(words.get("mode"), where.at("mode"))
+    return TaskOptions(constants, out_of_bounds=out_of_bounds, **words)
+
+
+def parse_out_of_bounds(word: str, where: Where) -> OutOfBounds:
+    """Return what the word says of assignments out of bounds."""
+    try:
+        return OutOfBounds(word)
+    except ValueError:
+        raise InputError(f"'{word}' is unknown.", where, "Use error or disable.") from None
+
+
+def parse_avoid(text: str, where: Where) -> Avoid:
+    """Return what counts as unsafe besides `fail`.
+
+    >>> parse_avoid("stuck, deadlock", Where("--avoid"))
+    Avoid(stuck=True, deadlock=True)
+    """
+    wanted = {part.strip() for part in text.split(",") if part.strip()}
+    if unknown := wanted - {"stuck", "deadlock"}:
+        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, or stuck,deadlock.")
+    return Avoid("stuck" in wanted, "deadlock" in wanted)
+
+
+def parse_mode(word: str | None, where: Where) -> str | None:
+    """Return the mode of that name; None stands for the task's own."""
+    if word is not None and word not in MODES:
+        raise InputError(f"'{word}' is unknown.", where, "Use filtered or raw.")
+    return word
 
 
 def find_property(model: Model, name: str, where: Where) -> Property:
@@ -167,10 +206,7 @@ def _read_toml(path: str | Path) -> dict[str, Any]:
         document = tomllib.loads(read_text(path, max_bytes=1 << 20))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not TOML: {error}.", Where(str(path)), "Correct the file there.") from None
-    for key in document:
-        if key not in TASK_KEYS:
-            hint = did_you_mean(key, TASK_KEYS) or f"Known are {', '.join(TASK_KEYS)}."
-            raise InputError(f"unknown key '{key}'.", Where(str(path)), hint)
+    refuse_unknown_keys(document, TASK_KEYS, Where(str(path)))
     return document
 
 
@@ -202,6 +238,7 @@ def _number(value: Any, where: Where) -> Value:
 
 
 def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
+    refuse_unknown_keys(table, POLICY_KEYS, where)
     mode = table.get("mode", "filtered")
     if mode not in MODES:
         raise InputError(f"mode '{mode}' is unknown.", where.at("mode"), "Use filtered or raw.")

@@ -58,7 +58,7 @@ def test_one_state_is_decided_with_evidence(
         assert row["expanded"] > 0
         assert answer["certificate"] == str(file)
         assert json.loads(file.read_text())["kind"] == kind
-        accepted, checked = ask(capsys, "certify", file, "--task", walk)
+        accepted, checked = ask(capsys, "certify", file, "--task", walk, "--fail", "x == 9")
         assert (accepted, checked["verdict"]) == (0, "accepted")
 
 
@@ -75,7 +75,7 @@ def test_all_starts_are_the_default_and_certificates_cover_them(
     figures = answer["figures"]
     assert (figures["safe"], figures["unsafe"], len(figures["states"])) == (17, 3, 20)
     for path in answer["certificate"].values():
-        assert ask(capsys, "certify", path, "--task", walk)[0] == 0
+        assert ask(capsys, "certify", path, "--task", walk, "--fail", "x == 9", "--start", "true")[0] == 0
     assert run(["decide", str(walk), "--fail", "x == 9"]) == 0
     assert "1 safe" in capsys.readouterr().out
 
@@ -232,7 +232,8 @@ def test_a_policy_orders_the_actions(walk: Path, tmp_path: Path, capsys: pytest.
 
 def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from polvet.files import sha256
-    from polvet.load import TaskOptions, load_task
+    from polvet.load import load_task
+    from polvet.model.task import TaskOptions
 
     policy = write_table(tmp_path / "up.json", "up")
     states = [{"x": x, "wind": False} for x in range(4, 10)]
@@ -242,12 +243,12 @@ def test_a_run_of_a_policy_is_certified(walk: Path, tmp_path: Path, capsys: pyte
     }  # fmt: skip
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run_))
-    assert ask(capsys, "certify", file, "--task", walk, "--policy", policy)[0] == 0
-    assert run(["certify", str(file), "--task", str(walk)]) == 30
+    assert ask(capsys, "certify", file, "--task", walk, "--policy", policy, "--fail", "x == 9")[0] == 0
+    assert run(["certify", str(file), "--task", str(walk), "--fail", "x == 9"]) == 30
     other = write_table(tmp_path / "down.json", "down")
-    assert ask(capsys, "certify", file, "--task", walk, "--policy", other)[0] == 10
+    assert ask(capsys, "certify", file, "--task", walk, "--policy", other, "--fail", "x == 9")[0] == 10
     file.write_text(json.dumps(run_ | {"policy_sha256": sha256(other)}))
-    code, answer = ask(capsys, "certify", file, "--task", walk, "--policy", other)
+    code, answer = ask(capsys, "certify", file, "--task", walk, "--policy", other, "--fail", "x == 9")
     assert code == 10
     assert "chooses 'down'" in answer["reason"]
 

@@ -38,9 +38,10 @@ def test_permit_writes_a_shield_that_certify_accepts(task: str, tmp_path: Path, 
 def test_options_of_the_command_line_travel_with_the_shield(task: str, tmp_path: Path, capsys: Any) -> None:
     shield = str(tmp_path / "shield.json")
     model = task.replace(".toml", ".jani")
-    arguments = ("--fail", "x == jx && y == jy", "--goal", "x == 2 && y == 2", "--bound", "1/4", "-o", shield)
-    assert answer(capsys, "permit", model, *arguments)[0] == 0
-    code, found = answer(capsys, "certify", shield, "--task", model)
+    conditions = ("--fail", "x == jx && y == jy", "--goal", "x == 2 && y == 2")
+    assert answer(capsys, "permit", model, *conditions, "--bound", "1/4", "-o", shield)[0] == 0
+    assert answer(capsys, "certify", shield, "--task", model)[0] == 10
+    code, found = answer(capsys, "certify", shield, "--task", model, *conditions)
     assert code == 0
     assert "1/4" in found["claim"]
 

@@ -45,11 +45,12 @@ def test_a_limit_is_unknown_and_named(capsys):
 def test_options_are_part_of_the_certificate(tmp_path):
     written = tmp_path / "certificate.json"
     subjects = ["--task", str(FAULTY.task), "--policy", str(FAULTY.policy)]
-    narrow = ["--fail", "truck_0 == 100", "--mode", "raw", "--method", "explicit"]
-    assert run(["verify", str(FAULTY.task), str(FAULTY.policy), *narrow, "-o", str(written)]) == 0
+    narrow = ["--fail", "truck_0 == 100", "--mode", "raw"]
+    assert run(["verify", *subjects[1::2], *narrow, "--method", "explicit", "-o", str(written)]) == 0
     certificate = json.loads(written.read_text())
     assert certificate["options"] == {"fail": "truck_0 == 100", "mode": "raw"}
-    assert run(["certify", str(written), *subjects]) == 0
+    assert run(["certify", str(written), *subjects]) == 10
+    assert run(["certify", str(written), *subjects, *narrow]) == 0
     certificate["options"] = {}
     written.write_text(json.dumps(certificate))
     assert run(["certify", str(written), *subjects]) == 10

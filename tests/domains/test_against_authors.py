@@ -10,11 +10,11 @@ from polvet.errors import InputError
 from polvet.jani import load_properties
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.starts import Starts
-from polvet.load import TaskOptions, load_network, load_task
+from polvet.load import load_network, load_task
 from polvet.model.expressions import Binary, conjunction, disjunction
 from polvet.model.network import Network
 from polvet.model.properties import PolicyTask, StateCondition, StatesValues
-from polvet.model.task import Task, condition
+from polvet.model.task import Task, TaskOptions, condition
 from tests.domains.worlds import BENCHMARKS, differences, explored, needs_benchmarks
 
 pytestmark = [needs_benchmarks, pytest.mark.slow]

@@ -7,7 +7,7 @@ from polvet.kernel.compiled import Compiled
 from polvet.model.task import Task
 from tests.domains.worlds import SMALL, named, unsafe_states
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.peer]
 
 stormpy = pytest.importorskip("stormpy")
 

@@ -167,7 +167,7 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
     bound = load_fitted(load_task(task), policy).compile()
     found = verify(bound, method="grid")
     assert isinstance(found, Safe)
-    certificate = json.loads(json.dumps(certificate_of(bound, found, {})))
+    certificate = json.loads(json.dumps(certificate_of(bound, found)))
     subjects = Subjects(task, policy)
     assert isinstance(check(certificate, subjects, Where("c")), Accepted)
     lines = certificate["lines"]["warmth"]

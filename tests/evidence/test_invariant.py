@@ -14,8 +14,9 @@ from polvet.evidence import invariant_boxes, invariant_states
 from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.semantics import Semantics
+from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx

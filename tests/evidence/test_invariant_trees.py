@@ -18,7 +18,7 @@ from polvet.evidence.check import Accepted
 from polvet.evidence.invariant import check_claim
 from polvet.evidence.states import Arena
 from polvet.jani.write import dump_model
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -32,8 +32,9 @@ from polvet.model.automata import (
     VariableDeclaration,
 )  # fmt: skip
 from polvet.model.expressions import TRUE, Binary, IntLiteral, Name, RealLiteral
+from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
-from polvet.model.task import PolicyReading
+from polvet.model.task import PolicyReading, TaskOptions
 from polvet.model.types import IntType
 from polvet.policy.binding import fit
 from polvet.policy.rounding import possible_choices
@@ -50,8 +51,11 @@ class Oracle:
     """Steps of a policy by the interpreter, and whether a claim is an invariant of them, by trying every state."""
 
     def __init__(self, fitted, states, *, disable=False):
+        if disable:
+            network = replace(fitted.task.network, out_of_bounds=OutOfBounds.DISABLE)
+            fitted = replace(fitted, task=replace(fitted.task, network=network))
         self.fitted, task = fitted, fitted.task
-        self.semantics = Semantics(task.network, disable_out_of_bounds=disable)
+        self.semantics = Semantics(task.network)
         self.fail, self.goal = self.semantics.compile(task.fail), self.semantics.compile(task.goal)
         self.arena = Arena(task, self.semantics, self.fail, self.goal, "the task")
         self.names = [variable.name for variable in task.network.variables]

@@ -15,8 +15,9 @@ import pytest
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.semantics import Semantics
+from polvet.model.task import TaskOptions
 from polvet.safety import Decider, Verdict, prove
 from tests.safety.networks import all_states, random_task, unsafe_states
 
@@ -24,7 +25,7 @@ Certificate = dict[str, Any]
 
 
 def judge(certificate: Any, path: Path) -> Accepted | Rejected:
-    return check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+    return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,12 @@ def some_certificates(folder: Path, verdict: Verdict) -> list[tuple[Certificate,
     while len(found) < 12:
         place = folder / str(len(found))
         place.mkdir(exist_ok=True)
-        task, path, options = random_task(rng, place)
+        task, path = random_task(rng, place)
         states = all_states(task)
         unsafe = unsafe_states(task, states)
         chosen = [s for s in states if (s in unsafe) == (verdict is Verdict.UNSAFE)]
         for state in rng.sample(chosen, min(5, len(chosen))):
-            certificate = prove(Decider(task), [state], verdict, options=options)
+            certificate = prove(Decider(task), [state], verdict)
             if len(certificate["states"]) >= 3:
                 found.append((certificate, path))
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from polvet.kernel.lower import Reward
 from polvet.mdp.build import build, build_exactly
 from polvet.model.expressions import Name
 from polvet.model.instantiate import instantiate
-from polvet.model.network import Network
+from polvet.model.network import Network, OutOfBounds
 from polvet.model.semantics import Semantics, State
 from tests.strategies import booleans, models
 
@@ -75,8 +77,10 @@ def _row(words):
 
 
 def assert_same_moves(network: Network, *, disable: bool) -> None:
-    semantics = Semantics(network, disable_out_of_bounds=disable)
-    compiled = Compiled(network, disable_out_of_bounds=disable)
+    if disable:
+        network = replace(network, out_of_bounds=OutOfBounds.DISABLE)
+    semantics = Semantics(network)
+    compiled = Compiled(network)
     for state in some_states(semantics):
         assert compiled.unpack(compiled.pack([state])) == [state]
         try:

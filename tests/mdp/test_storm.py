@@ -15,6 +15,7 @@ import pytest
 from polvet.mdp import SparseMdp, solve
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
+pytestmark = pytest.mark.peer
 KINDS = {
     "prob-reach",
     "exp-reward",

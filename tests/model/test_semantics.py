@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -24,8 +25,8 @@ from polvet.model.automata import (
 from polvet.model.expressions import BoolLiteral, Element, Expression, IntLiteral, Name
 from polvet.model.infix import parse_expression
 from polvet.model.instantiate import instantiate
-from polvet.model.network import Network
-from polvet.model.semantics import OutOfBounds, Semantics
+from polvet.model.network import Network, OutOfBounds
+from polvet.model.semantics import LeavesBounds, Semantics
 from polvet.model.types import BOOL, ArrayType, IntType
 
 SMALL = IntType(IntLiteral(0), IntLiteral(9))
@@ -174,10 +175,11 @@ def test_initial_states_are_all_values_that_satisfy_every_restriction():
 def test_an_assignment_out_of_bounds_is_an_error_or_turns_its_operator_off():
     one = automaton("A", edge("a", put("x", "x + 10")), edge("b", put("x", "9")))
     net = network(one, variables=[number("x")])
-    with pytest.raises(OutOfBounds, match=r"'x' is assigned 10, outside \[0, 9\], in state x=0"):
+    with pytest.raises(LeavesBounds, match=r"'x' is assigned 10, outside \[0, 9\], in state x=0"):
         Semantics(net).moves((0,))
-    assert [move.label for move in Semantics(net, disable_out_of_bounds=True).moves((0,))] == ["b"]
-    assert len(Compiled(net, disable_out_of_bounds=True).explore()) == 2
+    net = replace(net, out_of_bounds=OutOfBounds.DISABLE)
+    assert [move.label for move in Semantics(net).moves((0,))] == ["b"]
+    assert len(Compiled(net).explore()) == 2
 
 
 def test_arrays_are_scalars_and_a_computed_index_selects_one():

@@ -14,8 +14,8 @@ from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.jani import load_properties
 from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
-from polvet.load import TaskOptions, load_task
-from polvet.model.task import PolicyReading, condition
+from polvet.load import load_task
+from polvet.model.task import PolicyReading, TaskOptions, condition
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.runs import Inspection, Judgement
 from tests.conftest import BENCHMARKS

@@ -157,6 +157,7 @@ def test_a_property_of_a_program_has_the_published_value(name: str, text: str, v
 
 
 @needs_benchmarks
+@pytest.mark.peer
 @pytest.mark.parametrize("case", [*SMALL, *(pytest.param(case, marks=pytest.mark.slow) for case in LARGER)])
 def test_storm_builds_the_same_model(case: str) -> None:
     stormpy = pytest.importorskip("stormpy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -15,6 +16,7 @@ from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.kernel.compiled import Limits
 from polvet.load import load_task
 from polvet.model.semantics import Semantics
+from polvet.model.task import Avoid
 from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
@@ -23,7 +25,7 @@ from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.repair.fence import fence
 from polvet.safety.exits import find_exits
 from polvet.symbolic.linear import NotLinear
-from polvet.verify.explicit import Avoid, Search
+from polvet.verify.explicit import Search
 from polvet.verify.portfolio import METHODS_BY_NAME, verify
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
@@ -183,8 +185,9 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
 
 
 def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):
-    bound = fit(task, random_line_policy(task, 0)).compile()
+    strict = replace(task, avoid=Avoid(stuck=True))
+    bound = fit(strict, random_line_policy(task, 0)).compile()
     for method in METHODS_BY_NAME:
         if method != "explicit":
             with pytest.raises(InputError, match="no other failure"):
-                verify(bound, method=method, avoid=Avoid(stuck=True))
+                verify(bound, method=method)

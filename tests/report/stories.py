@@ -19,7 +19,7 @@ EVIL = '</script><script>window.hacked=1</script><img src=x onerror="window.hack
 
 def real_campaign(folder: Path) -> Path:
     """Debug the shipped faulty policy on a few starts."""
-    debug(load_task(LINE), FAULTY, folder, Settings(starts=300, runs=3, fuzz_runs=4), source=LINE)
+    debug(load_task(LINE), FAULTY, folder, Settings(starts=300, runs=3, fuzz_runs=4))
     return folder
 
 

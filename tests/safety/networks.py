@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from polvet.jani.write import dump_model
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -22,7 +22,7 @@ from polvet.model.automata import (
 )  # fmt: skip
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, conjunction
 from polvet.model.semantics import Semantics, State
-from polvet.model.task import Task
+from polvet.model.task import Task, TaskOptions
 from polvet.model.types import IntType
 
 TOP = 4
@@ -65,14 +65,13 @@ def _assignments(rng: random.Random) -> list[Assignment]:
     return found
 
 
-def random_task(rng: random.Random, folder: Path) -> tuple[Task, Path, TaskOptions]:
-    """Return a random task, the file it stands in, and the options that make it a task."""
+def random_task(rng: random.Random, folder: Path) -> tuple[Task, Path]:
+    """Return a random task, and the model's file."""
     path = folder / "random.jani"
     path.write_text(dump_model(random_model(rng)), encoding="utf-8")
     fail = f"x == {rng.randint(0, TOP)} && y >= {rng.randint(0, TOP)}"
     goal = f"y == {rng.randint(0, TOP)} && x >= 3" if rng.random() < 0.5 else None
-    options = TaskOptions(fail=fail, goal=goal)
-    return load_task(path, options), path, options
+    return load_task(path, TaskOptions(fail=fail, goal=goal)), path
 
 
 def all_states(task: Task) -> list[State]:

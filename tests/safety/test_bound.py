@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.semantics import Semantics, State
-from polvet.model.task import Task
+from polvet.model.task import Task, TaskOptions
 from polvet.safety import Decider, Verdict
 from polvet.safety.bound import decide_within
 from tests.safety.networks import random_task
@@ -107,7 +107,7 @@ def test_agrees_with_brute_force_on_small_games(seed: int, tmp_path: Path) -> No
     rng = random.Random(seed)
     done = 0
     while done < 12:
-        task, _, _ = random_task(rng, tmp_path)
+        task, _ = random_task(rng, tmp_path)
         semantics = Semantics(task.network)
         start = next(iter(semantics.initial_states()))
         reached = {start}

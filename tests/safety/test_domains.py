@@ -66,7 +66,7 @@ def test_all_algorithms_agree_and_evidence_is_accepted(name: str, tmp_path: Path
         for state in group:
             certificate = prove(prover, [state], verdict)
             if len(certificate["states"]) <= 3_000 and proved < 12:
-                answer = check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+                answer = check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
                 assert isinstance(answer, Accepted), answer
                 proved += 1
     assert proved > 0

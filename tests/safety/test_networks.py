@@ -13,8 +13,10 @@ from polvet import _core
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
+from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
+from polvet.model.task import TaskOptions
 from polvet.safety import ALGORITHMS, ORDERS, Decider, Verdict, prove
 from tests.safety.networks import all_states, random_task, unsafe_states
 
@@ -23,14 +25,14 @@ SEARCHES = tuple(name for name in ALGORITHMS if name != "propagate-bdd")
 
 def judge(certificate: dict[str, Any], path: Path) -> Accepted | Rejected:
     """Return the checker's answer to what a file with the certificate would hold."""
-    return check(json.loads(json.dumps(certificate)), Subjects(task=path), Where("certificate"))
+    return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     for _ in range(15):
-        task, _, _ = random_task(rng, tmp_path)
+        task, _ = random_task(rng, tmp_path)
         states = all_states(task)
         unsafe = unsafe_states(task, states)
         for algorithm in SEARCHES:
@@ -46,23 +48,23 @@ def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) 
 def test_evidence_of_every_verdict_is_accepted(seed: int, tmp_path: Path) -> None:
     rng = random.Random(100 + seed)
     for _ in range(6):
-        task, path, options = random_task(rng, tmp_path)
+        task, path = random_task(rng, tmp_path)
         prover = Decider(task)
         states = all_states(task)
         unsafe = unsafe_states(task, states)
         for state in states:
             verdict = Verdict.UNSAFE if state in unsafe else Verdict.SAFE
-            answer = judge(prove(prover, [state], verdict, options=options), path)
+            answer = judge(prove(prover, [state], verdict), path)
             assert isinstance(answer, Accepted), (state, answer)
         for verdict, group in ((Verdict.UNSAFE, unsafe), (Verdict.SAFE, set(states) - unsafe)):
             if group:
-                together = prove(prover, sorted(group), verdict, options=options)
+                together = prove(prover, sorted(group), verdict)
                 assert isinstance(judge(together, path), Accepted)
 
 
 def test_the_wrong_verdict_cannot_be_proved(tmp_path: Path) -> None:
     rng = random.Random(5)
-    task, _, _ = random_task(rng, tmp_path)
+    task, _ = random_task(rng, tmp_path)
     states = all_states(task)
     unsafe = unsafe_states(task, states)
     assert 0 < len(unsafe) < len(states)
@@ -76,7 +78,7 @@ def test_the_wrong_verdict_cannot_be_proved(tmp_path: Path) -> None:
 def test_safe_actions_have_only_safe_outcomes(seed: int, tmp_path: Path) -> None:
     rng = random.Random(200 + seed)
     for _ in range(10):
-        task, _, _ = random_task(rng, tmp_path)
+        task, _ = random_task(rng, tmp_path)
         states = all_states(task)
         unsafe = unsafe_states(task, states)
         semantics = Semantics(task.network)
@@ -94,7 +96,7 @@ def test_safe_actions_have_only_safe_outcomes(seed: int, tmp_path: Path) -> None
 def test_many_states_are_judged_as_each_alone(threads: int, tmp_path: Path) -> None:
     rng = random.Random(300)
     for _ in range(10):
-        task, _, _ = random_task(rng, tmp_path)
+        task, _ = random_task(rng, tmp_path)
         states = all_states(task)
         alone, together = Decider(task, algorithm="tarjan"), Decider(task, threads=threads)
         expected = [alone.judge_actions(state) for state in states]
@@ -102,7 +104,7 @@ def test_many_states_are_judged_as_each_alone(threads: int, tmp_path: Path) -> N
 
 
 def test_a_policy_as_order_is_asked_first(tmp_path: Path) -> None:
-    task, _, _ = random_task(random.Random(3), tmp_path)
+    task, _ = random_task(random.Random(3), tmp_path)
     states = all_states(task)
     unsafe = unsafe_states(task, states)
     last = task.network.labels[-1]
@@ -171,7 +173,8 @@ def test_a_model_that_leaves_its_bounds_is_reported_with_the_state(tmp_path: Pat
         Decider(task).decide([(0,)])
     with pytest.raises(InputError, match="x=3"):
         Decider(task, threads=2).decide([(k,) for k in range(4)] * 200)
-    assert Decider(task, disable_out_of_bounds=True).decide([(0,)])[0].verdict is Verdict.SAFE
+    task = load_task(path, TaskOptions(fail="false", out_of_bounds=OutOfBounds.DISABLE))
+    assert Decider(task).decide([(0,)])[0].verdict is Verdict.SAFE
 
 
 def test_fail_beats_goal(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from polvet.errors import InputError
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
+from polvet.model.network import OutOfBounds
+from polvet.model.task import TaskOptions
 from polvet.safety import Decider, Verdict
 from tests.safety.networks import all_states, random_task, unsafe_states
 
@@ -42,7 +44,7 @@ def test_bit_vectors_compute_like_integers() -> None:
 def test_agrees_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     rng = random.Random(300 + seed)
     for _ in range(12):
-        task, _, _ = random_task(rng, tmp_path)
+        task, _ = random_task(rng, tmp_path)
         states = all_states(task)
         decided, _ = decide_by_diagrams(task, states)
         found = {state for state, answer in zip(states, decided, strict=True) if answer.verdict is Verdict.UNSAFE}
@@ -89,7 +91,8 @@ def test_leaving_the_bounds_makes_verdicts_unknown_only_where_it_matters(tmp_pat
     states = [(k,) for k in range(5)]
     verdicts = [answer.verdict.value for answer in decide_by_diagrams(task, states)[0]]
     assert verdicts == ["safe", "unsafe", "unsafe", "unknown", "unknown"]
-    disabled = [a.verdict.value for a in decide_by_diagrams(task, states, disable_out_of_bounds=True)[0]]
+    task = load_task(path, TaskOptions(fail="x == 2", out_of_bounds=OutOfBounds.DISABLE))
+    disabled = [a.verdict.value for a in decide_by_diagrams(task, states)[0]]
     assert disabled == ["safe", "unsafe", "unsafe", "safe", "safe"]
 
 

@@ -11,6 +11,7 @@ from polvet.shield import Permitted, build_world, permit
 from polvet.shield.world import SubMdp
 
 stormpy = pytest.importorskip("stormpy")
+pytestmark = pytest.mark.peer
 
 CASES = [
     ("janitor", {"width": 4, "height": 4}, "0.1"),

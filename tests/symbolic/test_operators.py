@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -14,7 +15,8 @@ from polvet.domains.sliding_tiles import sliding_tiles
 from polvet.domains.transport import transport
 from polvet.errors import InputError
 from polvet.model.instantiate import instantiate
-from polvet.model.semantics import OutOfBounds, Semantics
+from polvet.model.network import OutOfBounds
+from polvet.model.semantics import LeavesBounds, Semantics
 from polvet.symbolic.cells import Box, Row, cell_of, row_of
 from polvet.symbolic.linear import NotLinear, Reader
 from polvet.symbolic.operators import linear_network, linear_task, state_of
@@ -39,14 +41,16 @@ def states_of(network):
 
 
 def assert_same(network, *, disable=False, states=None):
-    system = linear_network(network, disable_out_of_bounds=disable)
-    semantics = Semantics(network, disable_out_of_bounds=disable)
+    if disable:
+        network = replace(network, out_of_bounds=OutOfBounds.DISABLE)
+    system = linear_network(network)
+    semantics = Semantics(network)
     for state in states or states_of(network):
         found = {(one.label, one.edges, one.successor(state)) for one in system.transitions if one.cell.holds(state)}
         left = {(one.label, one.edges) for one, region in system.leaving for c in region if c.holds(state)}
         try:
             moves = semantics.moves(state)
-        except OutOfBounds:
+        except LeavesBounds:
             assert left, state
             continue
         except InputError:

@@ -20,14 +20,14 @@ from polvet.evidence.packed import unpack_columns
 from polvet.evidence.reachable_set import _check_closed
 from polvet.evidence.states import Arena
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
-from polvet.model.task import PolicyReading
+from polvet.model.task import Avoid, PolicyReading, TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
-from polvet.verify.explicit import Avoid, verify_explicitly
+from polvet.verify.explicit import verify_explicitly
 from polvet.verify.portfolio import verify
 from polvet.verify.probability import find_risk
 from polvet.verify.replay import replay
@@ -46,7 +46,7 @@ def arena_of(fitted):
     return Arena(fitted.task, semantics, fail, goal, "the task")
 
 
-def agrees(found, expected, fitted, bound, avoid=Avoid()):
+def agrees(found, expected, fitted, bound):
     if expected.verdict == "unsafe":
         assert isinstance(found, Unsafe)
         replay(bound, found.run)
@@ -58,18 +58,18 @@ def agrees(found, expected, fitted, bound, avoid=Avoid()):
         assert isinstance(found, Safe)
         listed = unpack_columns(fitted.task.network.variables, found.certificate["states"], found.certificate["count"])
         assert frozenset(listed) == expected.states
-        also = [name for name in ("stuck", "deadlock") if getattr(avoid, name)]
-        _check_closed(Followed(arena_of(fitted), fitted), listed, also)
+        _check_closed(Followed(arena_of(fitted), fitted), listed, fitted.task.avoid.names)
 
 
 @given(worlds())
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
     assume(world is not None)
-    bound = world.fitted.compile()
     for avoid in (Avoid(), Avoid(stuck=True), Avoid(deadlock=True)):
-        expected = truth(world.fitted, world.starts, stuck=avoid.stuck, deadlock=avoid.deadlock)
-        agrees(verify_explicitly(bound, avoid=avoid), expected, world.fitted, bound, avoid)
+        fitted = replace(world.fitted, task=replace(world.fitted.task, avoid=avoid))
+        bound = fitted.compile()
+        expected = truth(fitted, world.starts, stuck=avoid.stuck, deadlock=avoid.deadlock)
+        agrees(verify_explicitly(bound), expected, fitted, bound)
 
 
 @pytest.mark.parametrize("mode", ["filtered", "raw"])
@@ -176,10 +176,9 @@ def test_what_nothing_depends_on_is_left_out_and_runs_are_brought_back():
 def test_stuck_runs_are_found_when_they_shall_be_avoided():
     task = replace(near_tie_task(), reading=PolicyReading("raw"))
     policy = network_of([([[0.0], [1.0]], [0.5, 0.0])], ["x"], ["good", "bad"])
-    bound = fit(task, policy).compile()
-    assert verify(bound, method="explicit").verdict is Verdict.SAFE
+    assert verify(fit(task, policy).compile(), method="explicit").verdict is Verdict.SAFE
     for avoid, end in ((Avoid(deadlock=True), End.DEADLOCK),):
-        found = verify(bound, method="explicit", avoid=avoid)
+        found = verify(fit(replace(task, avoid=avoid), policy).compile(), method="explicit")
         assert isinstance(found, Unsafe)
         assert found.run.end is end
         assert found.run.states == ((0,), (1,))

@@ -11,9 +11,9 @@ import pytest
 from polvet.domains.transport import transport
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
 from polvet.model.semantics import Semantics
-from polvet.model.task import PolicyReading
+from polvet.model.task import PolicyReading, TaskOptions
 from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.symbolic.conserved import conserved_rows

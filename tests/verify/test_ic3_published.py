@@ -9,8 +9,8 @@ import pytest
 
 from polvet.jani import load_properties
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
-from polvet.model.task import PolicyReading, condition
+from polvet.load import load_task
+from polvet.model.task import PolicyReading, TaskOptions, condition
 from polvet.policy.binding import load_fitted
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction

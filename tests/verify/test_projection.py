@@ -44,7 +44,7 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
         if isinstance(found, Safe):
             assert isinstance(truth, Safe)
             proof = tmp_path / f"{seed}.certificate.json"
-            proof.write_text(json.dumps(certificate_of(fitted.compile(), found, {})))
+            proof.write_text(json.dumps(certificate_of(fitted.compile(), found)))
             assert isinstance(check_file(proof, Subjects(line, file)), Accepted)
             proved += 1
         refuted += isinstance(truth, Unsafe)

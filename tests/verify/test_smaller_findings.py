@@ -10,9 +10,9 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.errors import Where
-from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.load import TaskOptions, load_task
 from polvet.model.infix import dump_expression, parse_expression
+from polvet.model.network import OutOfBounds
 from polvet.model.task import condition
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
@@ -81,9 +81,9 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
     (tmp_path / "m.prism").write_text(
         "mdp\nmodule m\n  x : [0..9] init 8;\n  [on] x < 9 -> 0.5:(x'=x+2) + 0.5:(x'=x+1);\nendmodule\n"
     )
-    task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9"))
+    task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9", out_of_bounds=OutOfBounds.DISABLE))
     policy = network_of([(np.zeros((1, 1)), np.zeros(1))], ["x"], ["on"])
-    bound = fit(task, policy).compile(disable_out_of_bounds=True)
+    bound = fit(task, policy).compile()
     found = verify_bounded(bound)
     assert isinstance(found, Unknown)
     assert found.reason == "bmc does not apply: operators that leave the bounds are disabled"
@@ -154,4 +154,5 @@ def test_methods_agree_and_certificates_hold_where_the_goal_has_holes(files):
     command = ["verify", str(files / "m.prism"), str(files / "p.nnet"), "--method", "abstraction"]
     command += ["--start", "x == 5 && y == 0", "--fail", "x == 7", "--goal", "x != 5", "-o", str(files / "c.json")]
     assert run(command) == 0
-    assert isinstance(check_file(files / "c.json", Subjects(files / "m.prism", files / "p.nnet")), Accepted)
+    given = ["--task", str(files / "m.prism"), "--policy", str(files / "p.nnet"), "--allow-options"]
+    assert run(["certify", str(files / "c.json"), *given]) == 0

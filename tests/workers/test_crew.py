@@ -13,7 +13,9 @@ from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
 from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, generation_end, run_campaign
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions, load_task
+from polvet.load import load_task
+from polvet.model.network import OutOfBounds
+from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End, simulate
@@ -31,7 +33,7 @@ OPTIONS = RoundOptions(seed=3, starts=64, max_steps=200)
 def case(request):
     shipped = find_shipped(request.param)
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
-    parcel = pack(shipped.task, TaskOptions(), policy=shipped.policy)
+    parcel = pack(fitted.task, policy=shipped.policy)
     return fitted.compile(), Crew(Here(), parcel)
 
 
@@ -96,11 +98,13 @@ def test_workers_of_another_version_are_refused(case):
 
 def test_options_and_mode_travel(tmp_path):
     shipped = find_shipped("line-faulty")
-    parcel = pack(Path(shipped.task), TaskOptions(start="false", goal="true"), policy=Path(shipped.policy), mode="raw")
-    opened = open_parcel(parcel)
-    there = load_task(shipped.task, TaskOptions(start="false", goal="true"))
-    assert opened.task == replace(there, reading=replace(there.reading, mode="raw"), network=opened.task.network)
-    assert opened.task.network.constants == there.network.constants
+    options = TaskOptions(start="false", goal="true", out_of_bounds=OutOfBounds.DISABLE, mode="raw")
+    here = load_task(shipped.task, options)
+    there = open_parcel(pack(here, policy=Path(shipped.policy))).task
+    assert there == replace(here, network=there.network)
+    assert there.reading.mode == "raw"
+    assert there.network.constants == here.network.constants
+    assert there.network.out_of_bounds is OutOfBounds.DISABLE
 
 
 def test_a_policy_of_two_files_travels_whole(tmp_path):
@@ -113,7 +117,7 @@ def test_a_policy_of_two_files_travels_whole(tmp_path):
     save_policy(network, tmp_path / "policy.jani2nnet")
     for name in ("policy.jani2nnet", "policy.nnet"):
         here = load_fitted(task, tmp_path / name)
-        there = open_parcel(pack(Path(shipped.task), TaskOptions(), policy=tmp_path / name)).fitted
+        there = open_parcel(pack(task, policy=tmp_path / name)).fitted
         assert there.sha256 == here.sha256
         assert (there.policy.inputs, there.policy.outputs) == (network.inputs, network.outputs)
         assert np.array_equal(there.policy.layers[0].weights, network.layers[0].weights)

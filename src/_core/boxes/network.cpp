@@ -11,7 +11,7 @@ struct PlainNetwork {
     struct Layer {
         size_t inputs, outputs;
         std::vector<double> weights, bias;
-    };                                   // weights [outputs][inputs]
+    };  // weights [outputs][inputs]
     std::vector<Layer> layers;           // the inputs of the first layer are variables
     size_t variables = 0, summands = 0;  // summands: of the longest chain of additions through all layers
 };

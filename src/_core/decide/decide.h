@@ -16,7 +16,7 @@ struct Answer {
 struct SafePolicy {
     std::vector<uint64_t> states;
     std::vector<int32_t> labels;
-};                   // closed; ENDED where runs end
+};  // closed; ENDED where runs end
 struct UnsafeRank {  // witnesses have smaller indices
     std::vector<uint64_t> states;
     std::vector<uint32_t> rank, pair_start{0}, witness;

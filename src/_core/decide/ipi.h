@@ -77,7 +77,7 @@ private:
             if (count == 0) {
                 frames_.pop_back();
                 continue;
-            }                               // an ended run: maybe safe
+            }  // an ended run: maybe safe
             if (++frame.action == count) {  // NONE + 1 == 0
                 game.learn(s, UNSAFE);
                 changed_ = true;

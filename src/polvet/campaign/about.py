@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from polvet.model.expressions import Expression
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task
 
 
-def dump_about(task: Task, source: str | Path | None, policy: Path, options: Mapping[str, Any]) -> str:
+def dump_about(task: Task, policy: Path) -> str:
     """Return the text of `about.json`."""
 
     def shown(condition: Expression | None) -> str | None:
@@ -20,8 +18,8 @@ def dump_about(task: Task, source: str | Path | None, policy: Path, options: Map
 
     model = task.network.model
     about = {
-        "format": "about/1", "task": None if source is None else str(source), "policy": str(policy),
-        "options": dict(options), "mode": task.reading.mode, "model": model.name, "metadata": dict(model.metadata),
+        "format": "about/1", "task": None if task.source is None else str(task.source.file), "policy": str(policy),
+        "options": task.options.to_json(), "mode": task.reading.mode, "model": model.name, "metadata": dict(model.metadata),
         "start": shown(task.start), "fail": shown(task.fail), "goal": shown(task.goal),
     }  # fmt: skip
     return json.dumps(about, ensure_ascii=False, indent=1) + "\n"

@@ -31,7 +31,6 @@ from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
 from polvet.files import write_whole
 from polvet.interrupts import noting
-from polvet.load import TaskOptions
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.identity import policy_sha256
@@ -71,26 +70,19 @@ def debug(
     threads: int = 1,
     time_limit: float | None = None,
     memory_limit: int | None = None,
-    disable_out_of_bounds: bool = False,
-    options: TaskOptions | None = None,
-    mode: str | None = None,
-    source: str | Path | None = None,
     listener: Listener = lambda record: None,
 ) -> Debugged:
-    """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped.
-
-    `source` is the task's file: the folder remembers it (`about.json`) for whoever reads the campaign later.
-    """
+    """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
     chosen = settings or Settings()
     identity = chosen.identity(
         task_sha256=task.sha256, policy_sha256=policy_sha256(policy), choice=task.reading.mode,
-        out_of_bounds="disable" if disable_out_of_bounds else "error",
+        out_of_bounds=task.network.out_of_bounds.value,
     )  # fmt: skip
     deadline = inf if time_limit is None else time.monotonic() + time_limit
-    means = Means(threads, deadline, memory_limit, disable_out_of_bounds, options or TaskOptions(), mode)
+    means = Means(threads, deadline, memory_limit)
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
-        store.write("about.json", dump_about(task, source, policy, means.given()))
+        store.write("about.json", dump_about(task, policy))
         return _Loop(policy, store, Steps(fitted, store, chosen, means), chosen, listener).run()
 
 

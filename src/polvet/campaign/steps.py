@@ -14,7 +14,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -30,12 +30,10 @@ from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.evidence.run_files import run_to_json
-from polvet.evidence.states import options_to_json
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Limits, Words, describe_limit
 from polvet.kernel.starts import Starts
-from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
@@ -84,18 +82,11 @@ Done = tuple[dict[str, Any], dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a campaign may use: threads, a deadline (monotonic), megabytes; and how its task was given."""
+    """What a campaign may use: threads, a deadline (monotonic), megabytes."""
 
     threads: int = 1
     deadline: float = math.inf
     megabytes: int | None = None
-    disable_out_of_bounds: bool = False
-    options: TaskOptions = field(default_factory=TaskOptions)
-    mode: str | None = None  # how a policy's choice is read, where that is not as the task says
-
-    def given(self) -> dict[str, Any]:
-        """Return what a certificate must say of how the task was given."""
-        return options_to_json(self.options, disable_out_of_bounds=self.disable_out_of_bounds, mode=self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +103,7 @@ class Steps:
 
     def __init__(self, task: Task, store: Store, settings: Settings, means: Means) -> None:
         self.task, self.store, self.settings, self.means = task, store, settings, means
-        self.decider = Decider(task, threads=means.threads, disable_out_of_bounds=means.disable_out_of_bounds)
+        self.decider = Decider(task, threads=means.threads)
         self.faults: dict[tuple[State, str], Fault] = {}
         self.debugging, self.evaluation = self._starts()
         self.packed: Words = self.decider.compiled.pack(self.debugging.states)
@@ -120,7 +111,7 @@ class Steps:
 
     def load(self, policy: Path) -> Bound:
         """Return the policy in the file, ready to run."""
-        return load_fitted(self.task, policy).compile(disable_out_of_bounds=self.means.disable_out_of_bounds)
+        return load_fitted(self.task, policy).compile()
 
     def sizes(self) -> dict[str, Any]:
         """Return what the campaign works on."""
@@ -186,7 +177,7 @@ class Steps:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
             bounds = self._limits(VERIFIED * settings.max_states)
             try:
-                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, options=self.means.options, limits=bounds)
+                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, limits=bounds)
             except LimitReached as limit:
                 figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
@@ -229,7 +220,7 @@ class Steps:
             if self.means.deadline != math.inf and method == "auto":
                 raise LimitReached(found.reason)  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
-        proof = json.dumps(certificate_of(bound, found, self.means.given()), ensure_ascii=False)
+        proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
         files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
         if isinstance(found, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
@@ -319,7 +310,7 @@ class Steps:
 
     def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
         """Give the policy a fence where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
-        if self.means.disable_out_of_bounds or self.settings.method not in FENCED:
+        if self.task.network.disables_out_of_bounds or self.settings.method not in FENCED:
             return {"reason": "not asked for"}, {}
         if not faulty:
             quick = verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads)
@@ -386,7 +377,7 @@ class Steps:
     def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
         name = place_of(first, f"policies/{iteration + 1}")
         save_policy(made.policy, self.store.folder / name)
-        claim = repair_certificate(bound.fitted, made, self.store.folder / name, self.means.given())
+        claim = repair_certificate(bound.fitted, made, self.store.folder / name)
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
         return {**files_of(self.store.folder, name), "certificate": shown}
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from polvet.cli.printable import printable_json, say
+
 
 class ExitCode(Enum):
     """How a command ended; part of the contract with scripts."""
@@ -40,9 +42,9 @@ class Answer:
                 "verdict": self.verdict, "reason": self.reason, "seconds": round(self.seconds, 6), "seed": self.seed,
                 "certificate": self.certificate, "figures": dict(self.figures), **self.more,
             }  # fmt: skip
-            print(json.dumps(document, ensure_ascii=False, default=str))
+            print(printable_json(json.dumps(document, ensure_ascii=False, default=str)))
         else:
-            print(self.verdict + (f" ({self.reason})" if self.reason else ""))
+            say(self.verdict + (f" ({self.reason})" if self.reason else ""))
             for line in self.lines:
-                print(line)
+                say(line)
         return self.code.value

@@ -14,6 +14,7 @@ import typer
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
+from polvet.cli.printable import say
 from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 
@@ -132,10 +133,11 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _bug() -> int:
-    traceback.print_exc()
+    for line in traceback.format_exc().splitlines():
+        say(line, sys.stderr)
     return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
 
 
 def _complain(message: str, code: ExitCode) -> int:
-    print(f"polvet: {message}", file=sys.stderr)
+    say(f"polvet: {message}", sys.stderr)
     return code.value

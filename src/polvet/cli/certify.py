@@ -9,8 +9,13 @@ from typing import Annotated
 import typer
 
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json
-from polvet.evidence.check import Accepted, Subjects, check_file
+from polvet.cli.options import Json, Mode
+from polvet.cli.tasks import Constants, Fail, Goal, OutOfBounds, Start, task_options
+from polvet.errors import InputError, Where
+from polvet.evidence.check import Accepted, Subjects, check
+from polvet.evidence.claim import claim_of
+from polvet.files import read_json
+from polvet.model.task import NO_OPTIONS
 
 
 def register(app: typer.Typer) -> None:
@@ -22,17 +27,36 @@ def certify(
     certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
     task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
+    constants: Constants = "",
+    start: Start = None,
+    fail: Fail = None,
+    goal: Goal = None,
+    out_of_bounds: OutOfBounds = "error",
+    mode: Mode = None,
+    allow_options: Annotated[
+        bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Check a certificate without trusting whoever made it: accepted (0) or rejected (10).
 
+    It must be about the task's own conditions, or about those given here.
+
     Example: `polvet certify safe.json --task line.toml --policy policy.json`.
     """
-    start = time.perf_counter()
-    result = check_file(certificate, Subjects(task, policy))
-    seconds = time.perf_counter() - start
+    begun = time.perf_counter()
+    asked = task_options(constants, start, fail, goal, out_of_bounds, mode)
+    if allow_options and asked != NO_OPTIONS:
+        raise InputError(
+            "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."
+        )
+    subjects = Subjects(task, policy, None if allow_options else asked)
+    document = read_json(certificate)
+    result = check(document, subjects, Where(str(certificate)))
+    seconds = time.perf_counter() - begun
     if isinstance(result, Accepted):
+        more = {"claim": result.claim, "about": claim_of(document, subjects)} if json else {}
         return Answer("accepted", ExitCode.DONE, seconds, lines=[f"  proved: {result.claim}"],
-                      certificate=str(certificate), more={"claim": result.claim}).show(as_json=json)  # fmt: skip
+                      certificate=str(certificate), more=more).show(as_json=json)  # fmt: skip
     return Answer("rejected", ExitCode.FOUND, seconds, reason=result.reason,
                   certificate=str(certificate)).show(as_json=json)  # fmt: skip

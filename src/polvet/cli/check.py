@@ -18,10 +18,8 @@ from polvet.cli.tasks import (
     MaxStates,
     ModelFile,
     OutOfBounds,
-    disables_out_of_bounds,
     limits_of,
     task_options,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 from polvet.files import write_whole
@@ -67,19 +65,19 @@ def check(
     from polvet.mdp.check import check_property
 
     begun = time.monotonic()
+    options = task_options(constants, out_of_bounds=out_of_bounds, mode=mode)
     fitted = None
     if policy is None:
-        network = load_network(model, task_options(constants).constants)
+        network = load_network(model, options.constants, options.out_of_bounds)
     else:
         from polvet.policy.binding import load_fitted
 
-        fitted = load_fitted(with_mode(load_task(model, task_options(constants)), mode), policy)
+        fitted = load_fitted(load_task(model, options), policy)
         network = fitted.task.network
     wanted = named_property(model, network.model, property_)
     with watching("check", "building", log_json) as progress:
         result = check_property(
             network, wanted, relative_gap=gap, exact=exact,
-            disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),
             limits=limits_of(time_limit, memory_limit, max_states, progress), policy=fitted,
         )  # fmt: skip
     figures: dict[str, Any] = {

@@ -21,10 +21,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
-    with_mode,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -68,9 +66,9 @@ def compare(
     from polvet.repair.compare import compare as compare_policies
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     before, after = load_fitted(loaded, old), load_fitted(loaded, new)
-    bound = before.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    bound = before.compile()
     drawn = None
     if starts is not None:
         drawn = list(dict.fromkeys(Starts.of(before.task).sample(starts, random.Random(seed))))

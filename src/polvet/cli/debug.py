@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.tasks import (
     Constants,
@@ -21,10 +23,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -91,19 +91,18 @@ def debug(
         seed=seed, starts=starts, runs=runs, fuzz_runs=fuzz_runs, max_steps=max_steps, max_states=max_states,
         iterations=iterations, method=method, mode=repair_mode, keep=keep, max_goal_loss=max_goal_loss, verify=verify,
     )  # fmt: skip
-    options = task_options(constants, start, fail, goal)
-    loaded = with_mode(load_task(task, options), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     with open_log(log_json) as log, _live_table(log) as listener:
         found = debug_policy(
             loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
-            memory_limit=memory_limit, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds), options=options, mode=mode,
-            source=task, listener=listener,
+            memory_limit=memory_limit, listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
     lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]
     if found.certificate is not None:
-        lines.append(f"evidence    {found.certificate} (check it: polvet certify {found.certificate} --task {task}")
-        lines[-1] += f" --policy {found.policy})" if verdict == "safe" else ")"
+        words = ["polvet", "certify", str(found.certificate), "--task", str(task)]
+        words += ["--policy", str(found.policy)] if verdict == "safe" else []
+        lines.append(f"evidence    {found.certificate} (check it: {shlex.join([*words, *loaded.options.arguments()])})")
     figures = {
         "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
         "repairs": found.iterations,
@@ -211,6 +210,7 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
 
 
 def _drawn(seen: list[Record], begun: float) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -220,5 +220,5 @@ def _drawn(seen: list[Record], begun: float) -> Any:
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for _, row in sorted(_by_iteration(list(seen)).items()):
-        table.add_row(*_cells(row))
+        table.add_row(*(escape(printable(cell)) for cell in _cells(row)))
     return table

@@ -25,7 +25,6 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     crew_of,
-    disables_out_of_bounds,
     is_cluster,
     limits_of,
     only_state,
@@ -35,7 +34,6 @@ from polvet.errors import InputError, LimitReached, Where
 
 if TYPE_CHECKING:
     from polvet.kernel.compiled import Limits
-    from polvet.load import TaskOptions
     from polvet.model.semantics import State
     from polvet.model.task import Task
     from polvet.safety.decide import Decided
@@ -96,56 +94,48 @@ def decide(
         raise InputError(
             "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
         )
-    options = task_options(constants, start, fail, goal)
-    loaded = load_task(task, options)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds))
     limits = limits_of(time_limit, memory_limit, max_states)
-    disable = disables_out_of_bounds(out_of_bounds)
     only = only_state(state)
     asked = _asked_states(loaded, only, states, all_starts, limits)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
-        return decide_within(loaded, asked, bound, limits, disable, begun, json)
+        return decide_within(loaded, asked, bound, limits, begun, json)
     if algorithm == "propagate-bdd":
-        decided, figures = _by_diagrams(loaded, asked, limits, disable)
+        decided, figures = _by_diagrams(loaded, asked, limits)
     else:
         decided, figures = _by_search(
-            loaded, asked, options, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
-            workers=workers, disable=disable, policy=policy, source=task, log_json=log_json,
-            file=output if only is None else None,
+            loaded, asked, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
+            workers=workers, policy=policy, log_json=log_json, file=output if only is None else None,
         )  # fmt: skip
     written, lines = _write_evidence(
-        loaded, asked, decided, options, limits, disable, output if only is not None else None, certificates,
+        loaded, asked, decided, limits, output if only is not None else None, certificates,
         inline=only is not None,
     )  # fmt: skip
     return _answer(loaded, asked, decided, figures, written, lines, begun, seed, output if only is None else None, json)
 
 
 def _by_search(
-    task: Task, asked: list[State], options: TaskOptions, limits: Limits, *, algorithm: str, order: str, share: bool | None,
-    seed: int, radius: int | None, workers: str, disable: bool, policy: Path | None, source: Path, file: Path | None,
-    log_json: Path | None,
+    task: Task, asked: list[State], limits: Limits, *, algorithm: str, order: str, share: bool | None, seed: int,
+    radius: int | None, workers: str, policy: Path | None, file: Path | None, log_json: Path | None,
 ) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
     from dataclasses import replace
 
-    from polvet.evidence.states import options_to_json
     from polvet.policy.binding import load_fitted
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
 
     threads = 1 if is_cluster(workers) else _threads(workers, len(asked))
-    preference = None if policy is None else load_fitted(task, policy).compile(disable_out_of_bounds=disable)
+    preference = None if policy is None else load_fitted(task, policy).compile()
     decider = Decider(
         task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
-        preference=preference, disable_out_of_bounds=disable,
+        preference=preference,
     )  # fmt: skip
-    crews = crew_of(workers, source, options, policy=policy, disable_out_of_bounds=disable)
+    crews = crew_of(workers, task, policy=policy)
     with crews as crew, watching("decide", "deciding", log_json, known_total=True) as progress:
         decided = time.monotonic()
-        batch = decide_many(
-            decider, asked, file=file, limits=replace(limits, on_progress=progress),
-            options=options_to_json(options, disable_out_of_bounds=disable), crew=crew,
-        )  # fmt: skip
+        batch = decide_many(decider, asked, file=file, limits=replace(limits, on_progress=progress), crew=crew)
         seconds = time.monotonic() - decided
     return batch.decided, {
         "algorithm": algorithm, "order": order, "shared": decider.share, "threads": threads, "resumed": batch.resumed,
@@ -153,11 +143,11 @@ def _by_search(
     }  # fmt: skip
 
 
-def _by_diagrams(task: Task, asked: list[State], limits: Limits, disable: bool) -> tuple[list[Decided], dict[str, Any]]:
+def _by_diagrams(task: Task, asked: list[State], limits: Limits) -> tuple[list[Decided], dict[str, Any]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     begun = time.monotonic()
-    decided, nodes = decide_by_diagrams(task, asked, limits=limits, disable_out_of_bounds=disable)
+    decided, nodes = decide_by_diagrams(task, asked, limits=limits)
     return decided, {
         "algorithm": "propagate-bdd", "decide_seconds": round(time.monotonic() - begun, 6), "diagram_nodes": nodes,
     }  # fmt: skip
@@ -174,16 +164,10 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
         )
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
-    if file is not None:
-        found = list(iter_states(task, file))
-    else:
-        found = _list_within(iter_starts(task), limits)
-    if not found:
-        raise InputError(
-            "there is no state to decide.",
-            Where(str(file) if file else "--start"),
-            "Weaken the start condition, or give states that exist.",
-        )
+    if file is None:
+        return _list_within(iter_starts(task), limits)
+    if not (found := list(iter_states(task, file))):
+        raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
     return found
 
 
@@ -211,8 +195,7 @@ def _threads(workers: str, questions: int) -> int:
 
 
 def _write_evidence(
-    task: Task, asked: list[State], decided: list[Decided], options: TaskOptions, limits: Limits, disable: bool,
-    output: Path | None, folder: Path | None, *, inline: bool,
+    task: Task, asked: list[State], decided: list[Decided], limits: Limits, output: Path | None, folder: Path | None, *, inline: bool,
 ) -> tuple[Any, list[str]]:  # fmt: skip
     """Return the certificate (its path, or itself where it is small) and lines for people; write what was asked for."""
     from polvet.files import write_whole
@@ -220,13 +203,13 @@ def _write_evidence(
 
     if output is None and folder is None and not inline:
         return None, []
-    prover = Decider(task, algorithm="lazy", share=True, disable_out_of_bounds=disable)
+    prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}
     for verdict, name in ((Verdict.SAFE, "safe.json"), (Verdict.UNSAFE, "unsafe.json")):
         chosen = [state for state, answer in zip(asked, decided, strict=True) if answer.verdict is verdict]
         if not chosen:
             continue
-        certificate = prove(prover, chosen, verdict, options=options, limits=limits)
+        certificate = prove(prover, chosen, verdict, limits=limits)
         where = output if output is not None else None if folder is None else folder / name
         if where is None:
             return (certificate if len(certificate["states"]) <= INLINE_STATES else None), []

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
-def decide_within(
-    task: Task, asked: list[State], text: str, limits: Limits, disable: bool, begun: float, json: bool
-) -> int:
+def decide_within(task: Task, asked: list[State], text: str, limits: Limits, begun: float, json: bool) -> int:
     """Answer for each state whether some policy fails with probability at most the bound."""
     from polvet.evidence.states import state_to_json
     from polvet.model.semantics import Semantics
@@ -30,7 +28,7 @@ def decide_within(
     rows: list[dict[str, Any]] = []
     lines = []
     for state in asked:
-        answer = bounded.decide_within(task, state, bound, limits=limits, disable_out_of_bounds=disable)
+        answer = bounded.decide_within(task, state, bound, limits=limits)
         safe = {"safe": True, "unsafe": False, "unknown": None}[answer.verdict.value]
         rows.append(
             {

@@ -59,7 +59,11 @@ def domains(
 
 
 def _list(begun: float) -> Answer:
-    lines = [f"  {entry.name} {_usage(entry.parameters)}\n      {entry.summary}" for entry in CATALOGUE.values()]
+    lines = [
+        line
+        for entry in CATALOGUE.values()
+        for line in (f"  {entry.name} {_usage(entry.parameters)}", f"      {entry.summary}")
+    ]
     return Answer(
         f"{len(CATALOGUE)} domains", ExitCode.DONE, time.perf_counter() - begun, lines=lines,
         more={"domains": [entry.describe() for entry in CATALOGUE.values()]},

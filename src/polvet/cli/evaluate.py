@@ -21,12 +21,10 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     crew_of,
-    disables_out_of_bounds,
     is_cluster,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -72,14 +70,12 @@ def evaluate(
     from polvet.policy.binding import load_fitted
 
     begun = time.monotonic()
-    given = task_options(constants, start, fail, goal)
-    loaded = with_mode(load_task(task, given), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
-    disable = disables_out_of_bounds(out_of_bounds)
-    bound = fitted.compile(disable_out_of_bounds=disable)
+    bound = fitted.compile()
     sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
     threads = 1 if is_cluster(workers) else threads_of(workers, starts)
-    crews = crew_of(workers, task, given, policy=policy, mode=mode, disable_out_of_bounds=disable)
+    crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("evaluate", "evaluating", log_json) as progress:
         found = evaluate_policy(
             bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,

@@ -16,10 +16,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
-    with_mode,
 )  # fmt: skip
 
 
@@ -48,14 +46,14 @@ def explore(
     from polvet.model.expressions import conjunction
 
     begun = time.monotonic()
-    loaded = load_task(task, task_options(constants, start))
+    loaded = load_task(task, task_options(constants, start, out_of_bounds=out_of_bounds, mode=mode))
     fitted = None
     if policy is not None:
         from polvet.policy.binding import load_fitted
 
-        fitted = load_fitted(with_mode(loaded, mode), policy)
+        fitted = load_fitted(loaded, policy)
         loaded = fitted.task
-    compiled = Compiled(loaded.network, disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    compiled = Compiled(loaded.network)
     initial = None
     if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
         assert loaded.start is not None

@@ -20,18 +20,15 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
     from polvet.kernel.compiled import Limits
-    from polvet.load import TaskOptions
     from polvet.model.task import Task
     from polvet.policy.binding import Bound
     from polvet.safety.decide import Decider
@@ -85,12 +82,11 @@ def faults(
     from polvet.safety.decide import Decider
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
-    disable = disables_out_of_bounds(out_of_bounds)
-    bound = fitted.compile(disable_out_of_bounds=disable)
+    bound = fitted.compile()
     threads = threads_of(workers, MANY)
-    decider = Decider(fitted.task, threads=threads, disable_out_of_bounds=disable)
+    decider = Decider(fitted.task, threads=threads)
     with watching("faults", "analysing", log_json) as progress:
         limits = limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress)
         if runs is not None:
@@ -110,8 +106,7 @@ def faults(
         lines += [f"fault {explain}", *told.lines()]
         more["explanation"] = told.to_json()
     if certificates is not None and found.faults:
-        given = task_options(constants, start, fail, goal)
-        more["certificates"] = _prove(fitted.task, found, given, limits, disable, certificates)
+        more["certificates"] = _prove(fitted.task, found, limits, certificates)
         lines += [f"written      {path}" for path in more["certificates"]]
     if output is not None:
         listed = FaultList(found.faults, fitted.task.sha256, fitted.sha256, found.exhaustive)
@@ -168,9 +163,7 @@ def _everywhere(
     return found, f"on {len(campaign.runs):,} unsafe runs of {campaign.tried:,} fuzzed ones ({why})"
 
 
-def _prove(
-    task: Task, found: FaultAnalysis, options: TaskOptions, limits: Limits, disable: bool, folder: Path
-) -> list[str]:
+def _prove(task: Task, found: FaultAnalysis, limits: Limits, folder: Path) -> list[str]:
     """Write why the faulty states are safe and why an outcome of each is not; `polvet certify` checks both."""
     import json
 
@@ -178,7 +171,7 @@ def _prove(
     from polvet.safety.certificates import prove
     from polvet.safety.decide import Decider, Verdict
 
-    prover = Decider(task, disable_out_of_bounds=disable)
+    prover = Decider(task)
     written = []
     for verdict, states in (
         (Verdict.SAFE, [fault.state for fault in found.faults]),
@@ -186,7 +179,7 @@ def _prove(
     ):
         path = folder / f"{verdict.value}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        certificate = prove(prover, states, verdict, options=options, limits=limits)
+        certificate = prove(prover, states, verdict, limits=limits)
         write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
         written.append(str(path))
     return written

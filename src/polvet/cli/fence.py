@@ -12,7 +12,7 @@ import typer
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
 from polvet.cli.progress import watching
-from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, limits_of, task_options, with_mode
+from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, limits_of, task_options
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def fence(
     json: Json = False,
 ) -> int:
     """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
-    from polvet.evidence.states import options_to_json
     from polvet.files import write_whole
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
@@ -57,8 +56,7 @@ def fence(
     begun = time.monotonic()
     if output is None:
         raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
-    options = task_options(constants, start, fail, goal)
-    loaded = with_mode(load_task(task, options), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, mode=mode))
     bound = load_fitted(loaded, policy).compile()
 
     def answer(
@@ -96,7 +94,7 @@ def fence(
         reason = found.reason if isinstance(found, Unknown) else "the fenced policy is not safe"
         return answer("unknown", ExitCode.UNKNOWN, lines, figures, reason)
     if certificate is not None:
-        document = certificate_of(fenced, found, options_to_json(options, mode=mode))
+        document = certificate_of(fenced, found)
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     return answer("safe", ExitCode.DONE, lines, figures)

@@ -21,12 +21,10 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     crew_of,
-    disables_out_of_bounds,
     is_cluster,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -80,15 +78,13 @@ def fuzz(
 
     begun = time.monotonic()
     rule = None if stop_when is None else parse_stop_rule(stop_when)
-    given = task_options(constants, start, fail, goal)
-    loaded = with_mode(load_task(task, given), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
-    disable = disables_out_of_bounds(out_of_bounds)
-    bound = fitted.compile(disable_out_of_bounds=disable)
+    bound = fitted.compile()
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)
     fuzzer = Fuzzer(bound, options, threads=1 if is_cluster(workers) else threads_of(workers, MANY))
     journal = None if output is None else journal_of(output)
-    crews = crew_of(workers, task, given, policy=policy, mode=mode, disable_out_of_bounds=disable)
+    crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("fuzz", "fuzzing", log_json, unit="runs") as meter:
         campaign = run_campaign(
             fuzzer, Budget(runs, unsafe_runs, rule), journal=journal, crew=crew,

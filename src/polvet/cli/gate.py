@@ -17,11 +17,9 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 
 
@@ -72,13 +70,12 @@ def gate(
     from polvet.load import load_task
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     limits = limits_of(time_limit, memory_limit, max_states)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
     judged = judge(
         loaded, policy, thresholds,
         Means(starts, runs, max_steps, seed, threads_of(workers, starts), limits),
-        disable_out_of_bounds=disables_out_of_bounds(out_of_bounds),
     )  # fmt: skip
     spent = time.monotonic() - begun
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]

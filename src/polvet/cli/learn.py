@@ -23,7 +23,6 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    disables_out_of_bounds,
     limits_of,
     task_options,
 )  # fmt: skip
@@ -79,7 +78,6 @@ def learn(
     json: Json = False,
 ) -> int:
     """Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`."""
-    from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield.file import load_shield
@@ -92,16 +90,11 @@ def learn(
         raise InputError("give either a bound or a shield.", Where("--bound"), "Use --bound 0.1 or --shield FILE.")
     given = None if shield is None else load_shield(shield)
     limit = parse_bound(bound, Where("--bound")) if bound is not None else given.bound  # type: ignore[union-attr]
-    added = task_options(constants, start, fail, goal)
-    task = load_task(model, added)
-    disabled = disables_out_of_bounds(out_of_bounds)
+    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds))
     figures: dict[str, Any] = {}
     try:
         with watching("learn", "building", log_json) as meter:
-            world = build_world(
-                task, cost=cost, disable_out_of_bounds=disabled,
-                limits=limits_of(time_limit, memory_limit, max_states, meter),
-            )  # fmt: skip
+            world = build_world(task, cost=cost, limits=limits_of(time_limit, memory_limit, max_states, meter))
             figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
             if meter is not None:
                 meter.tell("learning", states=world.mdp.states)
@@ -148,9 +141,7 @@ def learn(
         lines.append("no safe scheduler that surely ends was found: the expected cost is infinite")
     certificate: Any = None
     if result.permissive is not None:
-        document = make_shield(
-            task, world, result.permissive, limit, options_to_json(added, disable_out_of_bounds=disabled)
-        )
+        document = make_shield(task, world, result.permissive, limit)
         if output is not None:
             document.save(output)
             certificate = str(output)

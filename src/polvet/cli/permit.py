@@ -20,7 +20,6 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    disables_out_of_bounds,
     limits_of,
     task_options,
 )  # fmt: skip
@@ -66,7 +65,6 @@ def permit(
     json: Json = False,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
-    from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
@@ -77,18 +75,13 @@ def permit(
 
     begun = time.monotonic()
     limit = parse_bound(bound, Where("--bound"))
-    options = task_options(constants, start, fail, goal)
-    task = load_task(model, options)
+    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds))
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("--fail"), "Give a condition, e.g. --fail 'crashed'.")
-    disabled = disables_out_of_bounds(out_of_bounds)
     figures: dict[str, Any] = {}
     try:
         with watching("permit", "building", log_json) as meter:
-            world = build_world(
-                task, exact=exact, disable_out_of_bounds=disabled,
-                limits=limits_of(time_limit, memory_limit, max_states, meter),
-            )  # fmt: skip
+            world = build_world(task, exact=exact, limits=limits_of(time_limit, memory_limit, max_states, meter))
             figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
             if meter is not None:
                 meter.tell("adding actions", states=world.mdp.states, actions=world.options)
@@ -132,15 +125,14 @@ def permit(
     ]
     if figures["dead_ends"]:
         lines.append(f"dead ends {figures['dead_ends']:,} states without an applicable action: runs end there, safely")
-    given = options_to_json(options, disable_out_of_bounds=disabled)
     if isinstance(mixed, Mixed):
-        shield = read_shield(to_mixed_document(task, world, mixed, limit, given), Where("shield"))
+        shield = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
         figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
         lines.append(
             f"mixed     {mixed.count:,} distributions beside; the risk with them is {float(mixed.result.risk):.9g}"
         )
     else:
-        shield = make_shield(task, world, result, limit, given)
+        shield = make_shield(task, world, result, limit)
     if output is not None:
         shield.save(output)
         lines.append(f"written   {output}")

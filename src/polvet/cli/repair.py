@@ -12,6 +12,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.printable import say
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
@@ -20,10 +21,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
@@ -85,7 +84,6 @@ def repair(
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     from polvet.evidence.fault_files import read_faults
-    from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.repair.library import repair_checked
@@ -93,12 +91,11 @@ def repair(
     begun = time.monotonic()
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
-    options = task_options(constants, start, fail, goal)
-    fitted = load_fitted(with_mode(load_task(task, options), reading), policy)
+    options = task_options(constants, start, fail, goal, out_of_bounds, reading)
+    fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)
-    disable = disables_out_of_bounds(out_of_bounds)
-    bound = fitted.compile(disable_out_of_bounds=disable)
+    bound = fitted.compile()
     chosen: Any = {
         "method": method,
         "mode": mode,
@@ -130,7 +127,7 @@ def repair(
         from polvet.files import write_whole
         from polvet.repair.certificate import repair_certificate
 
-        document = repair_certificate(fitted, made, output, options_to_json(options, disable_out_of_bounds=disable))
+        document = repair_certificate(fitted, made, output)
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     verdict, code = ("faults remain", ExitCode.FOUND) if made.left else ("repaired", ExitCode.DONE)
@@ -149,7 +146,7 @@ def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
         (fitted.sha256, listed.policy_sha256, "policy"),
     ):
         if theirs is not None and mine is not None and mine != theirs:
-            print(f"polvet: {file}: the faults were found in another {what}.", file=sys.stderr)
+            say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
 def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:

@@ -18,12 +18,10 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     only_state,
     task_options,
     threads_of,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
@@ -71,9 +69,9 @@ def simulate(
     from polvet.policy.runs import simulate as run_all
 
     begun = time.monotonic()
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    bound = fitted.compile()
     starts, method = _starts(fitted.task, only_state(state), runs, seed)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()
@@ -136,8 +134,6 @@ def _starts(task: Task, state: str | None, runs: int, seed: int) -> tuple[list[S
     if state is not None:
         return [parse_state(task, state, Where("--state"))] * runs, "by you"
     starts = Starts.of(task)
-    if starts.count == 0:
-        raise InputError("no state satisfies the start condition.", Where("--start"), "Weaken it.")
     return starts.sample(runs, random.Random(seed)), f"uniformly ({starts.method})"
 
 

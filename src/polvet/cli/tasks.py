@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,8 @@ import typer
 
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Limits, Progress
-from polvet.load import TaskOptions, parse_constants
-from polvet.model.task import MODES, Task
+from polvet.load import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
+from polvet.model.task import Task, TaskOptions
 
 if TYPE_CHECKING:
     from polvet.workers.protocol import Crew
@@ -34,26 +33,14 @@ MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above 
 
 
 def task_options(
-    constants: str, start: str | None = None, fail: str | None = None, goal: str | None = None
-) -> TaskOptions:
+    constants: str, start: str | None = None, fail: str | None = None, goal: str | None = None,
+    out_of_bounds: str = "error", mode: str | None = None, avoid: str = "",
+) -> TaskOptions:  # fmt: skip
     """Return the options as `load_task` takes them."""
-    return TaskOptions(parse_constants(constants), start, fail, goal)
-
-
-def disables_out_of_bounds(choice: str) -> bool:
-    """Return whether operators that leave a variable's bounds are turned off."""
-    if choice not in ("error", "disable"):
-        raise InputError(f"'{choice}' is unknown.", Where("--out-of-bounds"), "Use error or disable.")
-    return choice == "disable"
-
-
-def with_mode(task: Task, mode: str | None) -> Task:
-    """Return the task read with that mode, where one is given."""
-    if mode is None:
-        return task
-    if mode not in MODES:
-        raise InputError(f"'{mode}' is unknown.", Where("--mode"), "Use filtered or raw.")
-    return replace(task, reading=replace(task.reading, mode=mode))
+    return TaskOptions(
+        parse_constants(constants), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("--out-of-bounds")),
+        parse_mode(mode, Where("--mode")), parse_avoid(avoid, Where("--avoid")),
+    )  # fmt: skip
 
 
 def threads_of(workers: str, tasks: int) -> int:
@@ -77,10 +64,7 @@ def is_cluster(workers: str) -> bool:
 
 
 @contextmanager
-def crew_of(
-    workers: str, task: Path, options: TaskOptions, *, policy: Path | None = None, mode: str | None = None,
-    disable_out_of_bounds: bool = False,
-) -> Iterator[Crew | None]:  # fmt: skip
+def crew_of(workers: str, task: Task, *, policy: Path | None = None) -> Iterator[Crew | None]:
     """Connect to the Ray cluster that `--workers` names, and pack what its processes need; None where it names none."""
     if not is_cluster(workers):
         yield None
@@ -88,7 +72,7 @@ def crew_of(
     from polvet.workers.parcel import pack
     from polvet.workers.protocol import Crew
 
-    parcel = pack(task, options, policy=policy, mode=mode, disable_out_of_bounds=disable_out_of_bounds)
+    parcel = pack(task, policy=policy)
     with workers_of(workers) as cluster:
         assert cluster is not None
         yield Crew(cluster, parcel)

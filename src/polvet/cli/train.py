@@ -21,10 +21,8 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     limits_of,
     task_options,
-    with_mode,
 )  # fmt: skip
 from polvet.errors import InputError, Where
 
@@ -85,7 +83,7 @@ def train(
     begun = time.monotonic()
     if output is None:
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
-    loaded = with_mode(load_task(task, task_options(constants, start, fail, goal)), mode)
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     network = loaded.network
     inputs = loaded.reading.inputs or tuple(v.name for v in network.variables if not v.is_location)
     outputs = loaded.reading.outputs or network.labels
@@ -101,22 +99,21 @@ def train(
             "Give a model with two labels or more.",
         )  # fmt: skip
     fitted = fit(loaded, blank_network(inputs, outputs))
-    disable = disables_out_of_bounds(out_of_bounds)
     with watching("train", "training", log_json, unit="steps", known_total=True) as progress:
         if kind == "trees":
             made, figures = _trees(
                 fitted, teacher, runs=runs, noise=noise, depth=depth, rounds=rounds, rate=learning_rate or 0.4,
-                max_steps=max_steps, seed=seed, max_states=max_states or SMALL, disable=disable,
+                max_steps=max_steps, seed=seed, max_states=max_states or SMALL,
             )  # fmt: skip
         elif kind == "mlp":
             made, figures = _network(
                 fitted, hidden, steps=steps, rate=learning_rate or 1e-3, max_steps=max_steps, seed=seed,
-                shaping=shaping, disable=disable, progress=progress,
+                shaping=shaping, progress=progress,
             )  # fmt: skip
         else:
             raise InputError(f"'{kind}' is unknown.", Where("--kind"), "Use mlp or trees.")
     save_policy(made, output)
-    shares = _shares(fitted, output, seed, max_steps, disable)
+    shares = _shares(fitted, output, seed, max_steps)
     curve = figures["curve"]
     lines = [
         f"written     {output}",
@@ -132,12 +129,10 @@ def train(
     ).show(as_json=json)
 
 
-def _trees(
-    fitted: Fitted, teacher: str, *, max_states: int, disable: bool, **options: Any
-) -> tuple[Any, dict[str, Any]]:
+def _trees(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -> tuple[Any, dict[str, Any]]:
     from polvet.train.imitate import TreeOptions, imitate
 
-    rows, taught, who = _lessons(fitted, teacher, max_states=max_states, disable=disable, **options)
+    rows, taught, who = _lessons(fitted, teacher, max_states=max_states, **options)
     found = imitate(
         rows, taught, tuple(fitted.policy.inputs), tuple(fitted.policy.outputs),
         TreeOptions(options["depth"], options["rounds"], options["rate"], options["seed"]),
@@ -146,7 +141,7 @@ def _trees(
     return found.policy, figures
 
 
-def _lessons(fitted: Fitted, teacher: str, *, max_states: int, disable: bool, **options: Any) -> tuple[Any, Any, str]:
+def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -> tuple[Any, Any, str]:
     import numpy as np
 
     from polvet.errors import LimitReached
@@ -155,9 +150,7 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, disable: bool, **
 
     if teacher in ("auto", "optimal", "safe"):
         try:
-            compiled, space = explore_all(
-                fitted.task, limits=limits_of(None, None, max_states), disable_out_of_bounds=disable
-            )
+            compiled, space = explore_all(fitted.task, limits=limits_of(None, None, max_states))
         except LimitReached:
             if teacher != "auto":
                 raise
@@ -178,14 +171,14 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, disable: bool, **
             return rows, chosen, "safe" if teacher == "safe" else "optimal"
     rows, chosen = policy_lessons(
         fitted, None if teacher == "random" else Path(teacher), _pool(fitted, options["seed"]), runs=options["runs"],
-        max_steps=options["max_steps"], noise=options["noise"], seed=options["seed"], disable_out_of_bounds=disable,
+        max_steps=options["max_steps"], noise=options["noise"], seed=options["seed"],
     )  # fmt: skip
     return rows, chosen, teacher
 
 
 def _network(
     fitted: Fitted, hidden: str, *, steps: int, rate: float, max_steps: int, seed: int, shaping: str | None,
-    disable: bool, progress: Any,
+    progress: Any,
 ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
     from polvet.train.lessons import potential_of
     from polvet.train.q_learning import QOptions, learn
@@ -193,9 +186,7 @@ def _network(
     sizes = _sizes(hidden)
     options = QOptions(hidden=sizes, steps=steps, learning_rate=rate, max_steps=max_steps, seed=seed)
     potential = None if shaping is None else potential_of(fitted, shaping, Where("--shaping"))
-    found = learn(
-        fitted, _pool(fitted, seed), options, potential=potential, disable_out_of_bounds=disable, on_progress=progress
-    )
+    found = learn(fitted, _pool(fitted, seed), options, potential=potential, on_progress=progress)
     return found.policy, {"curve": [asdict(point) for point in found.curve]}
 
 
@@ -216,12 +207,12 @@ def _pool(fitted: Fitted, seed: int) -> Words:
     return compiled.pack(starts.sample(START_POOL, random.Random(seed)))
 
 
-def _shares(fitted: Fitted, file: Path, seed: int, max_steps: int, disable: bool) -> dict[str, float]:
+def _shares(fitted: Fitted, file: Path, seed: int, max_steps: int) -> dict[str, float]:
     from polvet.kernel.starts import Starts
     from polvet.policy.binding import load_fitted
     from polvet.policy.runs import End, simulate
 
-    bound = load_fitted(fitted.task, file).compile(disable_out_of_bounds=disable)
+    bound = load_fitted(fitted.task, file).compile()
     first = Starts.of(fitted.task).sample(EVALUATED_RUNS, random.Random(seed + 1))
     batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1)
     return {

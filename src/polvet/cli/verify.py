@@ -20,19 +20,15 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    disables_out_of_bounds,
     is_cluster,
     limits_of,
     task_options,
     threads_of,
-    with_mode,
     workers_of,
 )  # fmt: skip
-from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
-    from polvet.verify.explicit import Avoid
     from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
@@ -81,7 +77,6 @@ def verify(
     All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
-    from polvet.evidence.states import options_to_json
     from polvet.load import load_task
     from polvet.policy.binding import load_fitted
     from polvet.verify.certificates import certificate_of
@@ -89,17 +84,17 @@ def verify(
     from polvet.verify.verdicts import Unknown, Unsafe
 
     begun = time.monotonic()
-    options = task_options(constants, start, fail, goal)
-    fitted = load_fitted(with_mode(load_task(task, options), mode), policy)
-    bound = fitted.compile(disable_out_of_bounds=disables_out_of_bounds(out_of_bounds))
+    fitted = load_fitted(
+        load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)), policy
+    )
+    bound = fitted.compile()
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
     with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
-            bound, method=method, seed=seed, threads=threads, workers=elsewhere, avoid=avoided(avoid),
+            bound, method=method, seed=seed, threads=threads, workers=elsewhere,
             limits=limits_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
-    given = options_to_json(options, disable_out_of_bounds=bound.compiled.disable_out_of_bounds, mode=mode)
-    certificate = certificate_of(bound, found, given)
+    certificate = certificate_of(bound, found)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
     if probability:
@@ -132,16 +127,6 @@ def _explained(risk: Risk) -> str:
         return "" if risk.limit is None else f" ({risk.limit})"
     over = ", ".join(risk.variables)
     return f" (by an abstraction with {risk.states:,} states over {over}; explicit search: {risk.limit})"
-
-
-def avoided(text: str) -> Avoid:
-    """Return what counts as unsafe besides `fail`."""
-    from polvet.verify.explicit import Avoid
-
-    wanted = {part.strip() for part in text.split(",") if part.strip()}
-    if unknown := wanted - {"stuck", "deadlock"}:
-        raise InputError(f"'{min(unknown)}' is unknown.", Where("--avoid"), "Use stuck, deadlock, or stuck,deadlock.")
-    return Avoid("stuck" in wanted, "deadlock" in wanted)
 
 
 def _proved(found: Any) -> list[str]:

@@ -57,7 +57,7 @@ class Bulk:
         self.followed, self.arena, self.fitted = followed, followed.arena, followed.fitted
         self.network = self.arena.task.network
         variables = self.network.variables
-        if self.arena.semantics.disable_out_of_bounds:
+        if self.arena.task.network.disables_out_of_bounds:
             raise Unreadable("operators that leave the bounds are disabled")
         ends = [(0, 1) if v.kind is Kind.BOOL else (v.lower, v.upper) for v in variables]
         if any(v.kind is Kind.REAL for v in variables) or any(low is None or high is None for low, high in ends):

@@ -14,6 +14,7 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
+from polvet.model.task import NO_OPTIONS, TaskOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,14 @@ CheckResult = Accepted | Rejected
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """The files a certificate speaks about: a task, model or finite-memory policy, and a policy."""
+    """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
+
+    `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
+    """
 
     task: Path | None = None
     policy: Path | None = None
+    options: TaskOptions | None = NO_OPTIONS
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]

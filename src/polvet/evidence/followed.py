@@ -77,10 +77,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
     if certificate.get("policy_sha256") is None or policy_sha256(subjects.policy) != certificate["policy_sha256"]:
         return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     fitted = load_fitted(arena.task, subjects.policy)
-    disabled = arena.semantics.disable_out_of_bounds
     if (kept := certificate.get("kept")) is not None:
-        if disabled:
-            return Rejected("variables are left out, yet bounds decide which operators are enabled")
         if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
             return Rejected("'kept' is not a list of names")
         from polvet.policy.restrict import restrict_fitted
@@ -89,6 +86,6 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
             fitted = restrict_fitted(fitted, kept)
         except InputError as error:
             return Rejected(str(error))
-    semantics = Semantics(fitted.task.network, disable_out_of_bounds=disabled)
+    semantics = Semantics(fitted.task.network)
     fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
     return Followed(replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal), fitted)

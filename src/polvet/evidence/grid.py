@@ -152,7 +152,7 @@ def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResul
     followed = find_policy_arena(certificate, subjects)
     if isinstance(followed, Rejected):
         return followed
-    if followed.arena.semantics.disable_out_of_bounds:
+    if followed.arena.task.network.disables_out_of_bounds:
         return Rejected("operators that leave the bounds are disabled, which sets of states do not follow")
     try:
         flow = Flow(followed.arena.task, followed.fitted)

@@ -122,7 +122,7 @@ def _operators(
         for numbers in product(*joint.participants):
             edges = tuple(network.edges[number] for number in numbers)
             one = Operator(output_of.get(joint.label, NEVER), edges, conjunction(*(edge.guard for edge in edges)))
-            if arena.semantics.disable_out_of_bounds:
+            if arena.task.network.disables_out_of_bounds:
                 one = Operator(one.output, edges, conjunction(one.guard, *_staying(network, one, place, lower, upper)))
             found.append(one)
     return tuple(found)

@@ -19,7 +19,7 @@ import numpy as np
 
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
-from polvet.evidence.states import Arena, Malformed, find_arena
+from polvet.evidence.states import Arena, Malformed, find_arena, other_options
 from polvet.model.semantics import State
 from polvet.model.task import MODES
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted, load_fitted
@@ -39,6 +39,8 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
     mode, reading = certificate.get("mode"), certificate.get("reading")
     if mode not in ("safe", "avoid") or reading not in MODES:
         return Rejected("'mode' must be safe or avoid, and 'reading' filtered or raw")
+    if subjects.options is not None and reading != arena.task.reading.mode:
+        return Rejected(other_options(replace(arena.task.options, mode=reading)))
     task = replace(arena.task, reading=replace(arena.task.reading, mode=reading))
     fitted = load_fitted(task, subjects.policy)
     faults = certificate.get("faults")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.evidence.check import Rejected, Subjects
-from polvet.load import TaskOptions, load_task, parse_constants
+from polvet.load import load_task, options_from_json
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
-from polvet.model.task import MODES, Task, state_from_names, state_to_names
+from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
 
 BIGGEST_JSON_INTEGER = 2**53
 
@@ -78,51 +80,42 @@ def _number_to_json(value: Any) -> Any:
     return value
 
 
-def options_to_json(
-    options: TaskOptions, *, disable_out_of_bounds: bool = False, mode: str | None = None
-) -> dict[str, Any]:
-    """Return what was added to the task file on the command line, as certificates hold it; empty where nothing was."""
-    found: dict[str, Any] = {}
-    if options.constants:
-        found["constants"] = ",".join(
-            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in options.constants.items()
-        )
-    found |= {role: text for role in ("start", "fail", "goal") if (text := getattr(options, role)) is not None}
-    if disable_out_of_bounds:
-        found["out_of_bounds"] = "disable"
-    if mode is not None:
-        found["mode"] = mode
-    return found
-
-
 def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Rejected:
     """Return the task the certificate speaks about, read from the given file with the options the certificate names.
 
-    The options are part of the claim: they are told when it is accepted. Only `find_policy_arena` leaves variables out.
+    The options are part of the claim: they must be those that are asked for, and are told when it is accepted. Only
+    `find_policy_arena` leaves variables out.
     """
     if subjects.task is None:
         raise InputError("the certificate speaks about a task.", hint="Give the file with --task.")
-    options = certificate.get("options", {})
-    if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
-        return Rejected("'options' is not an object of texts")
-    unknown = set(options) - {"constants", "start", "fail", "goal", "out_of_bounds", "mode"}
-    if unknown:
-        return Rejected(f"the option '{min(unknown)}' is unknown")
-    task = load_task(
-        subjects.task,
-        TaskOptions(
-            parse_constants(options.get("constants", "")),
-            options.get("start"), options.get("fail"), options.get("goal"),
-        ),
-    )  # fmt: skip
+    try:
+        options = options_from_json(certificate.get("options", {}), Where("options"))
+    except InputError as error:
+        return Rejected(str(error))
+    task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    if (mode := options.get("mode")) is not None:
-        if mode not in MODES:
-            return Rejected(f"the mode '{mode}' is unknown")
-        task = replace(task, reading=replace(task.reading, mode=mode))
-    semantics = Semantics(task.network, disable_out_of_bounds=options.get("out_of_bounds") == "disable")
-    given = ", ".join(f"{name} {value}" for name, value in options.items())
+    if subjects.options is not None and not _is_same(task, subjects.task, subjects.options):
+        return Rejected(other_options(options))
+    semantics = Semantics(task.network)
+    given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
     return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))
+
+
+def other_options(options: TaskOptions) -> str:
+    """Return why a certificate with these options is rejected where others are asked for."""
+    if not (words := shlex.join(options.arguments())):
+        return "it is about the task's own conditions, not about those that are asked for"
+    return f"it is about other conditions than those asked for; give {words} to ask for them, or --allow-options"
+
+
+def _is_same(task: Task, file: Path, options: TaskOptions) -> bool:
+    """Return whether the file and the options mean that task."""
+    if task.options == options:
+        return True
+    try:
+        asked = load_task(file, options)
+    except InputError:
+        return False
+    return replace(asked, options=task.options) == task

@@ -53,7 +53,6 @@ class Guided:
         compiled = Compiled(
             task.network, conditions=[task.fail, task.goal, start],
             rewards=[Reward(distance_to_fail(task), None)],
-            disable_out_of_bounds=bound.compiled.disable_out_of_bounds,
         )  # fmt: skip
         return cls(bound.fitted.bind(compiled), _core.Visits())
 

@@ -100,13 +100,9 @@ class Judged:
         return next((one for one in worst if one in found), Passing.PASSED)
 
 
-def judge(
-    task: Task, policy: str | Path, thresholds: Thresholds, means: Means | None = None,
-    *, disable_out_of_bounds: bool = False,
-) -> Judged:  # fmt: skip
+def judge(task: Task, policy: str | Path, thresholds: Thresholds, means: Means | None = None) -> Judged:
     """Return how the policy in the file fares."""
-    bound = load_fitted(task, policy).compile(disable_out_of_bounds=disable_out_of_bounds)
-    return judge_bound(bound, thresholds, means or Means())
+    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means())
 
 
 def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
@@ -143,7 +139,7 @@ def _use(seen: RunsSeen) -> list[Check]:
 
 
 def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:
-    decider = Decider(bound.task, threads=means.threads, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    decider = Decider(bound.task, threads=means.threads)
     count = Starts.of(bound.task).count
     if count is None or (means.limits.states is not None and count > means.limits.states):
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {means.starts:,} were tried"

@@ -42,11 +42,9 @@ class Compiled:
         *,
         conditions: Sequence[Expression] = (),
         rewards: Sequence[Reward] = (),
-        disable_out_of_bounds: bool = False,
     ) -> None:
         self.network = network
-        self.disable_out_of_bounds = disable_out_of_bounds
-        data = lower(network, conditions=conditions, rewards=rewards, disable_out_of_bounds=disable_out_of_bounds)
+        data = lower(network, conditions=conditions, rewards=rewards)
         self.program = _core.Program.make(data)
         self.machine = _core.Machine(self.program)
         self._kinds = [variable.kind for variable in network.variables]
@@ -54,7 +52,7 @@ class Compiled:
     @property
     def semantics(self) -> Semantics:
         """Return the slow twin."""
-        return Semantics(self.network, disable_out_of_bounds=self.disable_out_of_bounds)
+        return Semantics(self.network)
 
     def pack(self, states: Iterable[State]) -> Words:
         """Return one packed row per state."""

@@ -65,10 +65,9 @@ def lower(
     *,
     conditions: Sequence[Expression] = (),
     rewards: Sequence[Reward] = (),
-    disable_out_of_bounds: bool = False,
 ) -> dict[str, Any]:
     """Return the program as the plain data that `_core.Program.make` takes."""
-    return _Lowering(network).program(conditions, rewards, disable_out_of_bounds)
+    return _Lowering(network).program(conditions, rewards)
 
 
 class _Lowering:
@@ -89,9 +88,7 @@ class _Lowering:
             register = self.out.constant(float(value) if variable.kind is Kind.REAL else int(value))
             self.out.registers[self.slots[variable.name]] = self.out.registers[register]
 
-    def program(
-        self, conditions: Sequence[Expression], rewards: Sequence[Reward], disable_out_of_bounds: bool
-    ) -> dict[str, Any]:
+    def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> dict[str, Any]:
         network, out = self.network, self.out
         order = {label: i for i, label in enumerate(network.labels)}
         joints = sorted(network.joints, key=lambda joint: order.get(joint.label or "", len(order)))
@@ -151,7 +148,7 @@ class _Lowering:
             "state_rewards": per_state,
             "step_rewards": per_step,
             "step_reads_state": reads_state,
-            "disable_out_of_bounds": disable_out_of_bounds,
+            "disable_out_of_bounds": network.disables_out_of_bounds,
             "uniform": network.model.type is ModelType.DTMC,
         }
 

@@ -41,6 +41,7 @@ from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
 from polvet.model.evaluate import Evaluator, compile_expression
 from polvet.model.expressions import FALSE, Expression, conjuncts
+from polvet.model.infix import dump_expression
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -49,6 +50,8 @@ MAX_TRIES = 1_000_000
 MAX_MEGABYTES = 2_000
 BLOCK = 1 << 16
 START = Where("start")
+SHOWN = 160
+"""Characters of a condition in an error."""
 
 
 def count_starts(task: Task) -> int | None:
@@ -72,14 +75,28 @@ def sample_starts(task: Task, n: int, seed: int) -> list[State]:
     return drawable_starts(task).sample(n, random.Random(seed))
 
 
-def drawable_starts(task: Task, *, megabytes: int = 500) -> Starts:
-    """Return the start states to draw from: exactly, or by rejection where counting would need too much memory."""
+def drawable_starts(task: Task, *, megabytes: int = 500, seconds: float | None = None) -> Starts:
+    """Return the start states to draw from: exactly, or by rejection where counting would need too much."""
     if task.start is None:
-        return Starts.initial(task.network)
+        return _some(task, Starts.initial(task.network))
     try:
-        return Starts(task.network, task.start, megabytes=megabytes, where=START)
+        starts = Starts(task.network, task.start, megabytes=megabytes, seconds=seconds, where=START)
     except LimitReached:
-        return Starts(task.network, task.start, megabytes=megabytes, draw_beyond_limits=True, where=START)
+        starts = Starts(
+            task.network, task.start, megabytes=megabytes, seconds=seconds, draw_beyond_limits=True, where=START
+        )
+    return _some(task, starts)
+
+
+def _some(task: Task, starts: Starts) -> Starts:
+    """Return the start states, of which there must be some: without any, every claim about a policy holds."""
+    if starts.count != 0:
+        return starts
+    shown = dump_expression(task.network.initial_condition if task.start is None else task.start)
+    raise InputError(
+        f"no state satisfies the start condition {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}.",
+        starts.where, "Weaken it: without a start state there is nothing to say about a policy.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +116,12 @@ class _DrawnPart:
     boxes: tuple[_Box, ...]
     tests: tuple[Evaluator, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether a variable has no value left."""
+        return any(box.lower > box.upper for box in self.boxes)
+
     def draw(self, state: list[Value], rng: random.Random) -> None:
-        if any(box.lower > box.upper for box in self.boxes):
-            raise InputError("no state satisfies the start condition.", hint="Weaken it.")
         for _ in range(MAX_TRIES):
             for box in self.boxes:
                 if box.variable.kind is Kind.REAL:
@@ -132,7 +152,7 @@ class Starts:
         self.network = network
         self._draw_beyond_limits = draw_beyond_limits
         self._limits = inf if seconds is None else seconds, megabytes
-        self._where = where
+        self.where = where
         parts = list(conjuncts(condition))
         self._fixed: dict[str, Value] = {}
         self._pinned: dict[str, list[float]] = {}
@@ -149,14 +169,16 @@ class Starts:
         if self.count is None:
             self._split(parts)
             self.method = "rejection" if self._drawn else "exact"
-            self.count = None if self._drawn else prod((part.total for part, _ in self._ranked), start=1)
+            self.count = prod((part.total for part, _ in self._ranked), start=1)
+            if self._drawn and self.count:
+                self.count = 0 if any(part.is_empty for part in self._drawn) else None
 
     @classmethod
     def of(cls, task: Task) -> Starts:
-        """Return the start states of a task: those satisfying `start`, or the model's initial states."""
+        """Return the start states of a task: those satisfying `start`, or the model's initial states; none are an InputError."""
         if task.start is None:
-            return cls.initial(task.network)
-        return cls(task.network, task.start, where=START)
+            return _some(task, cls.initial(task.network))
+        return _some(task, cls(task.network, task.start, where=START))
 
     @classmethod
     def initial(cls, network: Network) -> Starts:
@@ -198,7 +220,7 @@ class Starts:
                 if name in self._pinned:
                     continue
                 raise InputError(
-                    f"'{name}' has infinitely many values to start with.", self._where,
+                    f"'{name}' has infinitely many values to start with.", self.where,
                     "Bound it in the start condition or in the model.",
                 )  # fmt: skip
         if open_ended:
@@ -216,7 +238,7 @@ class Starts:
         try:
             terms = [writer.write(member)[0] for member in members]
         except InputError as error:
-            raise InputError(error.what, self._where, error.hint) from None
+            raise InputError(error.what, self.where, error.hint) from None
         root = diagram.term(OP["AND"], 0, 0, terms, []) if terms else diagram.integer(1)
         diagram.compile(root, self._limits[0], self._limits[1] * 2**20, None)
         stopped = diagram.status in (_core.Status.MEMORY, _core.Status.TIME)
@@ -268,7 +290,7 @@ class Starts:
                 level = diagram.fault_level
                 place = f" with {order[level]} = {diagram.fault_value}" if level >= 0 else ""
                 raise ModelError(
-                    f"the condition cannot be evaluated in some state{place} ({what}).", self._where,
+                    f"the condition cannot be evaluated in some state{place} ({what}).", self.where,
                     "Guard the operation.",
                 )  # fmt: skip
             case _core.Status.INTERRUPTED:
@@ -284,7 +306,7 @@ class Starts:
     def rows(self, ranks: Sequence[int]) -> NDArray[np.int64]:
         """Return one row of values per rank, in the kernel's form: reals as the bits of a double."""
         if self.count is None:
-            raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
+            raise InputError("there are infinitely many start states.", self.where, "Sample them instead.")
         result = np.zeros((len(ranks), len(self.network.variables)), dtype=np.int64)
         self._write_fixed(result)
         rest: Ranks = np.asarray(ranks, dtype=np.int64) if self.count <= SMALL else list(ranks)
@@ -314,7 +336,7 @@ class Starts:
     def blocks(self, limit: int | None = None) -> Iterator[NDArray[np.int64]]:
         """Yield all start states (at most `limit`) as blocks of rows, in the order of their ranks."""
         if self.count is None:
-            raise InputError("there are infinitely many start states.", self._where, "Sample them instead.")
+            raise InputError("there are infinitely many start states.", self.where, "Sample them instead.")
         end = self.count if limit is None else min(limit, self.count)
         for begin in range(0, end, BLOCK):
             yield self.rows(range(begin, min(begin + BLOCK, end)))
@@ -328,7 +350,7 @@ class Starts:
         """Return the start state of that rank."""
         if self.count is not None and not 0 <= rank < self.count:
             raise InputError(
-                f"there are {self.count} start states; none has the rank {rank}.", self._where, "Ranks begin at 0."
+                f"there are {self.count} start states; none has the rank {rank}.", self.where, "Ranks begin at 0."
             )
         return self._state(self.rows([rank])[0].tolist())
 
@@ -341,7 +363,7 @@ class Starts:
     def sample(self, n: int, rng: random.Random, *, distinct: bool = False) -> list[State]:
         """Return n start states, independent and uniform; with `distinct` no two are the same (uniform among those)."""
         if self.count is not None:
-            ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self._where)
+            ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self.where)
             return [self._state(row) for row in self.rows(ranks).tolist()]
         result: list[State] = []
         seen: set[State] = set()
@@ -356,8 +378,6 @@ class Starts:
         row = np.zeros((1, len(self.network.variables)), dtype=np.int64)
         self._write_fixed(row)
         for part, places in self._ranked:
-            if part.total == 0:
-                raise InputError("no state satisfies the start condition.", self._where, "Weaken it.")
             self._write_part(row, part, places, [rng.randrange(part.total)])
         state = list(self._state(row[0].tolist()))
         for drawn in self._drawn:

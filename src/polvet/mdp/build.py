@@ -49,7 +49,6 @@ def build(
     conditions: Sequence[Expression] = (),
     rewards: Mapping[str, Reward] | None = None,
     stop_at: Sequence[int] = (),
-    disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
     policy: Fitted | None = None,
 ) -> Built:
@@ -59,9 +58,7 @@ def build(
     """
     rewards = rewards or {}
     bounds = limits or Limits()
-    compiled = Compiled(
-        network, conditions=conditions, rewards=tuple(rewards.values()), disable_out_of_bounds=disable_out_of_bounds
-    )
+    compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
     bound = None if policy is None else policy.bind(compiled).core
     space = compiled.explore(build=True, stop_at=stop_at, limits=bounds, policy=bound)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
@@ -80,7 +77,6 @@ def build_exactly(
     conditions: Sequence[Expression] = (),
     rewards: Mapping[str, Reward] | None = None,
     stop_at: Sequence[int] = (),
-    disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
     policy: Fitted | None = None,
 ) -> Built:
@@ -88,7 +84,7 @@ def build_exactly(
     bounds = limits or Limits()
     most = min(EXACT_STATES, bounds.states or EXACT_STATES)
     deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
-    semantics = Semantics(network, disable_out_of_bounds=disable_out_of_bounds)
+    semantics = Semantics(network)
     tests = [semantics.compile(condition) for condition in conditions]
     gains = {name: _Gain(semantics, reward) for name, reward in (rewards or {}).items()}
     number: dict[State, int] = {}

@@ -88,7 +88,6 @@ def check_property(
     *,
     relative_gap: float = 1e-6,
     exact: bool = False,
-    disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
     policy: Fitted | None = None,
 ) -> CheckResult:
@@ -102,7 +101,6 @@ def check_property(
         conditions=plan.conditions,
         rewards=plan.rewards,
         stop_at=plan.stop_at,
-        disable_out_of_bounds=disable_out_of_bounds,
         limits=bounds,
         policy=policy,
     )

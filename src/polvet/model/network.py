@@ -26,6 +26,13 @@ PROBABILITY_TOLERANCE = Fraction(1, 10**6)
 """How far the probabilities of an edge may be off 1, from rounding by its author; they are scaled to sum to 1."""
 
 
+class OutOfBounds(Enum):
+    """What an assignment outside its variable's bounds means."""
+
+    ERROR = "error"  # the model is wrong
+    DISABLE = "disable"  # its operator is not enabled there
+
+
 class Kind(Enum):
     """What a scalar holds."""
 
@@ -102,6 +109,12 @@ class Network:
     initial_condition: Expression
     scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
     step_scope: Scope = field(compare=False, repr=False)  # likewise, right after a step: transients are scratch
+    out_of_bounds: OutOfBounds = OutOfBounds.ERROR
+
+    @property
+    def disables_out_of_bounds(self) -> bool:
+        """Return whether operators that would leave a variable's bounds are not enabled."""
+        return self.out_of_bounds is OutOfBounds.DISABLE
 
     def resolve(self, expression: Expression, where: Where = NOWHERE) -> Expression:
         """Return the expression in terms of this network's scalars; transient variables get their value in a state."""

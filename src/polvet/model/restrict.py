@@ -45,6 +45,10 @@ def steering(task: Task) -> Iterator[Expression]:
 def restrict(task: Task, keep: Collection[str]) -> Task:
     """Return the task over the variables in `keep` alone; an InputError where a left-out one is read."""
     network = task.network
+    if network.disables_out_of_bounds:
+        raise InputError(
+            "variables are left out, yet bounds decide which operators are enabled.", hint="Keep all variables."
+        )
     kept = set(keep)
     own = {variable.name for variable in (*network.variables, *network.scratch)}
     unknown = kept - own

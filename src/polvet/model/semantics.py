@@ -50,11 +50,10 @@ class _Write:
 
 
 class Semantics:
-    """Runs a network. `disable_out_of_bounds` turns operators off that would leave a variable's bounds."""
+    """Runs a network."""
 
-    def __init__(self, network: Network, *, disable_out_of_bounds: bool = False) -> None:
+    def __init__(self, network: Network) -> None:
         self.network = network
-        self.disable_out_of_bounds = disable_out_of_bounds
         self.slots: tuple[Variable, ...] = (*network.variables, *network.scratch)
         self.position: Mapping[str, int] = {variable.name: i for i, variable in enumerate(self.slots)}
         self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
@@ -120,8 +119,8 @@ class Semantics:
                 try:
                     with self._computing(state, edges[0]):
                         result.append(Move(joint.label, edges, tuple(self._outcomes(state, edges))))
-                except OutOfBounds:
-                    if not self.disable_out_of_bounds:
+                except LeavesBounds:
+                    if not self.network.disables_out_of_bounds:
                         raise
         return result
 
@@ -219,7 +218,7 @@ class Semantics:
     def _checked(self, variable: Variable, value: Value, where: Where, state: State) -> Value:
         low = variable.lower is not None and value < variable.lower
         if low or (variable.upper is not None and value > variable.upper):
-            raise OutOfBounds(
+            raise LeavesBounds(
                 f"'{variable.name}' is assigned {value}, outside [{variable.lower}, {variable.upper}], in state "
                 f"{self.show(state)}.", where, "Widen the bounds, guard the edge, or use --out-of-bounds disable.",
             )  # fmt: skip
@@ -235,7 +234,7 @@ class Semantics:
         )
 
 
-class OutOfBounds(ModelError):
+class LeavesBounds(ModelError):
     """An assignment leaves its variable's bounds."""
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import FALSE, Expression
+from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
-from polvet.model.network import Kind, Network, Variable
+from polvet.model.network import Kind, Network, OutOfBounds, Variable
 from polvet.model.semantics import State, show_value
 from polvet.numbers import exact
 
 MODES = ("filtered", "raw")
+ROLES = ("start", "fail", "goal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,103 @@ class PolicyReading:
 
 
 @dataclass(frozen=True, slots=True)
+class Avoid:
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, and deadlocks outside the goal."""
+
+    stuck: bool = False
+    deadlock: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what is avoided, as users and certificates name it."""
+        return tuple(name for name, wanted in (("stuck", self.stuck), ("deadlock", self.deadlock)) if wanted)
+
+
+NOTHING_ELSE = Avoid()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What is added to, or put in the place of, what a task's source says."""
+
+    constants: Mapping[str, Value] = field(default_factory=dict)
+    start: str | None = None
+    fail: str | None = None
+    goal: str | None = None
+    out_of_bounds: OutOfBounds = OutOfBounds.ERROR
+    mode: str | None = None  # how a policy's choice is read
+    avoid: Avoid = NOTHING_ELSE
+
+    def to_json(self) -> dict[str, str]:
+        """Return the options as certificates hold them; empty where the source says everything.
+
+        What else is avoided is part of a certificate's own claim.
+        """
+        found: dict[str, str] = {}
+        if self.constants:
+            found["constants"] = ",".join(
+                f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+                for name, value in self.constants.items()
+            )
+        found |= {role: text for role in ROLES if (text := getattr(self, role)) is not None}
+        if self.out_of_bounds is not OutOfBounds.ERROR:
+            found["out_of_bounds"] = self.out_of_bounds.value
+        if self.mode is not None:
+            found["mode"] = self.mode
+        return found
+
+    def arguments(self) -> list[str]:
+        """Return the words that give these options on the command line."""
+        return [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
+
+
+NO_OPTIONS = TaskOptions()
+"""The task's own conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The file a task was read from: a model, or a task.toml that names one; the SHA-256 is over both."""
+
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """What shall be avoided and reached, from where. All conditions are over the network's scalars."""
+    """What shall be avoided and reached, from where. All conditions are over the network's scalars.
+
+    A task knows its whole meaning: the network what an assignment out of bounds does, the reading how a policy chooses.
+    Options and source say how it was come by; they are what a certificate repeats.
+    """
 
     network: Network
     fail: Expression = FALSE
     goal: Expression = FALSE
     start: Expression | None = None  # None: the model's initial states
     reading: PolicyReading = PolicyReading()
-    sha256: str | None = None  # of the file(s) it was read from
+    avoid: Avoid = NOTHING_ELSE
+    options: TaskOptions = NO_OPTIONS  # already part of the fields above
+    source: Source | None = None  # None: made in memory
+
+    @property
+    def sha256(self) -> str | None:
+        """Return the digest of the file(s) it was read from."""
+        return None if self.source is None else self.source.sha256
+
+    def claim(self) -> dict[str, Any]:
+        """Return what whoever speaks about this task speaks about, as data: the file's digest, and the meaning in full."""
+        constants = self.network.constants.items()
+        return {
+            "task_sha256": self.sha256,
+            "constants": {name: value if isinstance(value, int) else str(value) for name, value in constants},
+            "start": None if self.start is None else dump_expression(self.start),
+            "fail": dump_expression(self.fail),
+            "goal": dump_expression(self.goal),
+            "out_of_bounds": self.network.out_of_bounds.value,
+            "mode": self.reading.mode,
+            "avoid": list(self.avoid.names),
+        }
 
 
 def condition(network: Network, expression: Expression, where: Where) -> Expression:

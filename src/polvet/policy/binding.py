@@ -78,12 +78,9 @@ class Fitted:
         chosen = self.choose(state, applicable)
         return [] if chosen is None else [move for move in moves if move.label in (chosen, None)]
 
-    def compile(self, *, disable_out_of_bounds: bool = False) -> Bound:
+    def compile(self) -> Bound:
         """Return the policy bound to the task's network in the kernel, with the conditions FAIL and GOAL."""
-        compiled = Compiled(
-            self.task.network, conditions=[self.task.fail, self.task.goal], disable_out_of_bounds=disable_out_of_bounds
-        )
-        return self.bind(compiled)
+        return self.bind(Compiled(self.task.network, conditions=[self.task.fail, self.task.goal]))
 
     def bind(self, compiled: Compiled) -> Bound:
         """Return the policy bound to a compiled network (made of this task's network)."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.files import write_whole
+from polvet.files import refuse_unknown_keys, write_whole
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 
@@ -31,6 +31,8 @@ class Condition(Protocol):
         """Return whether the condition holds in the state."""
 
 
+KEYS = ("format", "comment", "rules")
+RULE_KEYS = ("when", "action")
 ConditionParser = Callable[[str, Where], Condition]
 
 
@@ -127,6 +129,7 @@ def rules_from_json(
     booleans: Iterable[str] = (),
 ) -> Rules:
     """Return the rule list of a `rules/1` document, or raise an InputError with the JSON path."""
+    refuse_unknown_keys(document, KEYS, where)
     entries = document.get("rules")
     if not isinstance(entries, list) or not entries:
         raise InputError(
@@ -147,6 +150,7 @@ def rules_from_json(
                 place,
                 'Write {"when": "x >= 3", "action": "a"} for each rule.',
             )
+        refuse_unknown_keys(entry, RULE_KEYS, place)
         rules.append(Rule(entry["when"], entry["action"], parse(entry["when"], place.at("when"))))
     read = tuple(dict.fromkeys(name for rule in rules for name in rule.condition.variables))
     named = tuple(dict.fromkeys(rule.action for rule in rules))

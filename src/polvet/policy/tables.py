@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where, suggest
-from polvet.files import write_whole
+from polvet.files import refuse_unknown_keys, write_whole
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 Key = tuple[float, ...]
+KEYS = ("format", "comment", "inputs", "outputs", "rows", "default")
+ROW_KEYS = ("state", "scores", "action")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +55,7 @@ class Table:
 
 def table_from_json(document: Any, where: Where) -> Table:
     """Return the table of a `table/1` document, or raise an InputError with the JSON path."""
+    refuse_unknown_keys(document, KEYS, where)
     inputs = _name_list(document, "inputs", where)
     outputs = _name_list(document, "outputs", where)
     entries = document.get("rows")
@@ -66,6 +69,7 @@ def table_from_json(document: Any, where: Where) -> Table:
             raise InputError(
                 "a row must be an object with a 'state' object.", place, 'Write {"state": {"x": 0}, "action": "a"}.'
             )
+        refuse_unknown_keys(entry, ROW_KEYS, place)
         key = _key(entry["state"], inputs, place.at("state"))
         if key in rows:
             raise InputError("this state has two rows.", place, "Keep one of them.")

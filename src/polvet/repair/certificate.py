@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,14 @@ from polvet.policy.binding import Fitted, load_fitted
 from polvet.repair.repair import Repaired
 
 
-def repair_certificate(fitted: Fitted, made: Repaired, file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the certificate of the repair that was saved in the file; `options` are those that made the task."""
+def repair_certificate(fitted: Fitted, made: Repaired, file: Path) -> dict[str, Any]:
+    """Return the certificate of the repair that was saved in the file."""
     saved = load_fitted(fitted.task, file)
     old = fitted.policy.outputs
     return {
         "kind": "repair",
         "task_sha256": fitted.task.sha256,
-        "options": dict(options),
+        "options": fitted.task.options.to_json(),
         "old_policy_sha256": fitted.sha256,
         "policy_sha256": saved.sha256,
         "mode": made.mode,

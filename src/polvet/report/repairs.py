@@ -10,7 +10,7 @@ import numpy as np
 
 from polvet.errors import InputError, PolvetError, Where
 from polvet.evidence.state_files import StateFormat
-from polvet.load import TaskOptions, load_task, parse_constants
+from polvet.load import load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -20,6 +20,7 @@ from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.report.campaign import Campaign
+from polvet.report.verdict import given_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,8 @@ def find_task(campaign: Campaign, given: Path | None) -> Task | None:
     file = given or (Path(remembered) if isinstance(remembered, str) else None)
     if file is None or (given is None and not file.is_file()):
         return None
-    options = campaign.about.get("options") or {}
-    texts = {role: options.get(role) for role in ("start", "fail", "goal")}
     try:
-        task = load_task(file, TaskOptions(parse_constants(options.get("constants", "")), **texts))
+        task = load_task(file, given_options(campaign))
     except PolvetError:
         if given is not None:
             raise
@@ -72,7 +71,7 @@ def compare_policies(campaign: Campaign, task: Task) -> BeforeAfter:
     if not fitted:
         return BeforeAfter((), ())
     network = fitted[0].task.network
-    semantics = Semantics(network, disable_out_of_bounds=campaign.settings.get("out_of_bounds") == "disable")
+    semantics = Semantics(network)
     reader = StateFormat(fitted[0].task)
     states = [reader.read(dict(fault.state), Where("faults").at(k)) for k, fault in enumerate(campaign.faults)]
     applicable = [{move.label for move in semantics.moves(state) if move.label is not None} for state in states]

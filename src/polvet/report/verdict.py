@@ -10,6 +10,8 @@ from typing import Any
 from polvet.errors import InputError, Where
 from polvet.evidence.check import CheckResult, Rejected, Subjects, check
 from polvet.files import read_json
+from polvet.load import options_from_json
+from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
 
@@ -31,7 +33,7 @@ def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | No
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
     policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") == "safe" else None
-    return check(dict(certificate), Subjects(file, policy), Where(str(campaign.folder)))
+    return check(dict(certificate), Subjects(file, policy, given_options(campaign)), Where(str(campaign.folder)))
 
 
 def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
@@ -80,7 +82,14 @@ def certify_command(campaign: Campaign) -> str:
     parts += ["--task", str(campaign.about.get("task") or "TASK")]
     if outcome.get("outcome") == "safe":
         parts += ["--policy", str(campaign.folder / str(outcome.get("policy")))]
-    return shlex.join(parts)
+    return shlex.join([*parts, *given_options(campaign).arguments()])
+
+
+def given_options(campaign: Campaign) -> TaskOptions:
+    """Return what was given on the command line of the campaign."""
+    return options_from_json(
+        campaign.about.get("options") or {}, Where(str(campaign.folder / "about.json")).at("options")
+    )
 
 
 def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:

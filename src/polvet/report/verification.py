@@ -9,7 +9,7 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Subjects, check
-from polvet.load import load_model
+from polvet.load import load_model, options_from_json
 from polvet.report.campaign import ShownRun
 from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text
@@ -24,11 +24,12 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
     """Return the page; with the task and the policy at hand the independent checker is asked, else nothing is claimed."""
     word, safe = KINDS[certificate["kind"]], certificate["kind"] != "run"
     command = ["polvet", "certify", str(path), "--task", str(task or "TASK"), "--policy", str(policy or "POLICY")]
+    command += _words(certificate.get("options"))
     if task is None or policy is None:
         sort, level = "open", "Not checked"
         says = f"The certificate claims: {word.lower()}. Give --task and --policy, and the checker judges it."
     else:
-        result = check(dict(certificate), Subjects(task, policy), Where(str(path)))
+        result = check(dict(certificate), Subjects(task, policy, None), Where(str(path)))
         if isinstance(result, Accepted):
             sort, level, says = ("good" if safe else "bad"), "Proved", f"The checker accepts: {result.claim}."
         else:
@@ -49,6 +50,14 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
     if (invariant := invariant_part(certificate)) is not None:
         parts.append(invariant)
     return Page(f"Verification: {path.name}", head, tuple(parts), data)
+
+
+def _words(options: Any) -> list[str]:
+    """Return the words that ask for the conditions in the certificate, which the page tells in its claim."""
+    try:
+        return options_from_json(options or {}, Where("options")).arguments()
+    except InputError:
+        return []
 
 
 def _run(path: Path, certificate: Mapping[str, Any]) -> ShownRun:

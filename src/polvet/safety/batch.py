@@ -48,14 +48,13 @@ def decide_many(
     states: Sequence[State],
     *,
     file: Path | None = None,
-    options: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
     bounds = limits or Limits()
     begun = time.monotonic()
-    head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": dict(options or {})}
+    head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": decider.task.options.to_json()}
     names = StateFormat(decider.task)
     known = _resume(names, file, head) if file is not None else {}
     distinct = list(dict.fromkeys(states))
@@ -103,10 +102,7 @@ class Portion:
 def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
     """Return the verdict on each state of the portion; nothing is remembered from another one."""
     opened = open_parcel(parcel)
-    decider = Decider(
-        opened.task, preference=opened.bound, disable_out_of_bounds=parcel.disable_out_of_bounds,
-        **asdict(portion.question),
-    )  # fmt: skip
+    decider = Decider(opened.task, preference=opened.bound, **asdict(portion.question))
     return decider.decide(portion.states, limits=Limits(None, portion.megabytes, portion.most_states))
 
 

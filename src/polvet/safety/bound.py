@@ -45,13 +45,11 @@ class Within:
     limit: LimitReached | None = None
 
 
-def decide_within(
-    task: Task, state: State, bound: Fraction, *, limits: Limits | None = None, disable_out_of_bounds: bool = False
-) -> Within:
+def decide_within(task: Task, state: State, bound: Fraction, *, limits: Limits | None = None) -> Within:
     """Return whether some policy from the state fails with probability at most `bound`."""
     bounds = limits or Limits()
     begun = time.monotonic()
-    compiled = compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
+    compiled = compile_task(task)
     space = compiled.explore(compiled.pack([state]), build=True, stop_at=[FAIL, GOAL], limits=bounds)
     if (limit := describe_limit(space, bounds)) is not None:
         return Within(Verdict.UNKNOWN, 0.0, 1.0, len(space), limit)

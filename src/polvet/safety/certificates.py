@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polvet.evidence.states import options_to_json, state_to_json
+from polvet.evidence.states import state_to_json
 from polvet.kernel.compiled import Limits
-from polvet.load import TaskOptions
 from polvet.model.semantics import State
 from polvet.safety.decide import Decider, Verdict
 
@@ -21,14 +20,12 @@ def prove(
     states: Sequence[State],
     verdict: Verdict,
     *,
-    options: TaskOptions | None = None,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Return the certificate that all the states are safe, or that all are unsafe; the prover is `lazy` with sharing."""
     task = prover.task
     head: dict[str, Any] = {"format": "certificate/1", "task_sha256": task.sha256}
-    disabled = prover.compiled.disable_out_of_bounds
-    if given := options_to_json(options or TaskOptions(), disable_out_of_bounds=disabled):
+    if given := task.options.to_json():
         head["options"] = given
     distinct = list(dict.fromkeys(states))
     if verdict is Verdict.SAFE:

@@ -76,9 +76,9 @@ class Question:
     radius: int | None
 
 
-def compile_task(task: Task, *, disable_out_of_bounds: bool = False) -> Compiled:
+def compile_task(task: Task) -> Compiled:
     """Return the task's network as the kernel runs it, with `fail` and `goal` as its conditions."""
-    return Compiled(task.network, conditions=[task.fail, task.goal], disable_out_of_bounds=disable_out_of_bounds)
+    return Compiled(task.network, conditions=[task.fail, task.goal])
 
 
 class Decider:
@@ -99,7 +99,6 @@ class Decider:
         radius: int | None = None,
         preference: Bound | Preference | None = None,
         compiled: Compiled | None = None,
-        disable_out_of_bounds: bool = False,
     ) -> None:
         _one_of(algorithm, ALGORITHMS, "--algorithm")
         _one_of(order, ORDERS, "--order")
@@ -113,7 +112,7 @@ class Decider:
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order, self.share, seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
-        self.compiled = compiled or compile_task(task, disable_out_of_bounds=disable_out_of_bounds)
+        self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
             self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
             NO_RADIUS if radius is None else radius, _preferred(preference, self.compiled),

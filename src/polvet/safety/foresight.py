@@ -34,7 +34,7 @@ def sharpen(decider: Decider, around: Words | None = None, *, limits: Limits | N
 
     `around`: packed states of the kind that will be asked about; cells of real values are laid around them.
     """
-    if decider.compiled.disable_out_of_bounds:
+    if decider.task.network.disables_out_of_bounds:
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
     if decider.smaller_games:
         return decider.smaller_games  # it knows already

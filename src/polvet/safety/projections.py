@@ -24,7 +24,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.kernel.compiled import Compiled, Limits
+from polvet.kernel.compiled import Limits
 from polvet.model.expressions import (
     TRUE,
     Expression,
@@ -37,9 +37,9 @@ from polvet.model.expressions import (
     negation,
 )  # fmt: skip
 from polvet.model.folding import value_of
-from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Variable
+from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
 from polvet.model.task import Task
-from polvet.safety.decide import UNSAFE, Decider
+from polvet.safety.decide import UNSAFE, Decider, compile_task
 
 MOST_COMBINATIONS = 1_000_000
 MOST_IN_ALL = 40_000_000
@@ -65,7 +65,8 @@ def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     Two patterns in a row that say no more than the first game end the search: the others are of the same kind.
     """
     network = task.network
-    if not has_one_automaton(network):
+    # SOUND: where operators are disabled out of bounds, forgotten values decide which are enabled.
+    if network.disables_out_of_bounds or not has_one_automaton(network):
         return
     core = tuple(sorted(network.index_of(name) for name in core_of(task)))
     if not core or not fits(network, core_of(task)):
@@ -167,7 +168,8 @@ def solve_pattern(task: Task, pattern: Sequence[int], *, limits: Limits | None =
 
 def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, limits: Limits | None = None) -> Told:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
-    compiled = Compiled(game.network, conditions=[game.fail, game.goal], disable_out_of_bounds=True)
+    game = replace(game, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
+    compiled = compile_task(game)
     variables = [task.network.variables[k] for k in pattern]
     sizes = [count_of(variable) for variable in variables]
     rows = np.indices(sizes, dtype=np.int64).reshape(len(sizes), -1).T.copy()

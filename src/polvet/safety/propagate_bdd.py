@@ -42,25 +42,23 @@ Item = Diagram | Number  # a truth value or a number, by the expression's kind
 
 
 def decide_by_diagrams(
-    task: Task, states: Sequence[State], *, limits: Limits | None = None, disable_out_of_bounds: bool = False
+    task: Task, states: Sequence[State], *, limits: Limits | None = None
 ) -> tuple[list[Decided], int]:
     """Return the verdict on each state, and how many nodes the diagrams took."""
     failure: InputError | None = None
     try:
-        return _decide(task, states, limits or Limits(), disable_out_of_bounds)
+        return _decide(task, states, limits or Limits())
     except InputError as error:
         failure = InputError(error.what, error.where, error.hint)
     # Raised anew, out here: frames in a traceback would keep diagrams alive until their manager is gone.
     raise failure
 
 
-def _decide(
-    task: Task, states: Sequence[State], limits: Limits, disable_out_of_bounds: bool
-) -> tuple[list[Decided], int]:
+def _decide(task: Task, states: Sequence[State], limits: Limits) -> tuple[list[Decided], int]:
     begun = time.monotonic()
     encoder = _Encoder(task)
     try:
-        region = _Region(task, encoder, _Budget(encoder.diagrams, limits, begun), disable_out_of_bounds)
+        region = _Region(task, encoder, _Budget(encoder.diagrams, limits, begun))
         surely, perhaps = region.surely_unsafe(), region.perhaps_unsafe()
     except LimitReached as limit:
         reached = LimitReached(limit.limit, limit.option)
@@ -311,7 +309,7 @@ class _Operator:
 class _Region:
     """The operators by label, and the fixpoint over them."""
 
-    def __init__(self, task: Task, encoder: _Encoder, budget: _Budget, disable_out_of_bounds: bool) -> None:
+    def __init__(self, task: Task, encoder: _Encoder, budget: _Budget) -> None:
         self._encoder, self._budget = encoder, budget
         d = encoder.diagrams
         self.fail = encoder.truth(task.fail, encoder.start) & encoder.valid
@@ -326,7 +324,7 @@ class _Region:
                 operator = _Operator(encoder, [task.network.edges[edge] for edge in edges])
                 if operator.guard == d.false:
                     continue
-                if disable_out_of_bounds:
+                if task.network.disables_out_of_bounds:
                     operator.guard &= operator.inside
                 else:
                     broken |= operator.guard & ~operator.inside

@@ -50,7 +50,8 @@ BROKEN = "broken"
 def iter_won(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     """Yield what is won in restricted games: over what decides `fail`, and over that with what its changes depend on."""
     network = task.network
-    if not has_one_automaton(network):
+    # SOUND: where operators are disabled out of bounds, forgotten values decide which are enabled.
+    if network.disables_out_of_bounds or not has_one_automaton(network):
         return
     core, wider = core_of(task), wider_core_of(task)
     for kept in [core, *([wider] if wider > core else [])]:

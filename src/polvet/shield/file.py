@@ -87,9 +87,7 @@ class Shield:
         write_whole(path, json.dumps(self.document, ensure_ascii=False) + "\n")
 
 
-def to_document(
-    task: Task, world: World, result: Permitted, bound: Fraction, options: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def to_document(task: Task, world: World, result: Permitted, bound: Fraction) -> dict[str, Any]:
     """Return the shield as it is written: reachable states, allowed labels, exact risks; it is its own certificate."""
     from polvet.evidence.states import state_to_json
 
@@ -102,12 +100,10 @@ def to_document(
         allowed = [world.label_of(o) for o in range(starts[state], starts[state + 1]) if o in permitted]
         named = state_to_json(task, world.states[state])
         rows.append({"state": named, "allowed": allowed, "value": str(result.values[place])})
-    return _document(task, rows, result, bound, options)
+    return _document(task, rows, result, bound)
 
 
-def to_mixed_document(
-    task: Task, world: World, found: Mixed, bound: Fraction, options: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def to_mixed_document(task: Task, world: World, found: Mixed, bound: Fraction) -> dict[str, Any]:
     """Return a shield with mixtures: beside `allowed` a state may have `mixed`, distributions over labels."""
     from polvet.evidence.states import state_to_json
 
@@ -124,19 +120,17 @@ def to_mixed_document(
         if mixtures := found.distributions(place):
             row["mixed"] = [{str(world.label_of(o)): str(w) for o, w in one.items()} for one in mixtures]
         rows.append(row)
-    return _document(task, rows, result, bound, options)
+    return _document(task, rows, result, bound)
 
 
-def _document(
-    task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction, options: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def _document(task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
         "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
         "maximal": result.maximal, "states": rows,
     }  # fmt: skip
-    if options:
-        document["options"] = dict(options)
+    if options := task.options.to_json():
+        document["options"] = options
     return document
 
 
@@ -192,11 +186,9 @@ def _mixtures(items: Any, where: Where) -> tuple[Mapping[str, Fraction], ...]:
     return tuple(found)
 
 
-def make_shield(
-    task: Task, world: World, result: Permitted, bound: Fraction, options: Mapping[str, Any] | None = None
-) -> Shield:
+def make_shield(task: Task, world: World, result: Permitted, bound: Fraction) -> Shield:
     """Return the shield of a permissive scheduler."""
-    return read_shield(to_document(task, world, result, bound, options), Where("shield"))
+    return read_shield(to_document(task, world, result, bound), Where("shield"))
 
 
 def _fraction(value: Any, where: Where) -> Fraction:

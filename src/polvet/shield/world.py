@@ -83,7 +83,6 @@ def build_world(
     *,
     cost: str | None = None,
     exact: bool | None = None,
-    disable_out_of_bounds: bool = False,
     limits: Limits | None = None,
 ) -> World:
     """Return the world of the task, every reachable state; exact=None: in fractions where the model is small."""
@@ -92,9 +91,7 @@ def build_world(
     conditions = (task.fail, task.goal)
     rewards = {} if cost is None else {COST: cost_of(network, cost)}
     if exact is not True:
-        compiled = Compiled(
-            network, conditions=conditions, rewards=tuple(rewards.values()), disable_out_of_bounds=disable_out_of_bounds
-        )
+        compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
         space = compiled.explore(build=True, stop_at=(0, 1), limits=bounds)
         if (limit := describe_limit(space, bounds)) is not None:
             raise limit
@@ -113,7 +110,7 @@ def build_world(
             return replace(_regroup(mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
     built = build_exactly(
         network, conditions=conditions, rewards=rewards, stop_at=(0, 1),
-        disable_out_of_bounds=disable_out_of_bounds, limits=bounds,
+        limits=bounds,
     )  # fmt: skip
     if built.limit is not None:
         raise built.limit

@@ -99,7 +99,7 @@ class LinearTask:
     goal: Region
 
 
-def linear_task(task: Task, *, disable_out_of_bounds: bool = False) -> LinearTask:
+def linear_task(task: Task) -> LinearTask:
     """Return the task as linear data, or raise NotLinear.
 
     >>> from polvet.domains.transport import transport
@@ -108,7 +108,7 @@ def linear_task(task: Task, *, disable_out_of_bounds: bool = False) -> LinearTas
     (2, 10)
     """
     reader = Reader(task.network)
-    system = linear_network(task.network, disable_out_of_bounds=disable_out_of_bounds)
+    system = linear_network(task.network)
     start = task.start
     if start is None:
         fixed = [
@@ -134,10 +134,10 @@ def _listed_starts(task: Task) -> Region | None:
     return tuple(Cell(point_box(state)) for state in starts.states())
 
 
-def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> LinearNetwork:
+def linear_network(network: Network) -> LinearNetwork:
     """Return the network's operators as transitions, or raise NotLinear naming the expression that is not linear.
 
-    With `disable_out_of_bounds` an operator is enabled only where all its destinations stay within the bounds.
+    Where the network disables operators out of bounds, one is enabled only where all its destinations stay within the bounds.
     """
     reader = Reader(network)
     number = {label: k for k, label in enumerate(network.labels)}
@@ -157,7 +157,7 @@ def linear_network(network: Network, *, disable_out_of_bounds: bool = False) -> 
                 for numbers in product(*(range(len(network.edges[edge].branches)) for edge in edges))
                 for cell, updates in _destinations(reader, guard, _branches(network, edges, numbers))
             ]
-            if disable_out_of_bounds:
+            if network.disables_out_of_bounds:
                 guard = _staying(reader.bounds, guard, found)
                 found = [
                     Transition(label, edges, cell, one.updates, one.branches)

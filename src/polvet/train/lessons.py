@@ -31,7 +31,6 @@ def policy_lessons(
     max_steps: int,
     noise: float,
     seed: int,
-    disable_out_of_bounds: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return (row, output) of every decision in about so many runs of the teacher; None: it chooses at random."""
     guide = fitted if teacher is None else load_fitted(fitted.task, teacher)
@@ -42,7 +41,7 @@ def policy_lessons(
             Where("--teacher"),
             "Name it among the outputs in task.toml.",
         )
-    bound = guide.compile(disable_out_of_bounds=disable_out_of_bounds)
+    bound = guide.compile()
     rows_of = replace(fitted, task=guide.task).bind(bound.compiled).core
     rollout = _core.Rollout(bound.core, starts, FAIL, GOAL, LANES, max_steps, seed)
     place = np.array([fitted.policy.outputs.index(name) for name in guide.policy.outputs], dtype=np.int64)

@@ -75,7 +75,6 @@ def learn(
     options: QOptions | None = None,
     *,
     potential: Potential | None = None,
-    disable_out_of_bounds: bool = False,
     on_progress: Progress | None = None,
 ) -> Learnt:
     """Return a network learnt on the task; `fitted` gives the names and order of its columns, its weights are not used."""
@@ -84,7 +83,7 @@ def learn(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _Learner(torch, fitted, starts, chosen, potential, disable_out_of_bounds, on_progress).run()
+        return _Learner(torch, fitted, starts, chosen, potential, on_progress).run()
     finally:
         torch.set_num_threads(threads)
 
@@ -106,7 +105,7 @@ def blank_network(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Network:
 class _Learner:
     def __init__(
         self, torch: Any, fitted: Fitted, starts: Words, options: QOptions, potential: Potential | None,
-        disable_out_of_bounds: bool, on_progress: Progress | None,
+        on_progress: Progress | None,
     ) -> None:  # fmt: skip
         self.torch, self.fitted, self.options, self.potential = torch, fitted, options, potential
         self.on_progress = on_progress
@@ -118,7 +117,7 @@ class _Learner:
         self.online, self.target = self._network(sizes), self._network(sizes)
         self.target.load_state_dict(self.online.state_dict())
         self.optimiser = torch.optim.Adam(self.online.parameters(), lr=options.learning_rate)
-        self.bound = fitted.compile(disable_out_of_bounds=disable_out_of_bounds)
+        self.bound = fitted.compile()
         self.rollout = _core.Rollout(
             self.bound.core, starts, FAIL, GOAL, options.lanes, options.max_steps, options.seed
         )

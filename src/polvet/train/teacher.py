@@ -54,9 +54,9 @@ class Teacher:
     applicable: NDArray[np.bool_]
 
 
-def explore_all(task: Task, *, limits: Limits, disable_out_of_bounds: bool = False) -> tuple[Compiled, Space]:
+def explore_all(task: Task, *, limits: Limits) -> tuple[Compiled, Space]:
     """Return every state that runs may visit; more than the limit allows raises LimitReached."""
-    compiled = Compiled(task.network, conditions=[task.fail, task.goal], disable_out_of_bounds=disable_out_of_bounds)
+    compiled = Compiled(task.network, conditions=[task.fail, task.goal])
     starts = Starts.of(task)
     if starts.count is None or starts.count > MAX_STARTS:
         raise LimitReached(f"more than {MAX_STARTS:,} start states")

@@ -433,7 +433,7 @@ def _concretize(
     state takes, an inequality between the two is new. Concretization exclusion: the same for start and for fail.
     """
     paths = sorted((_path_to(space, state) for state in space.unsafe), key=len)
-    semantics = Semantics(bound.task.network, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    semantics = Semantics(bound.task.network)
     fails = semantics.compile(bound.task.fail)
     for path in paths:
         target = path[-1].target if path else next(iter(space.unsafe))

@@ -42,7 +42,7 @@ def verify_bounded(
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
-        if bound.compiled.disable_out_of_bounds:
+        if bound.task.network.disables_out_of_bounds:
             raise NotLinear("operators that leave the bounds are disabled")
         task = linearized(bound, None if bounds.seconds is None else bounds.seconds - (time.monotonic() - begun))
         if isinstance(task, str):
@@ -138,7 +138,7 @@ class Unrolling:
 
 
 def _run_through(bound: Bound, states: list[State]) -> Run | None:
-    semantics = Semantics(bound.task.network, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+    semantics = Semantics(bound.task.network)
     if not semantics.compile(bound.task.fail)(states[-1]):
         return None
     actions: list[str | None] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from polvet.evidence.run_files import run_to_json
@@ -10,9 +9,9 @@ from polvet.policy.binding import Bound
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 
 
-def certificate_of(bound: Bound, found: SafetyResult, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the certificate of safety, or the run; None where there is none. `options` are those that made the task."""
-    given = {"options": dict(options)} if options else {}
+def certificate_of(bound: Bound, found: SafetyResult) -> dict[str, Any] | None:
+    """Return the certificate of safety, or the run; None where there is none."""
+    given = {"options": options} if (options := bound.task.options.to_json()) else {}
     match found:
         case Safe(certificate):
             return {**certificate, **given}

@@ -10,7 +10,6 @@ Limits   finitely many start states; the certificate lists the states up to `MOS
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -27,34 +26,23 @@ METHOD = "explicit"
 MOST_LISTED = 3_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Avoid:
-    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, and deadlocks outside the goal."""
-
-    stuck: bool = False
-    deadlock: bool = False
-
-
-NOTHING_ELSE = Avoid()
-
-
 def verify_explicitly(
     bound: Bound,
     *,
     limits: Limits | None = None,
     threads: int = 1,
-    avoid: Avoid = NOTHING_ELSE,
     most_listed: int = MOST_LISTED,
 ) -> SafetyResult:
     """Decide by visiting every state that the policy reaches from the start states."""
-    return Search(bound, avoid=avoid, most_listed=most_listed).go_on(limits, threads=threads)
+    return Search(bound, most_listed=most_listed).go_on(limits, threads=threads)
 
 
 class Search:
     """A search that can stop at a limit and go on later, where it stopped."""
 
-    def __init__(self, bound: Bound, *, avoid: Avoid = NOTHING_ELSE, most_listed: int = MOST_LISTED) -> None:
-        self.bound, self.avoid, self.most_listed = bound, avoid, most_listed
+    def __init__(self, bound: Bound, *, most_listed: int = MOST_LISTED) -> None:
+        self.bound, self.most_listed = bound, most_listed
+        avoid = bound.task.avoid
         self.reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
         self.starts = Starts.of(bound.task)
         self.blocks = self.starts.blocks() if self.starts.count is not None else iter(())
@@ -82,7 +70,7 @@ class Search:
         figures = _figures(reach, count)
         match reach.reached:
             case _core.Reached.CLOSED:
-                return Safe(_certificate(bound, reach, self.avoid, self.most_listed), METHOD, figures)
+                return Safe(_certificate(bound, reach, self.most_listed), METHOD, figures)
             case _core.Reached.UNSAFE:
                 return Unsafe(_witness(bound, reach)[0], METHOD, figures)
             case _core.Reached.DOUBTFUL:
@@ -135,11 +123,10 @@ def _witness(bound: Bound, reach: _core.Reachability) -> tuple[Run, int]:
     return Run(states, actions, end), tie
 
 
-def _certificate(bound: Bound, reach: _core.Reachability, avoid: Avoid, most_listed: int) -> dict[str, Any]:
+def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
-    also = [name for name, wanted in (("stuck", avoid.stuck), ("deadlock", avoid.deadlock)) if wanted]
-    if also:
-        found["avoids"] = also
+    if also := bound.task.avoid.names:
+        found["avoids"] = list(also)
     if len(reach) <= most_listed and fits(bound.task.network.variables, len(reach)):
         rows = bound.compiled.machine.unpack(reach.states())
         found["states"] = pack_columns(bound.task.network.variables, rows)

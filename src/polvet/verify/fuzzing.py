@@ -13,7 +13,6 @@ from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run, simulate, trace
-from polvet.verify.explicit import NOTHING_ELSE, Avoid
 
 RUNS, MAX_STEPS, SECONDS = 2_000, 1_000, 5.0
 
@@ -23,7 +22,6 @@ def find_unsafe_run(
     *,
     seed: int = 0,
     threads: int = 1,
-    avoid: Avoid = NOTHING_ELSE,
     limits: Limits | None = None,
     runs: int = RUNS,
     max_steps: int = MAX_STEPS,
@@ -35,9 +33,9 @@ def find_unsafe_run(
         bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads, limits=Limits(budget)
     )
     bad = batch.ends == End.FAIL
-    if avoid.stuck:
+    if bound.task.avoid.stuck:
         bad |= batch.ends == End.STUCK
-    if avoid.deadlock:
+    if bound.task.avoid.deadlock:
         bad |= batch.ends == End.DEADLOCK
     if not bad.any():
         return None

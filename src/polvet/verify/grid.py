@@ -53,7 +53,7 @@ MOST_TOUCHED = 1 << 24
 
 def verify_on_grid(bound: Bound, *, limits: Limits | None = None, seed: int = 0) -> SafetyResult:
     """Return safe with a certificate of kind `grid`, or unknown."""
-    if bound.compiled.disable_out_of_bounds:
+    if bound.task.network.disables_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", METHOD)
     bounds = limits or Limits()
     deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds

@@ -68,6 +68,8 @@ def block_backwards(
     most_boxes: int | None = None,
 ) -> SafetyResult:
     """Return the verdict of backward blocking, with or without generalization, with at most `most_boxes` blocked."""
+    if fitted.task.network.disables_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", method)
     try:
         linear = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(linear)

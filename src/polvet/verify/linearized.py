@@ -78,7 +78,7 @@ def linearized(bound: Bound, seconds: float | None) -> LinearTask | str:
     """Return the task as linear data, or why there is none."""
     try:
         with stopped_after(seconds):
-            return linear_task(bound.task, disable_out_of_bounds=bound.compiled.disable_out_of_bounds)
+            return linear_task(bound.task)
     except NotLinear as refusal:
         return f"not linear: {refusal.why}"
     except TimeIsUp:

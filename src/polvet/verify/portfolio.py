@@ -8,21 +8,24 @@ Whatever is found is brought back to all variables, and a run is executed once m
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import Limits
+from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
+from polvet.model.task import NOTHING_ELSE
 from polvet.policy.binding import Bound
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.bmc import verify_bounded
 from polvet.verify.box_system import ALONE, Power
-from polvet.verify.explicit import NOTHING_ELSE, Avoid, Search
+from polvet.verify.explicit import Search
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
@@ -42,7 +45,6 @@ class Settings:
     limits: Limits
     seed: int = 0
     power: Power = ALONE
-    avoid: Avoid = NOTHING_ELSE
     search: Search | None = None  # explicit search as far as it got; None: not begun
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
 
@@ -58,26 +60,31 @@ def verify(
     seed: int = 0,
     threads: int = 1,
     workers: Workers | None = None,
-    avoid: Avoid = NOTHING_ELSE,
 ) -> SafetyResult:
     """Return whether the policy is safe from every start state, with the evidence; workers elsewhere answer hard questions."""
     if method not in METHODS:
         raise InputError(f"'{method}' is unknown.", Where("--method"), f"Use one of {', '.join(METHODS)}.")
-    if method in ONLY_FAIL and avoid != NOTHING_ELSE:
+    if method in ONLY_FAIL and bound.task.avoid != NOTHING_ELSE:
         raise InputError(
             f"the method '{method}' knows no other failure than fail.",
             Where("--avoid"),
             "Use --method auto or explicit.",
         )
-    settings = Settings(limits or Limits(), seed, Power(threads, workers), avoid)
+    settings = Settings(limits or Limits(), seed, Power(threads, workers))
     begun = time.monotonic()
     part = sliced(bound)
+    starts = drawable_starts(bound.task, seconds=_left(settings.limits, begun, COUNTING_SHARE).seconds)
     found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
+    if isinstance(found, Safe) and starts.count is None:
+        try:
+            starts.sample(1, random.Random(seed))
+        except LimitReached as limit:
+            found = Unknown(f"whether there is a start state: {limit}", method, found.figures)
     return _brought_back(found, part, time.monotonic() - begun)
 
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
-    search = settings.search or Search(bound, avoid=settings.avoid)
+    search = settings.search or Search(bound)
     return search.go_on(settings.limits, threads=settings.power.threads)
 
 
@@ -115,24 +122,18 @@ def _abstraction(bound: Bound, settings: Settings, linear: LinearTask) -> Safety
 
 
 def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "induction")
     return verify_by_induction(
         bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _projection(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "projection")
     return verify_by_projection(
         bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    if bound.compiled.disable_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", "ic3")
     return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
 
 
@@ -169,6 +170,8 @@ TURNS = (
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
 REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
 """The same for models with real-valued variables, which are not read as linear data."""
+COUNTING_SHARE = 0.1
+"""The share of the time in which start states are counted: a claim about none of them is no verdict."""
 GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
 READING_SECONDS = 20.0
@@ -181,19 +184,15 @@ ONLY_FAIL = tuple(name for name in METHODS_BY_NAME if name != "explicit")
 
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
     begun = time.monotonic()
-    run = find_unsafe_run(
-        bound, seed=settings.seed, threads=settings.power.threads, avoid=settings.avoid, limits=settings.limits
-    )
+    run = find_unsafe_run(bound, seed=settings.seed, threads=settings.power.threads, limits=settings.limits)
     if run is not None:
         return Unsafe(run, "simulation")
-    settings = replace(
-        settings, search=Search(bound, avoid=settings.avoid)
-    )  # its second turn goes on where the first ended
+    settings = replace(settings, search=Search(bound))  # its second turn goes on where the first ended
     reasons: dict[str, str] = {}
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
     for turn in REAL_TURNS if has_reals(bound) else TURNS:
-        if turn.method in ONLY_FAIL and settings.avoid != NOTHING_ELSE:
+        if turn.method in ONLY_FAIL and bound.task.avoid != NOTHING_ELSE:
             continue
         if turn.method in LINEAR and settings.linear is None:
             budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds

@@ -47,6 +47,8 @@ def verify_by_projection(
     power: Power = ALONE,
 ) -> SafetyResult:  # fmt: skip
     """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
+    if fitted.task.network.disables_out_of_bounds:
+        return Unknown("operators that leave the bounds are disabled", METHOD)
     clock = Clock(None if limits is None else limits.seconds)
     try:
         known = linear_task(fitted.task) if linear is None else linear

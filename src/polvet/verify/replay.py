@@ -11,8 +11,7 @@ from polvet.policy.runs import Run
 
 def replay(bound: Bound, run: Run) -> None:
     """Raise a RuntimeError, which is a bug of polvet, unless this is a run of the policy's reference choices."""
-    disabled = bound.compiled.disable_out_of_bounds
-    replay_fitted(bound.fitted, Semantics(bound.task.network, disable_out_of_bounds=disabled), run)
+    replay_fitted(bound.fitted, Semantics(bound.task.network), run)
 
 
 def replay_fitted(fitted: Fitted, semantics: Semantics, run: Run) -> None:

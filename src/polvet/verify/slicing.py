@@ -43,8 +43,8 @@ class Slice:
         """Return a run over all variables whose kept part is the given one; errors in the left-out part are raised."""
         if self.kept is None:
             return run
-        task, disabled = self.whole.task, self.whole.compiled.disable_out_of_bounds
-        semantics = Semantics(task.network, disable_out_of_bounds=disabled)
+        task = self.whole.task
+        semantics = Semantics(task.network)
         kept = set(self.kept)
         places = [k for k, variable in enumerate(task.network.variables) if variable.name in kept]
         states = [_whole_start(task, places, run.states[0])]
@@ -61,7 +61,7 @@ class Slice:
 
 def sliced(bound: Bound) -> Slice:
     """Return the policy over the variables that matter."""
-    if bound.compiled.disable_out_of_bounds:
+    if bound.task.network.disables_out_of_bounds:
         return Slice(bound, bound, None)
     keep = relevant_variables(bound.fitted)
     if all(variable.name in keep for variable in bound.task.network.variables):

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from polvet import __version__
 from polvet.errors import InputError, Where
 from polvet.files import read_bytes
-from polvet.load import TaskOptions, TaskParts, make_task, read_parts
+from polvet.load import TaskParts, make_task, read_parts
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, Fitted, load_fitted
 from polvet.policy.identity import policy_files
@@ -26,11 +26,10 @@ class Parcel:
     parts: TaskParts  # its model is a file's name here, without a folder
     model: bytes
     policy: tuple[tuple[str, bytes], ...] = ()  # its files by their names in its folder, the one to load first
-    disable_out_of_bounds: bool = False
     version: str = __version__
 
     def __hash__(self) -> int:
-        return hash((self.parts.sha256, self.policy, self.disable_out_of_bounds, self.version))
+        return hash((self.parts.source.sha256, self.policy, self.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +41,20 @@ class Opened:
     bound: Bound | None
 
 
-def pack(
-    task: Path, options: TaskOptions, *, policy: Path | None = None, mode: str | None = None,
-    disable_out_of_bounds: bool = False,
-) -> Parcel:  # fmt: skip
-    """Return the parcel of the files; `mode` stands for the task's own."""
-    parts = read_parts(task, options)
-    reading = parts.reading if mode is None else replace(parts.reading, mode=mode)
+def pack(task: Task, *, policy: Path | None = None) -> Parcel:
+    """Return the parcel of the task's files and of the policy's."""
+    if task.source is None:
+        raise InputError("the task was made in memory, which workers do not have.", hint="Save it to a file first.")
+    parts = read_parts(task.source.file, task.options)
+    if parts.source != task.source:
+        raise InputError("has changed since it was read.", Where(str(task.source.file)), "Run the command again.")
+    reading = parts.reading
     content: tuple[tuple[str, bytes], ...] = ()
     if policy is not None:
         content = tuple((str(file.relative_to(policy.parent)), read_bytes(file)) for file in policy_files(policy))
     model = read_bytes(parts.model)
     named = replace(parts, model=Path(parts.model.name), reading=reading)
-    return Parcel(named, model, content, disable_out_of_bounds)
+    return Parcel(named, model, content)
 
 
 @lru_cache(maxsize=OPENED)
@@ -77,4 +77,4 @@ def open_parcel(parcel: Parcel) -> Opened:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(content)
         fitted = load_fitted(task, place / parcel.policy[0][0])
-        return Opened(task, fitted, fitted.compile(disable_out_of_bounds=parcel.disable_out_of_bounds))
+        return Opened(task, fitted, fitted.compile())

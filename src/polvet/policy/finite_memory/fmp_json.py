@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from polvet.errors import InputError, Where, did_you_mean
+from polvet.errors import InputError, Where
+from polvet.files import refuse_unknown_keys
 from polvet.policy.finite_memory.fmp import (
     ALWAYS,
     OPERATORS,
@@ -24,6 +25,11 @@ from polvet.policy.finite_memory.fmp import (
 )
 
 FORMAT = "fmp/1"
+KEYS = ("format", "name", "comment", "semantics", "variables", "control_states", "initial", "edges")
+VARIABLE_KEYS = ("name", "comment", "lower", "upper")
+EDGE_KEYS = ("id", "comment", "from", "to", "guard_dnf", "choices")
+CHOICE_KEYS = ("action", "comment", "effects")
+EFFECT_KEYS = ("lo", "hi")
 EXACT = 2**53
 """Integers above this are written as strings, because many JSON readers would round them."""
 _LONG = re.compile(r"-?\d{16,400}")
@@ -32,7 +38,7 @@ _LONG = re.compile(r"-?\d{16,400}")
 def parse_fmp(document: Any, where: Where) -> FiniteMemoryPolicy:
     """Return the policy in an `fmp/1` document, or raise an InputError with the JSON path."""
     top = _object(document, where)
-    _keys(top, {"format", "semantics", "variables", "control_states", "initial", "edges", "name", "comment"}, where)
+    refuse_unknown_keys(top, KEYS, where)
     if top.get("format") != FORMAT:
         what = f"the format is {top.get('format')!r}, not '{FORMAT}'."
         raise InputError(what, where.at("format"), f"Write '{FORMAT}'.")
@@ -60,7 +66,7 @@ def parse_fmp(document: Any, where: Where) -> FiniteMemoryPolicy:
 
 def _variable(item: Any, where: Where) -> Variable:
     entry = _object(item, where)
-    _keys(entry, {"name", "lower", "upper", "comment"}, where)
+    refuse_unknown_keys(entry, VARIABLE_KEYS, where)
     lower = entry.get("lower", 0)
     upper = entry.get("upper")
     return Variable(
@@ -72,7 +78,7 @@ def _variable(item: Any, where: Where) -> Variable:
 
 def _edge(item: Any, index: int, where: Where) -> Edge:
     entry = _object(item, where)
-    _keys(entry, {"id", "from", "to", "guard_dnf", "choices", "comment"}, where)
+    refuse_unknown_keys(entry, EDGE_KEYS, where)
     identity: EdgeId = entry.get("id", index)
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         raise InputError("an id is an integer or a name.", where.at("id"), "Give each edge its own.")
@@ -113,7 +119,7 @@ def _atom(item: Any, where: Where) -> Atom:
 
 def _choice(item: Any, where: Where) -> Choice:
     entry = _object(item, where)
-    _keys(entry, {"action", "effects", "comment"}, where)
+    refuse_unknown_keys(entry, CHOICE_KEYS, where)
     action = entry.get("action")
     spot = where.at("effects")
     effects = {name: _effect(value, spot.at(name)) for name, value in _object(entry.get("effects", {}), spot).items()}
@@ -123,7 +129,7 @@ def _choice(item: Any, where: Where) -> Choice:
 def _effect(item: Any, where: Where) -> Effect:
     if not isinstance(item, dict):
         return Effect.exactly(parse_integer(item, where, "an effect"))
-    _keys(item, {"lo", "hi"}, where)
+    refuse_unknown_keys(item, EFFECT_KEYS, where)
     low, high = (_needed(item, key, where) for key in ("lo", "hi"))
     return Effect(
         None if low is None else parse_integer(low, where.at("lo"), "an end of an interval"),
@@ -168,13 +174,6 @@ def _needed(entry: Mapping[str, Any], key: str, where: Where) -> Any:
     if key not in entry:
         raise InputError(f"the key '{key}' is missing.", where, f"Add '{key}'.")
     return entry[key]
-
-
-def _keys(entry: Mapping[str, Any], known: set[str], where: Where) -> None:
-    for key in entry:
-        if key not in known:
-            hint = did_you_mean(key, known) or f"Known keys: {', '.join(sorted(known))}."
-            raise InputError(f"no key '{key}' belongs here.", where.at(key), hint)
 
 
 def dump_fmp(fmp: FiniteMemoryPolicy) -> dict[str, Any]:

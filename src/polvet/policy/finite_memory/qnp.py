@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import parse_json
+from polvet.files import parse_json, refuse_unknown_keys
 from polvet.policy.finite_memory.features import (
     DOWN,
     FALSE,
@@ -30,6 +30,9 @@ from polvet.policy.finite_memory.features import (
     pattern_of,
 )
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
+from polvet.policy.rules import KEYS, RULE_KEYS
+
+MEMORY_RULE_KEYS = (*RULE_KEYS, "memory", "next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +183,13 @@ def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
     document = parse_json(text, where)
     if document.get("format") != "rules/1" or not isinstance(document.get("rules"), list):
         raise InputError("a policy is a 'rules/1' document with a list 'rules'.", where.at("format"), "See the docs.")
+    refuse_unknown_keys(document, KEYS, where)
     found = []
     for index, entry in enumerate(document["rules"]):
         place = where.at("rules").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("when"), str) or "action" not in entry:
             raise InputError("a rule has a text 'when' and an 'action'.", place, 'Write {"when": ..., "action": ...}.')
+        refuse_unknown_keys(entry, MEMORY_RULE_KEYS, place)
         found.append((entry, place))
     return found
 
