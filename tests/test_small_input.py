@@ -157,7 +157,7 @@ def test_a_hostile_value_in_a_certificate_is_rejected(folder):
     run = {"kind": "run", "states": [{"x": BILLION}], "actions": [], "end": "fail"}
     refused(certified(folder, "m.prism", given | run), "no value of 'x'", 10)
     given["options"] = {"constants": f"N={BILLION}", "fail": "x = 0"}
-    refused(certified(folder, "m.prism", given | run), "too large")
+    refused(certified(folder, "m.prism", given | run), "too large", 10)
     shield = {
         "format": "shield/1", "kind": "permissive", "model_sha256": given["task_sha256"], "bound": "1e-999999999",
         "options": {"constants": "N=1", "fail": "x = 0"}, "states": [],
