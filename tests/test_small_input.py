@@ -139,7 +139,8 @@ def test_a_hostile_value_in_a_file_of_states_is_refused(folder, value, words):
 def certified(folder: Path, model: str, certificate: dict, *, with_policy: bool = True):
     (folder / "c.json").write_text(json.dumps(certificate))
     policy = ["--policy", "p.json"] if with_policy else []
-    return polvet(folder, "certify", "c.json", "--task", model, *policy)
+    options = ["--allow-options"] if "options" in certificate else []
+    return polvet(folder, "certify", "c.json", "--task", model, *policy, *options)
 
 
 def head(folder: Path, model: str, **options: str) -> dict:
@@ -156,7 +157,7 @@ def test_a_hostile_value_in_a_certificate_is_rejected(folder):
     run = {"kind": "run", "states": [{"x": BILLION}], "actions": [], "end": "fail"}
     refused(certified(folder, "m.prism", given | run), "no value of 'x'", 10)
     given["options"] = {"constants": f"N={BILLION}", "fail": "x = 0"}
-    refused(certified(folder, "m.prism", given | run), "too large")
+    refused(certified(folder, "m.prism", given | run), "too large", 10)
     shield = {
         "format": "shield/1", "kind": "permissive", "model_sha256": given["task_sha256"], "bound": "1e-999999999",
         "options": {"constants": "N=1", "fail": "x = 0"}, "states": [],
@@ -209,7 +210,7 @@ def test_an_invariant_over_a_wide_range_is_measured_first(folder):
     made = polvet(folder, "verify", "wide.prism", "p.nnet", "--fail", "x > 20", "--method", "ic3", "-o", "c.json")
     assert made.returncode == 0, made.stdout + made.stderr
     assert json.loads((folder / "c.json").read_text())["kind"] == "invariant"
-    found = polvet(folder, "certify", "c.json", "--task", "wide.prism", "--policy", "p.nnet")
+    found = polvet(folder, "certify", "c.json", "--task", "wide.prism", "--policy", "p.nnet", "--allow-options")
     assert found.returncode == 0, found.stdout + found.stderr
 
 

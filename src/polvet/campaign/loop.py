@@ -23,7 +23,7 @@ from math import inf
 from pathlib import Path
 
 from polvet.campaign.about import dump_about
-from polvet.campaign.policies import copy_policy, place_of
+from polvet.campaign.policies import copy_policy, place_of, policy_stem
 from polvet.campaign.settings import Settings
 from polvet.campaign.steps import LITTLE, Done, Means, Steps
 from polvet.campaign.store import Record, Store
@@ -180,7 +180,7 @@ class _Loop:
         return record
 
     def _copy(self) -> dict[str, str]:
-        return copy_policy(self.given, self.store.folder, place_of(self.given, "policies/0"))
+        return copy_policy(self.given, self.store.folder, place_of(self.given, policy_stem(0)))
 
     def _remember(self, record: Record) -> int:
         """Add the step's new faults to those so far and return how many they are."""

@@ -8,6 +8,11 @@ from polvet.files import read_bytes, write_whole
 from polvet.policy.identity import policy_files
 
 
+def policy_stem(iteration: int) -> str:
+    """Return what the names of an iteration's policy begin with."""
+    return f"policies/{iteration}"
+
+
 def place_of(policy: Path, stem: str) -> str:
     """Return the name in the campaign's folder for a policy like this one.
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from polvet.campaign.goals import Goals, find_goals, goal_share, lost_states
-from polvet.campaign.policies import files_of, place_of
+from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
@@ -375,7 +375,7 @@ class Steps:
         return made
 
     def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
-        name = place_of(first, f"policies/{iteration + 1}")
+        name = place_of(first, policy_stem(iteration + 1))
         save_policy(made.policy, self.store.folder / name)
         claim = repair_certificate(bound.fitted, made, self.store.folder / name)
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
