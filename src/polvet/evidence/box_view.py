@@ -21,6 +21,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    children,
     rebuild,
 )  # fmt: skip
 from polvet.model.network import Network, NetworkEdge
@@ -28,6 +29,8 @@ from polvet.model.network import Network, NetworkEdge
 Floats = npt.NDArray[np.float64]
 Interval = tuple[Floats, Floats]
 LARGE = 2.0**52
+DOUBLES = 2**53
+"""Integers up to this are doubles."""
 
 
 class Unreadable(Exception):
@@ -48,9 +51,9 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
         return interval(part, place, lower, upper)
 
     match expression:
-        case BoolLiteral(value) | IntLiteral(value):
+        case BoolLiteral(value) | IntLiteral(value) if abs(value) < LARGE:
             return np.full(count, float(value)), np.full(count, float(value))
-        case RealLiteral(value) if value.denominator == 1:
+        case RealLiteral(value) if value.denominator == 1 and abs(value) < LARGE:
             return np.full(count, float(value)), np.full(count, float(value))
         case Name(name):
             return lower[:, place[name]], upper[:, place[name]]
@@ -151,9 +154,13 @@ def affine(expression: Expression, place: Mapping[str, int]) -> Sum | None:
 
 
 def row_of(
-    condition: Expression, place: Mapping[str, int]
-) -> tuple[dict[int | tuple[int, int], int], float, float] | None:
-    """Return the condition as lower <= sum <= upper, None if it is no such thing."""
+    condition: Expression, place: Mapping[str, int], sizes: Sequence[int]
+) -> tuple[dict[int | tuple[int, int], int], int | None, int | None] | None:
+    """Return the condition as lower <= sum <= upper in exact integers, None if it is no such thing.
+
+    `sizes` has the greatest absolute value of each variable. SOUND: the interpreter computes in doubles where a real number takes
+    part, so a sum with one counts only where all its parts are integers that a double holds.
+    """
     match condition:
         case Name(name):
             return {place[name]: 1}, 1, 1
@@ -161,18 +168,44 @@ def row_of(
             return {place[name]: 1}, 0, 0
         case Binary(("=" | "<" | "≤" | ">" | "≥") as operator, left, right):
             difference = affine(Binary("-", left, right), place)
-            if difference is None:
+            if difference is None or not (_is_exact(left, place, sizes) and _is_exact(right, place, sizes)):
                 return None
             terms, constant = difference
             return {
                 "=": (terms, -constant, -constant),
-                "<": (terms, -np.inf, -constant - 1),
-                "≤": (terms, -np.inf, -constant),
-                ">": (terms, -constant + 1, np.inf),
-                "≥": (terms, -constant, np.inf),
+                "<": (terms, None, -constant - 1),
+                "≤": (terms, None, -constant),
+                ">": (terms, -constant + 1, None),
+                "≥": (terms, -constant, None),
             }[operator]
         case _:
             return None
+
+
+def _is_exact(expression: Expression, place: Mapping[str, int], sizes: Sequence[int]) -> bool:
+    """Return whether the interpreter's value of an affine expression is the exact sum: doubles, if any, hold every part."""
+    pending, real = [expression], False
+    while pending:
+        part = pending.pop()
+        real = real or isinstance(part, RealLiteral)
+        pending += children(part)
+    return not real or _size(expression, place, sizes) <= DOUBLES
+
+
+def _size(expression: Expression, place: Mapping[str, int], sizes: Sequence[int]) -> int:
+    """Return no less than the absolute value of an affine expression and of everything in it."""
+    match expression:
+        case Name(name):
+            return sizes[place[name]]
+        case BoolLiteral(value) | IntLiteral(value):
+            return abs(int(value))
+        case RealLiteral(value):
+            return abs(int(value))
+        case Binary("*", left, right):
+            one, other = _size(left, place, sizes), _size(right, place, sizes)
+            return max(one * other, one, other)
+        case _:  # sums and differences; conditionals between numbers
+            return sum(_size(part, place, sizes) for part in children(expression))
 
 
 def alternatives(condition: Expression, most: int = 400) -> list[list[Expression]]:

@@ -3,12 +3,13 @@
 The certificate gives `rows` [{"terms": {"x": 1}, "marks": [], "lower": 3, "upper": 3}] and `blocked` [{"x": [lower, upper]}]; see
 `evidence.invariant_format`. The invariant is what satisfies all rows and is neither in `fail` nor in a blocked box. Checked:
 every start state is in it, and so is every outcome of every step of the policy from it, in whatever order of float32
-operations the policy is evaluated; steps never leave the variables' bounds.
+operations the policy is evaluated; and no operator, chosen or not, breaks a rule of the model in it (`evidence.model_errors`).
 
 Reading                          invariant_claim
 Small sets of states, one by one invariant_states
-Otherwise, for each operator and each way to leave the invariant (invariant_ways, invariant_conditions), there is no state where
-the policy takes it              invariant_boxes, with cuts of invariant_cuts and bounds of policy_bounds and tree_masks
+Otherwise, no state where a rule may be broken is an error (invariant_errors); and for each operator and each way to leave the
+invariant (invariant_ways, invariant_conditions), there is no state where the policy takes it
+                                 invariant_boxes, with cuts of invariant_cuts and bounds of policy_bounds and tree_masks
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from polvet.evidence.followed import find_policy_arena
 from polvet.evidence.invariant_boxes import Refuter
 from polvet.evidence.invariant_claim import ANYTHING, NEVER, Operator, Question, read_question
 from polvet.evidence.invariant_conditions import expanded, narrowed
+from polvet.evidence.invariant_errors import possible_errors
 from polvet.evidence.invariant_rows import Ints
 from polvet.evidence.invariant_states import Judge, try_all_states
 from polvet.evidence.invariant_ways import broken_rows, entered_boxes, ways_out
@@ -46,6 +48,7 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
         check_starts(asked, refuter)
         judge = Judge(asked)
         if not try_all_states(asked, judge):
+            check_errors(asked, refuter, judge)
             for operator in asked.operators:
                 check_operator(asked, refuter, judge, operator)
     except (Malformed, Unreadable) as error:
@@ -75,6 +78,13 @@ def check_starts(asked: Question, refuter: Refuter) -> None:
         for bad in [*broken_rows(asked, {}), *entered_boxes(asked, {}, root), [asked.task.fail]]:
             for conditions in expanded([*begins, *bad]):
                 refuter.refute(conditions, ANYTHING, judge, root, inside=False)
+
+
+def check_errors(asked: Question, refuter: Refuter, judge: Judge) -> None:
+    """Raise Malformed unless no operator breaks a rule of the model in a state of the invariant where runs go on."""
+    for error in possible_errors(asked):
+        for conditions in expanded(error.conditions):
+            refuter.refute(conditions, ANYTHING, judge.one, error.root, inside=True)
 
 
 def check_operator(asked: Question, refuter: Refuter, judge: Judge, operator: Operator) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import LimitReached
-from polvet.evidence.box_view import interval
+from polvet.evidence.box_view import DOUBLES, interval
 from polvet.evidence.invariant_claim import ANYTHING, Question
 from polvet.evidence.invariant_conditions import contracted, marked_bounds, rows_of, simplified
 from polvet.evidence.invariant_cuts import Cut, along_boxes, first_of, guards_of, in_the_middle, shaved, split
@@ -223,8 +223,13 @@ class _Search:
         for row in self.rows:
             own, marks = row.coefficients[:size], row.coefficients[size:]
             if np.count_nonzero(own) > 1:
-                most, least = np.maximum(marks, 0).sum(), np.minimum(marks, 0).sum()
-                found.append((own, row.lower - most, row.upper - least))
+                most, least = int(np.maximum(marks, 0).sum()), int(np.minimum(marks, 0).sum())
+                lower, upper = row.lower - most, row.upper - least
+                # SOUND: rows whose numbers doubles do not hold are not told; bounds beyond them are left open.
+                if np.abs(own).max() <= DOUBLES:
+                    low = float(lower) if abs(lower) <= DOUBLES else -np.inf
+                    high = float(upper) if abs(upper) <= DOUBLES else np.inf
+                    found.append((own.astype(np.float64), low, high))
         return found
 
     def _heaviest(self, lower: Ints, upper: Ints, weight: Floats) -> Cut:

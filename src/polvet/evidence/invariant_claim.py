@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from polvet.evidence.box_view import Unreadable, effects
 from polvet.evidence.invariant_format import variable_bounds
-from polvet.evidence.invariant_rows import Claim, Ints, Row
+from polvet.evidence.invariant_rows import Claim, Ints, Row, row_between
 from polvet.evidence.states import Arena, Malformed
 from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction
 from polvet.model.network import Kind, Network, NetworkEdge
@@ -49,7 +50,7 @@ class Operator:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Question:
     """A claim about a policy in an arena: is it an invariant? With the variables' bounds, and the operators of the network."""
 
@@ -60,6 +61,11 @@ class Question:
     upper: Ints
     claim: Claim
     operators: tuple[Operator, ...]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The greatest absolute value of each variable and mark."""
+        return greatest_sizes(self.lower, self.upper, len(self.claim.marks))
 
     @property
     def task(self) -> Task:
@@ -143,6 +149,12 @@ def _staying(
     return found
 
 
+def greatest_sizes(lower: Ints, upper: Ints, marks: int) -> list[int]:
+    """Return the greatest absolute value of each variable, and of each mark behind them."""
+    ends = zip(lower.tolist(), upper.tolist(), strict=True)
+    return [*(max(abs(low), abs(high)) for low, high in ends), *[1] * marks]
+
+
 class _Reader:
     def __init__(self, place: Mapping[str, int], lower: Ints, upper: Ints) -> None:
         self.names, self.lower, self.upper = place, lower, upper
@@ -153,17 +165,13 @@ class _Reader:
             raise Malformed("'rows' and 'blocked' must be lists")
         marks: dict[tuple[int, int], int] = {}
         sums = [self._sum(item, f"rows[{k}]", marks) for k, item in enumerate(rows)]
-        width = len(self.names) + len(marks)
-        read = []
+        most = greatest_sizes(self.lower, self.upper, len(marks))
+        read: list[Row] = []
         for columns, low, high in sums:
-            coefficients = np.zeros(width)
-            for column, value in columns.items():
-                coefficients[column] = value
-            # SOUND: every sum of a row is an integer below 2^52, exact in float64.
-            reach = np.abs(coefficients[: len(self.names)]) @ np.maximum(np.abs(self.lower), np.abs(self.upper))
-            if reach + np.abs(coefficients[len(self.names) :]).sum() > 2**52:
-                raise Malformed("a row's sum may be beyond 2^52")
-            read.append(Row(coefficients, low, high))
+            row = row_between(columns, low, high, most)
+            if row is None:
+                raise Malformed("a row's sum may be beyond 2^60")
+            read.append(row)
         lower, upper = np.tile(self.lower, (len(blocked), 1)), np.tile(self.upper, (len(blocked), 1))
         for k, item in enumerate(blocked):
             if not isinstance(item, dict):
@@ -175,7 +183,9 @@ class _Reader:
                 lower[k, at], upper[k, at] = (_integer(value, f"blocked[{k}]") for value in pair)
         return Claim(tuple(read), lower, upper, tuple(marks))
 
-    def _sum(self, item: Any, what: str, marks: dict[tuple[int, int], int]) -> tuple[dict[int, int], float, float]:
+    def _sum(
+        self, item: Any, what: str, marks: dict[tuple[int, int], int]
+    ) -> tuple[dict[int, int], int | None, int | None]:
         """Return coefficients per column and the bounds of a row; columns of marks come behind those of variables."""
         terms, counted = (item.get("terms"), item.get("marks", [])) if isinstance(item, dict) else (None, None)
         if not isinstance(terms, dict) or not isinstance(counted, list) or not (terms or counted):
@@ -190,8 +200,8 @@ class _Reader:
         low, high = item.get("lower"), item.get("upper")
         return (
             columns,
-            -np.inf if low is None else _integer(low, what),
-            np.inf if high is None else _integer(high, what),
+            None if low is None else _integer(low, what),
+            None if high is None else _integer(high, what),
         )
 
     def _place(self, name: Any, what: str) -> int:

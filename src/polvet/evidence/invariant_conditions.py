@@ -12,7 +12,7 @@ import numpy as np
 
 from polvet.evidence.box_view import alternatives, row_of
 from polvet.evidence.invariant_claim import Question
-from polvet.evidence.invariant_rows import Ints, Row, contract, contradicts, merged
+from polvet.evidence.invariant_rows import Ints, Row, contract, contradicts, merged, moved, row_between
 from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
 
 MOST_ALTERNATIVES = 60
@@ -34,16 +34,21 @@ def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row
     rows, rest = [], []
     for condition in conditions:
         for part in conjuncts(condition):
-            found = row_of(_plain(part), asked.place)
-            columns = None if found is None else _columns(asked, found[0])
-            if found is None or columns is None:
+            row = _row(asked, _plain(part))
+            if row is None:
                 rest.append(part)
-                continue
-            coefficients = np.zeros(len(asked.place) + len(asked.claim.marks))
-            for column, coefficient in columns:
-                coefficients[column] = coefficient
-            rows.append(Row(coefficients, float(found[1]), float(found[2])))
+            else:
+                rows.append(row)
     return rows, rest
+
+
+def _row(asked: Question, condition: Expression) -> Row | None:
+    """Return the condition as a row; None where it is none, or its numbers are too large to be added up in int64."""
+    found = row_of(condition, asked.place, asked.sizes)
+    columns = None if found is None else _columns(asked, found[0])
+    if found is None or columns is None:
+        return None
+    return row_between(dict(columns), found[1], found[2], asked.sizes)
 
 
 def _plain(condition: Expression) -> Expression:
@@ -117,9 +122,9 @@ def simplified(asked: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -
     fixed = low[0] == high[0]
     inside = []
     for row in rows:
-        moved = float(row.coefficients[fixed] @ low[0][fixed])
-        inside.append(Row(np.where(fixed, 0.0, row.coefficients), row.lower - moved, row.upper - moved))
-    singles = [Row(np.eye(len(fixed))[k], float(low[0][k]), float(high[0][k])) for k in range(len(lower)) if fixed[k]]
+        inside.append(moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])))
+    unit = np.eye(len(fixed), dtype=np.int64)
+    singles = [Row(unit[k], int(low[0][k]), int(high[0][k])) for k in range(len(lower)) if fixed[k]]
     whole = merged(inside)
     if whole is None or contradicts(whole):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -13,13 +13,34 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+FAR = 2**62
+"""The bound of a row that has none at this end."""
+MOST_REACH = 2**60
+"""No row's sum is beyond this in any state. SOUND: sums, and bounds less sums, are below 2^63 and exact in int64."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """lower <= coefficients x <= upper, over all variables and the claim's marks (columns behind the variables)."""
 
-    coefficients: Floats
-    lower: float
-    upper: float
+    coefficients: Ints
+    lower: int
+    upper: int
+
+
+def row_between(columns: Mapping[int, int], lower: int | None, upper: int | None, most: Sequence[int]) -> Row | None:
+    """Return the row with these coefficients; None where a sum of int64 would not hold it. `most` has each column's greatest size."""
+    if sum(abs(c) * most[column] for column, c in columns.items()) > MOST_REACH:
+        return None
+    # A column that is always 0 may have a coefficient that is none of int64's.
+    kept = {column: c for column, c in columns.items() if c and most[column]}
+    coefficients = np.zeros(len(most), dtype=np.int64)
+    for column, c in kept.items():
+        coefficients[column] = c
+    # SOUND: bounds beyond what any sum reaches say as much as those just beyond it.
+    low = -FAR if lower is None or lower < -MOST_REACH else min(lower, MOST_REACH + 1)
+    high = FAR if upper is None or upper > MOST_REACH else max(upper, -MOST_REACH - 1)
+    return Row(coefficients, low, high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,46 +71,60 @@ class Claim:
         return good
 
 
+def moved(row: Row, kept: npt.NDArray[np.bool_], by: int) -> Row:
+    """Return the row of the columns that are kept, the others' share of the sum being known."""
+    low = row.lower if row.lower == -FAR else row.lower - by
+    high = row.upper if row.upper == FAR else row.upper - by
+    return Row(np.where(kept, row.coefficients, 0), low, high)
+
+
 def merged(rows: Sequence[Row]) -> list[Row] | None:
     """Return the rows with parallel ones made one, in lowest terms; None if they contradict each other."""
-    found: dict[tuple[int, ...], tuple[float, float]] = {}
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
     for row in rows:
-        whole = [int(c) for c in row.coefficients]
+        whole = row.coefficients.tolist()
         divisor = gcd(*whole)
         if divisor == 0:
             if row.lower > 0 or row.upper < 0:
                 return None
             continue
+        low, high = row.lower, row.upper
         if next(c for c in whole if c) < 0:
-            divisor = -divisor
-        ends = sorted((row.lower / divisor, row.upper / divisor))
+            whole, low, high = [-c for c in whole], -high, -low
         key = tuple(c // divisor for c in whole)
-        low, high = found.get(key, (-np.inf, np.inf))
-        # SOUND: the sum is an integer, so its bounds may be rounded inwards, after a step outwards against division's error.
-        ends = [np.ceil(ends[0] - 1e-9), np.floor(ends[1] + 1e-9)]
-        found[key] = max(low, ends[0]), min(high, ends[1])
+        # SOUND: the sum is an integer, so its bounds are rounded inwards, in Python's integers.
+        low = low if low == -FAR else -(-low // divisor)
+        high = high if high == FAR else high // divisor
+        before = found.get(key, (-FAR, FAR))
+        found[key] = max(low, before[0]), min(high, before[1])
         if found[key][0] > found[key][1]:
             return None
-    return [Row(np.array(key, dtype=np.float64), low, high) for key, (low, high) in found.items()]
+    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in found.items()]
 
 
 def contradicts(rows: Sequence[Row]) -> bool:
     """Return whether some row is a combination of equalities that gives it a value outside its bounds.
 
-    SOUND: multipliers are guessed in floating point, but count only where they are integers and the combination, a sum of
-    small integers and therefore exact, is the row itself.
+    SOUND: multipliers are guessed in floating point, but count only where they are integers and the combination, in Python's
+    integers, is the row itself.
     """
     equal = [row for row in rows if row.lower == row.upper]
     if not equal:
         return False
     matrix = np.stack([row.coefficients for row in equal])
-    values = np.array([row.lower for row in equal])
+    guessing = matrix.T.astype(np.float64)
+    exact = matrix.astype(object)
     for row in rows:
         if row.lower == row.upper:
             continue
-        multipliers = np.round(np.linalg.lstsq(matrix.T, row.coefficients, rcond=None)[0])
-        if np.abs(multipliers).max() < 2**20 and np.array_equal(multipliers @ matrix, row.coefficients):
-            value = float(multipliers @ values)
+        guess = np.round(np.linalg.lstsq(guessing, row.coefficients.astype(np.float64), rcond=None)[0])
+        if not np.abs(guess).max() < 2**20:
+            continue
+        multipliers = [int(m) for m in guess]
+        used = [k for k, m in enumerate(multipliers) if m]
+        total = sum((multipliers[k] * exact[k] for k in used), np.zeros(matrix.shape[1], dtype=object))
+        if (total == row.coefficients).all():
+            value = sum(multipliers[k] * equal[k].lower for k in used)
             if not row.lower <= value <= row.upper:
                 return True
     return False
@@ -98,7 +133,8 @@ def contradicts(rows: Sequence[Row]) -> bool:
 def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
     """Return what rows leave of the boxes, by bounds propagation; boxes with nothing left are dropped.
 
-    SOUND: all numbers are integers below 2^53, exact in float64, so that quotients are rounded correctly outwards by 1e-9.
+    SOUND: boxes lie between the variables' bounds, so that sums are at most MOST_REACH and rooms below FAR + 2 MOST_REACH: all are
+    exact in int64, and quotients are rounded by integer division. A bound at FAR never tells.
     """
     for _ in range(4):
         before = lower.sum() - upper.sum()
@@ -116,12 +152,10 @@ def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]
                 return lower, upper
             room_high = row.upper - (total_least[:, None] - least)  # a x <= room_high
             room_low = row.lower - (total_most[:, None] - most)  # a x >= room_low
-            top = np.where(a > 0, room_high / a, room_low / a)
-            bottom = np.where(a > 0, room_low / a, room_high / a)
-            new_upper = np.where(np.isfinite(top), np.floor(top + 1e-9), np.inf)
-            new_lower = np.where(np.isfinite(bottom), np.ceil(bottom - 1e-9), -np.inf)
-            upper[:, used] = np.minimum(upper[:, used], np.clip(new_upper, -(2.0**50), 2.0**50).astype(np.int64))
-            lower[:, used] = np.maximum(lower[:, used], np.clip(new_lower, -(2.0**50), 2.0**50).astype(np.int64))
+            new_upper = np.where(a > 0, room_high // a, room_low // a)
+            new_lower = np.where(a > 0, -(-room_low // a), -(-room_high // a))
+            upper[:, used] = np.minimum(upper[:, used], new_upper)
+            lower[:, used] = np.maximum(lower[:, used], new_lower)
             keep = (lower <= upper).all(axis=1)
             lower, upper = lower[keep], upper[keep]
         if not len(lower) or lower.sum() - upper.sum() == before:

@@ -6,12 +6,15 @@ that remain are. A policy is asked for every choice that some order of float32 o
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
 from polvet.evidence.box_view import effects, interval
 from polvet.evidence.invariant_claim import ANYTHING, NEVER, Question
 from polvet.evidence.invariant_conditions import marked_bounds
+from polvet.evidence.invariant_errors import PossibleError, possible_errors
 from polvet.evidence.invariant_rows import Floats, Ints
 from polvet.evidence.states import Malformed
 from polvet.model.expressions import Expression
@@ -88,6 +91,11 @@ class Judge:
         self.asked = asked
         self.judged: set[tuple[int, ...]] = set()
 
+    @cached_property
+    def errors(self) -> list[PossibleError]:
+        """Where a rule of the model may be broken."""
+        return possible_errors(self.asked)
+
     def one(self, point: Ints) -> None:
         """Judge a state in the interpreter; states outside the claim are passed over."""
         asked, claim = self.asked, self.asked.claim
@@ -135,6 +143,11 @@ class Judge:
             return high
 
         running = (exactly(asked.task.fail) == 0) & (exactly(asked.task.goal) == 0)
+        for error in self.errors:
+            possible_error = running.copy()
+            for condition in error.conditions:
+                possible_error &= interval(condition, asked.place, values, values)[1] != 0
+            doubtful |= possible_error
         guards = [exactly(operator.guard) != 0 for operator in asked.operators]
         labelled = np.zeros(len(points), dtype=np.bool_)
         mask = np.zeros((len(points), len(fitted.labels)), dtype=np.bool_)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from polvet.evidence.box_view import alternatives, interval, substituted
-from polvet.evidence.invariant_claim import Question, leaving_bounds
-from polvet.evidence.invariant_rows import Ints
+from polvet.evidence.invariant_claim import Question
+from polvet.evidence.invariant_rows import FAR, Ints
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name
 from polvet.model.folding import binary, conditional
 
@@ -16,10 +16,8 @@ from polvet.model.folding import binary, conditional
 def ways_out(asked: Question, after: Mapping[str, Expression], box: tuple[Ints, Ints]) -> Iterator[list[Expression]]:
     """Yield conditions that hold together where a step with these values after it leaves the invariant.
 
-    `box` holds all states in which the step is taken.
+    `box` holds all states in which the step is taken. Leaving the variables' bounds is an error of the model (invariant_errors).
     """
-    for outside in leaving_bounds(asked.network, asked.place, asked.lower, asked.upper, after):
-        yield [outside]
     yield from broken_rows(asked, after)
     yield from alternatives(substituted(asked.task.fail, after))
     yield from entered_boxes(asked, after, box)
@@ -38,10 +36,10 @@ def broken_rows(asked: Question, after: Mapping[str, Expression]) -> Iterator[li
                 test = binary("=", after.get(names[place], Name(names[place])), IntLiteral(marked))
                 value = conditional(test, IntLiteral(1), IntLiteral(0))
             total = Binary("+", total, Binary("*", IntLiteral(int(row.coefficients[column])), value))
-        if np.isfinite(row.lower):
-            yield [Binary("<", total, IntLiteral(int(row.lower)))]
-        if np.isfinite(row.upper):
-            yield [Binary(">", total, IntLiteral(int(row.upper)))]
+        if row.lower != -FAR:
+            yield [Binary("<", total, IntLiteral(row.lower))]
+        if row.upper != FAR:
+            yield [Binary(">", total, IntLiteral(row.upper))]
 
 
 def entered_boxes(
