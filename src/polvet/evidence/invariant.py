@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polvet.errors import InputError
 from polvet.evidence.box_view import Unreadable, effects
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.followed import find_policy_arena
@@ -51,7 +52,11 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
             check_errors(asked, refuter, judge)
             for operator in asked.operators:
                 check_operator(asked, refuter, judge, operator)
-    except (Malformed, Unreadable) as error:
+    except (
+        Malformed,
+        Unreadable,
+        InputError,
+    ) as error:  # an InputError: a condition has no value in a state of the claim
         return Rejected(str(error))
     claim = asked.claim
     return Accepted(f"no run of {who} reaches fail ({len(claim.rows)} rows, {len(claim.lower)} blocked boxes)")

@@ -14,7 +14,7 @@ from polvet.evidence.box_view import interval
 from polvet.evidence.invariant_claim import Question
 from polvet.evidence.invariant_conditions import narrowed, rows_of
 from polvet.evidence.invariant_rows import Ints
-from polvet.evidence.model_errors import errors_of, rules_of
+from polvet.evidence.model_errors import errors_in, errors_of, rules_of
 from polvet.model.expressions import Expression, Unary
 
 
@@ -30,18 +30,16 @@ def possible_errors(asked: Question) -> list[PossibleError]:
     """Return the errors that the claim's rows do not exclude at once."""
     sizes = {name: asked.sizes[place] for name, place in asked.place.items()}
     rules = rules_of(asked.network, sizes, disable_out_of_bounds=asked.arena.semantics.disable_out_of_bounds)
-    running = (Unary("¬", asked.task.goal), Unary("¬", asked.task.fail))
-    seen: set[tuple[Expression, ...]] = set()
-    found = []
+    ended, failed = asked.task.goal, asked.task.fail
+    errors = [*errors_in(failed, [], rules), *errors_in(ended, [Unary("¬", failed)], rules)]
     for operator in asked.operators:
         for error in errors_of(operator.edges, operator.ways(), rules):
-            conditions = (*error, *running)
-            if conditions in seen:
-                continue
-            seen.add(conditions)
-            root = narrowed(asked, conditions, inside=True)
-            if root is not None and _is_possible(asked, conditions, root):
-                found.append(PossibleError(conditions, root))
+            errors.append([*error, Unary("¬", failed), Unary("¬", ended)])
+    found = []
+    for conditions in dict.fromkeys(map(tuple, errors)):
+        root = narrowed(asked, conditions, inside=True)
+        if root is not None and _is_possible(asked, conditions, root):
+            found.append(PossibleError(conditions, root))
     return found
 
 

@@ -144,7 +144,7 @@ class Judge:
 
         running = (exactly(asked.task.fail) == 0) & (exactly(asked.task.goal) == 0)
         for error in self.errors:
-            possible_error = running.copy()
+            possible_error = np.ones(len(points), dtype=np.bool_)
             for condition in error.conditions:
                 possible_error &= interval(condition, asked.place, values, values)[1] != 0
             doubtful |= possible_error

@@ -197,7 +197,8 @@ def _outside_bounds(write: _Write, rules: Rules) -> Iterator[Conditions]:
     for (low, high), kind in ends.items():
         if isinstance(write.value, IntLiteral):
             given = write.value.value
-            if (low is not None and given < low) or (high is not None and given > high):
+            outside = (low is not None and given < low) or (high is not None and given > high)
+            if outside and not rules.disable_out_of_bounds:
                 yield []
         elif not rules.disable_out_of_bounds:
             if low is not None:

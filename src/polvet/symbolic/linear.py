@@ -28,6 +28,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    children,
     names,
 )  # fmt: skip
 from polvet.model.folding import value_of
@@ -176,8 +177,11 @@ class Reader:
 
     def _all(self, parts: Sequence[Expression], cell: Cell, negated: bool, env: Environment) -> Region:
         region: Region = (cell,)
-        # Plain comparisons first: they narrow the box before anything falls into cells.
-        for part in sorted(parts, key=lambda one: _comparison_in(one) is None):
+        # Plain comparisons first: they narrow the box before anything falls into cells. SOUND: a part that has no value somewhere
+        # is an error wherever the parts before it let it be evaluated, so it must not change places with one behind it.
+        if all(_is_total(part) for part in parts):
+            parts = sorted(parts, key=lambda one: _comparison_in(one) is None)
+        for part in parts:
             region = _capped((c for one in region for c in self._region(part, one, negated, env)), part)
             if not region:
                 return ()
@@ -488,6 +492,25 @@ def _comparison_in(part: Expression) -> Expression | None:
     inner = part.operand if isinstance(part, Unary) and part.operator == "¬" else part
     is_plain = isinstance(inner, Name) or (isinstance(inner, Binary) and inner.operator in _OPPOSITE)
     return inner if is_plain else None
+
+
+def _is_total(expression: Expression) -> bool:
+    """Return whether the expression has a value in every state, as far as its operators tell."""
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        match part:
+            case Select() | Binary("/" | "pow" | "log"):
+                return False
+            case Binary("%", _, right) if not (isinstance(right, IntLiteral) and right.value):
+                return False
+            case Unary(operator, _) if operator not in _TOTAL:
+                return False
+        pending += children(part)
+    return True
+
+
+_TOTAL = frozenset(("¬", "abs", "sgn", "floor", "ceil", "trc"))
 
 
 def _excludes(part: Expression, negated: bool) -> bool:

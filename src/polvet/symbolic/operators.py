@@ -23,12 +23,13 @@ from polvet.model.expressions import (
     IntLiteral,
     Name,
     RealLiteral,
+    Unary,
     conjunction,
     literal,
     names,
     size,
 )
-from polvet.model.network import Branch, Kind, Network, Update, Variable
+from polvet.model.network import PROBABILITY_TOLERANCE, Branch, Kind, Network, Update, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.symbolic.cells import Box, Cell, Region, cell_of, meet_regions, point_box, row_of
@@ -50,6 +51,7 @@ class Transition:
     branches: tuple[
         int, ...
     ] = ()  # the number of each edge's branch; all branches of an operator happen, each with its probability
+    strays: Region = ()  # parts of the cell where an assignment that a later one makes good leaves its variable's bounds
 
     def successor(self, state: Sequence[int]) -> tuple[int, ...]:
         """Return where the transition leads, as integers."""
@@ -71,18 +73,14 @@ class LinearNetwork:
 
     @cached_property
     def leaving(self) -> tuple[tuple[Transition, Region], ...]:
-        """Return the transitions that can leave the variables' bounds, each with the part of its cell where it does."""
+        """Return the transitions that can leave the variables' bounds, each with the part of its cell where it does.
+
+        SOUND: an operator that does so is an error of the model wherever it is enabled, whatever a policy chooses.
+        """
         found = []
         for transition in self.transitions:
-            cells = []
-            for place, update in transition.updates:
-                low, high = self.bounds.lower[place], self.bounds.upper[place]
-                below = row_of(dict(update.terms), None, low - 1 - update.constant, update.marks)
-                above = row_of(dict(update.terms), high + 1 - update.constant, None, update.marks)
-                for row in (below, above):
-                    cell = cell_of(transition.cell.box, (*transition.cell.rows, row), transition.cell.holes)
-                    if cell is not None:
-                        cells.append(cell)
+            cells = list(transition.strays)
+            cells += _beyond(self.bounds, transition.cell, transition.updates)
             if cells:
                 found.append((transition, tuple(cells)))
         return tuple(found)
@@ -152,12 +150,16 @@ def linear_network(network: Network) -> LinearNetwork:
             guard = reader.region(conjunction(*(network.edges[edge].guard for edge in edges)))
             if not guard:
                 continue
+            for edge in edges:
+                _check_distribution(reader, guard, [branch.probability for branch in network.edges[edge].branches])
             found = [
-                Transition(label, edges, cell, updates, numbers)
+                Transition(label, edges, cell, updates, numbers, strays)
                 for numbers in product(*(range(len(network.edges[edge].branches)) for edge in edges))
-                for cell, updates in _destinations(reader, guard, _branches(network, edges, numbers))
+                for cell, updates, strays in _destinations(reader, guard, _branches(network, edges, numbers))
             ]
             if network.disables_out_of_bounds:
+                if any(one.strays for one in found):
+                    raise NotLinear("an assignment that leaves the bounds is made good by a later one")
                 guard = _staying(reader.bounds, guard, found)
                 found = [
                     Transition(label, edges, cell, one.updates, one.branches)
@@ -190,7 +192,7 @@ def probability_of(network: Network, transition: Transition) -> Fraction:
 
 def _destinations(
     reader: Reader, guard: Region, branches: Sequence[Branch]
-) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...]]]:
+) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...], Region]]:
     """Yield the cells in which these branches of a joint's edges happen together, with what they do there."""
     possible = guard
     for branch in branches:
@@ -215,10 +217,26 @@ def _likely(reader: Reader, region: Region, probability: Expression) -> Iterator
                 yield from reader.region(above, within=cell)
 
 
+def _check_distribution(reader: Reader, guard: Region, probabilities: Sequence[Expression]) -> None:
+    """Raise NotLinear where computed probabilities may be negative, or not sum to 1: that is an error of the model."""
+    if all(isinstance(one, RealLiteral | IntLiteral) for one in probabilities):
+        return
+    total = probabilities[0]
+    for one in probabilities[1:]:
+        total = Binary("+", total, one)
+    off = Binary(">", Unary("abs", Binary("-", total, IntLiteral(1))), RealLiteral(PROBABILITY_TOLERANCE))
+    for wrong in (*(Binary("<", one, IntLiteral(0)) for one in probabilities if names(one)), off):
+        if names(wrong) and any(reader.region(wrong, within=cell) for cell in guard):
+            raise NotLinear(f"probabilities may be no distribution: {shown(wrong)}")
+
+
 def _execute(
     reader: Reader, cell: Cell, updates: Sequence[Update]
-) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...]]]:
-    """Run the assignments symbolically: by ascending index, those of one index reading the values from before it."""
+) -> Iterator[tuple[Cell, tuple[tuple[int, Affine], ...], Region]]:
+    """Run the assignments symbolically: by ascending index, those of one index reading the values from before it.
+
+    Yield cells, what is changed there, and the parts of the cell where a value on the way is outside its variable's bounds.
+    """
     network = reader.network
     read = {name for update in updates for name in names(update.value)}
     for update in updates:
@@ -229,25 +247,42 @@ def _execute(
     for variable in network.scratch:
         if variable.name in read:
             start[variable.name] = _initial(variable)
-    paths = [(cell, start)]
-    for index in sorted({update.index for update in updates}):
+    paths: list[tuple[Cell, dict[str, Affine], list[tuple[int, Affine]]]] = [(cell, start, [])]
+    place_of = {variable.name: place for place, variable in enumerate(network.variables)}
+    indices = sorted({update.index for update in updates})
+    for index in indices:
         now = [update for update in updates if update.index == index]
         following = []
-        for before_cell, before in paths:
+        for before_cell, before, passed in paths:
             written: list[tuple[Cell, dict[str, Affine]]] = [(before_cell, {})]
             for update in now:
                 written = [
                     more for one, done in written for more in _assign(reader, one, done, before, update, scratch, read)
                 ]
-            following += [(one, {**before, **done}) for one, done in written]
+            for one, done in written:
+                on_the_way = [(place_of[name], value) for name, value in done.items() if name in place_of]
+                more = [] if index == indices[-1] else on_the_way
+                following.append((one, {**before, **done}, [*passed, *more]))
         paths = following
-    for one, after in paths:
+    for one, after, passed in paths:
         changed = tuple(
             (place, after[variable.name])
             for place, variable in enumerate(network.variables)
             if after[variable.name] != reader.plain[variable.name]
         )
-        yield one, changed
+        yield one, changed, tuple(_beyond(reader.bounds, one, passed))
+
+
+def _beyond(bounds: Box, cell: Cell, values: Sequence[tuple[int, Affine]]) -> Iterator[Cell]:
+    """Yield the parts of the cell where a value is outside the bounds of its variable."""
+    for place, value in values:
+        low, high = bounds.lower[place], bounds.upper[place]
+        below = row_of(dict(value.terms), None, low - 1 - value.constant, value.marks)
+        above = row_of(dict(value.terms), high + 1 - value.constant, None, value.marks)
+        for row in (below, above):
+            part = cell_of(cell.box, (*cell.rows, row), cell.holes)
+            if part is not None:
+                yield part
 
 
 def _assign(

@@ -31,7 +31,7 @@ from polvet.mdp.sparse import SparseMdp
 from polvet.model.expressions import Name, names
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
-from polvet.symbolic.cells import Box, Cell, cell_of, meet, row_of
+from polvet.symbolic.cells import Box, Cell, cell_of, row_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, probability_of
@@ -287,14 +287,13 @@ class _Abstraction:
 
     def _check_bounds(self) -> None:
         """Raise where a step from a reached abstract state may leave the bounds of a variable."""
-        leaving = {id(one): region for one, region in self.linear.system.leaving}
+        # SOUND: an operator that leaves the bounds is an error of the model wherever it is enabled, chosen or not.
         asked = dict.fromkeys(
-            (part, step.output)
-            for step in self.engine.steps
-            for cell in leaving.get(id(step.transition), ())
-            if (both := meet(cell, step.cell)) is not None
+            (part, ANYTHING)
+            for _, region in self.linear.system.leaving
+            for cell in region
             for key in self.number
-            if (part := self._part(both, key)) is not None
+            if (part := self._part(cell, key)) is not None
         )
         if any(self._are_possible(list(asked), self.engine.ended)):
             raise TooCoarse("a step may leave the bounds of a variable, as far as the partitions tell")

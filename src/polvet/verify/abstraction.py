@@ -162,7 +162,6 @@ class Expansion:
         self.bounds = task.system.bounds
         self._rows = [(p.row(False), p.row(True)) for p in predicates]
         self._before: dict[int, list[tuple[Row, Row]]] = {}
-        self.leaving = {id(one): region for one, region in task.system.leaving}
         self.by_label: dict[int, list[tuple[int, Transition]]] = {}
         for number, transition in enumerate(task.system.transitions):
             self.by_label.setdefault(transition.label, []).append((number, transition))
@@ -194,6 +193,7 @@ class Expansion:
         moves = []
         # Runs end in fail and goal: no transition leaves those states.
         for going in outside(cell, (*self.task.fail, *self.task.goal)):
+            self._check_bounds(going)
             for label, members in self.by_label.items():
                 if label != SILENT and self.options.selection_tests and isinstance(self._choose(going, label), No):
                     continue
@@ -206,7 +206,6 @@ class Expansion:
         moves = [move for move, reply in zip(moves, replies, strict=True) if not isinstance(reply, No)]
         if self.options.applicability_tests:
             moves = [m for m in moves if m[1].label == SILENT or not isinstance(self._choose(m[2], m[1].label), No)]
-        self._check_bounds(moves)
         leaves = [
             (transition, part, chosen)
             for number, transition, here in moves
@@ -217,14 +216,14 @@ class Expansion:
             if isinstance(reply, Yes):
                 yield Edge(state, transition, chosen, reply.state, reply.sure)
 
-    def _check_bounds(self, moves: Sequence[tuple[int, Transition, Cell]]) -> None:
+    def _check_bounds(self, going: Cell) -> None:
         # SOUND: a step out of a variable's bounds has no abstract successor, so it must not be possible, chosen or not:
         # an enabled operator that leaves the bounds is an error of the model.
         leaving = [
             (both, SILENT)
-            for _, transition, here in moves
-            for cell in self.leaving.get(id(transition), ())
-            if (both := meet(here, cell)) is not None
+            for _, region in self.task.system.leaving
+            for cell in region
+            if (both := meet(going, cell)) is not None
         ]
         for reply in map(self._answered, self.tester.answer_all(leaving)):
             if isinstance(reply, Yes):

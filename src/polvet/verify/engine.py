@@ -254,23 +254,17 @@ class Engine:
         return reply.answer == Answer.UNKNOWN and reply.nodes > self._nodes_here(nodes) < nodes
 
     def find_leaving(self, *, clock: Clock | None = None) -> Reply:
-        """Return a state that is not ended and not blocked, in which the policy's step leaves a variable's bounds."""
-        leaving = {id(one): region for one, region in self.linear.system.leaving}
-        asked: list[tuple[int, list[Cell]]] = []
-        for number, step in enumerate(self.steps):
-            cells = [c for cell in leaving.get(id(step.transition), ()) if (c := meet(cell, step.cell)) is not None]
-            if cells:
-                asked.append((number, cells))
-        questions = [(cells, self.steps[number].output) for number, cells in asked]
+        """Return a state that is not ended and not blocked, in which some operator leaves a variable's bounds, chosen or not."""
+        questions = [(list(region), ANYTHING) for _, region in self.linear.system.leaving]
         replies = self.find_all(
             questions, without=self.ended, without_boxes=self.blocked(), clock=clock, until_yes=True
         )
         result = Reply(Answer.NO)
-        for (number, _), reply in zip(asked, replies, strict=False):
+        for reply in replies:
             if reply.answer == Answer.YES:
-                return replace(reply, step=number)
+                return reply
             if reply.answer != Answer.NO and result.answer != Answer.UNKNOWN:
-                result = replace(reply, step=number)
+                result = reply
         return result
 
     def block(self, box: Box) -> None:

@@ -40,10 +40,13 @@ FEW_NODES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A box whose every state takes `step` into the next obligation's box, or into `fail` (`next` None)."""
+    """A box whose every state takes `step` into the next obligation's box, or into `fail` (`next` None).
+
+    Without a step, an operator leaves a variable's bounds there: an error of the model.
+    """
 
     box: Box
-    step: int
+    step: int | None
     next: Obligation | None
     near_tie: bool  # only some evaluation order takes the step
 
@@ -217,10 +220,9 @@ class _Blocking:
 
     def _oblige(self, reply: Reply, target: Cell | None, following: Obligation | None) -> Obligation:
         assert reply.state is not None
-        assert reply.step is not None
         self.obligations += 1
         box = point_box(reply.state)
-        if target is not None and reply.answer == Answer.YES and not target.rows:
+        if target is not None and reply.step is not None and reply.answer == Answer.YES and not target.rows:
             lower, upper = self.engine.core.widen(
                 reply.state, reply.step, box_data(target.box), self.rng.getrandbits(32)
             )
@@ -289,12 +291,14 @@ class _Blocking:
         actions: list[str | None] = []
         one: Obligation | None = obligation
         while one is not None:
+            if one.step is None:
+                self.semantics.moves(states[-1])  # raises the ModelError
+                raise AssertionError(f"no operator leaves the bounds in {self.semantics.show(states[-1])}")
             step = self.engine.steps[one.step]
             if one.near_tie or not self._takes(states[-1], step.output):
                 reason = f"near-tie: the choice in state {self.semantics.show(states[-1])} depends on the order of evaluation"
                 return Unknown(reason, method, self.figures, tie=states[-1])
             label = step.transition.label
-            self.semantics.moves(states[-1])  # raises the ModelError of a step that leaves the bounds
             states.append(state_of(network, self.engine.successor(tuple(map(int, states[-1])), one.step)))
             actions.append(None if label < 0 else network.labels[label])
             one = one.next
