@@ -1,9 +1,13 @@
 """Which outputs a policy cannot choose anywhere in a box: the checker's own bounds, in numpy over many boxes at once.
 
 Networks: backward linear bounds (Zhang et al., CROWN, 2018) over a box and linear rows, with any multiplier of a row being a
-valid choice. SOUND: float32 rounding in any order is covered by Higham's gamma over sums of absolute values, and what is
-lost in float64 here is far below that; `_SLACK` says by how much. Trees: the least and greatest reachable leaves,
-summed in tree order in the ensemble's own arithmetic, which is monotone.
+valid choice. Two kinds of rounding are bounded, both by Higham's gamma_n = n u / (1 - n u) over sums of absolute values, which holds
+for sums of n products in any order, with or without fused operations (Accuracy and Stability, section 3.1):
+ - the policy's own, float32 in any order: `_errors`;
+ - of the bounds computed here, u = 2^-53: `_greatest` adds up the absolute values of all that is computed, and widens the bound
+   by gamma times that.
+Trees: the least and greatest reachable leaves, summed in tree order in the ensemble's own arithmetic. SOUND: rounding to nearest
+is monotone, so these sums are below and above the ensemble's own, bit by bit.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ Rows = Sequence[tuple[Floats, float, float]]
 """Rows (coefficients over variables, lower, upper) that hold in every state asked about."""
 _SLACK = 1.02
 _UNIT = 2.0**-24
+_DOUBLE = 2.0**-53
+_TINY = 2.0**-1000
+"""More than 2^19 products lose by underflow, at most 2^-1074 each."""
 
 
 class NetworkBounds:
@@ -31,30 +38,46 @@ class NetworkBounds:
         self.rounded = rounded  # inputs may be reals, which a row of float32 rounds
         first = network.layers[0]
         weights = np.zeros((len(first.bias), variables))
+        sizes = np.zeros_like(weights)
         for column, place in enumerate(places):
             weights[:, place] += first.weights[:, column].astype(np.float64)
+            sizes[:, place] += np.abs(first.weights[:, column].astype(np.float64))
         self.weights = [weights, *(layer.weights.astype(np.float64) for layer in network.layers[1:])]
+        # A variable may be an input twice: the sum of its weights is rounded, and may be smaller than they are.
+        self.sizes = [sizes, *(np.abs(layer) for layer in self.weights[1:])]
+        self.summands = [max(len(places), variables), *(layer.shape[1] for layer in self.weights[1:])]
         self.bias = [layer.bias.astype(np.float64) for layer in network.layers]
-        if sum(w.shape[1] for w in self.weights) * 2 ** len(self.weights) > 2**19:
+        if sum(self.summands) * 2 ** len(self.weights) > 2**19:
             raise ValueError("the network is too large for the checker's bounds")
+        # SOUND: no sum here has more summands than a layer has inputs or neurons, and a few more.
+        widest = max(*self.summands, *(len(bias) for bias in self.bias)) + 16
+        self.gamma = widest * _DOUBLE / (1 - widest * _DOUBLE)
 
     def losers(
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: does the rival surely have the greater score everywhere; and [n, variables]: how much each matters."""
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is never below 0
+            return self._losers(output, list(rivals), lower, upper, rows)
+
+    def _losers(self, output: int, rivals: list[int], lower: Floats, upper: Floats, rows: Rows) -> tuple[Bools, Floats]:
         errors = self._errors(np.maximum(np.abs(lower), np.abs(upper)))
         bounds: list[tuple[Floats, Floats]] = []
         for depth in range(len(self.weights) - 1):
             form = np.broadcast_to(self.weights[depth], (len(lower), *self.weights[depth].shape))
-            high, _ = self._greatest(form, self.bias[depth], depth, bounds, lower, upper, rows)
-            low, _ = self._greatest(-form, -self.bias[depth], depth, bounds, lower, upper, rows)
+            size = self.sizes[depth]
+            high, _ = self._greatest(form, size, self.bias[depth], depth, bounds, lower, upper, rows)
+            low, _ = self._greatest(-form, size, -self.bias[depth], depth, bounds, lower, upper, rows)
             bounds.append((-low - errors[depth], high + errors[depth]))
         last = len(self.weights) - 1
-        margins = self.weights[last][output] - self.weights[last][list(rivals)]
-        constant = self.bias[last][output] - self.bias[last][list(rivals)]
+        margins = self.weights[last][output] - self.weights[last][rivals]
+        size = self.sizes[last][output] + self.sizes[last][rivals]
+        constant = self.bias[last][output] - self.bias[last][rivals]
         form = np.broadcast_to(margins, (len(lower), *margins.shape))
-        greatest, reduced = self._greatest(form, constant, last, bounds, lower, upper, rows)
-        total = greatest + errors[last][:, [output]] + errors[last][:, list(rivals)]
+        greatest, reduced = self._greatest(form, size, constant, last, bounds, lower, upper, rows)
+        apart = errors[last][:, [output]] + errors[last][:, rivals]
+        # SOUND: two additions and the widening itself are off by less than 2^-50 of the summands.
+        total = greatest + apart + 2.0**-50 * (np.abs(greatest) + apart)
         best = np.argmin(total, axis=1)
         return total < 0, np.abs(reduced[np.arange(len(lower)), best])
 
@@ -68,15 +91,21 @@ class NetworkBounds:
         return found
 
     def _errors(self, reach: Floats) -> list[Floats]:
-        """Return per layer [n, neurons] how far any float32 evaluation is from exact arithmetic."""
-        error = reach * 2.0**-23 + 2.0**-149 if self.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
+        """Return per layer [n, neurons] how far any float32 evaluation is from exact arithmetic.
+
+        By induction over layers: exact inputs are at most `reach`, those of an evaluation at most `error` off. Its sum of n products
+        and a bias is at most gamma_(n+2) total off the exact one of its own inputs, and that is at most error @ |W| off; numbers
+        below 2^-126 may be read or written as 0. SOUND: everything here is a sum of at most 2^19 non-negative doubles, whose relative
+        error is below 2^-33 (gamma_n at u = 2^-53); `_SLACK` is far more.
+        """
+        error = reach * 2.0**-23 + 2.0**-126 if self.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
         found = []
-        for weights, bias in zip(self.weights, self.bias, strict=True):
-            summands = weights.shape[1] + 4
+        for size, bias, inputs in zip(self.sizes, self.bias, self.summands, strict=True):
+            summands = inputs + 4
             gamma = summands * _UNIT / (1 - summands * _UNIT)
-            size = np.abs(weights)
             total = (reach + error) @ size.T + np.abs(bias)
-            error = (error @ size.T + gamma * total + 64 * summands * 2.0**-126) * _SLACK
+            flushed = ((reach + error).sum(axis=1)[:, None] + size.sum(axis=1) + 64 * summands) * 2.0**-126
+            error = (error @ size.T + gamma * total + flushed) * _SLACK
             error = np.where(total + error < 2.0**126, error, np.inf)
             found.append(error)
             reach = total * (1 + 2.0**-30)
@@ -85,6 +114,7 @@ class NetworkBounds:
     def _greatest(
         self,
         form: Floats,
+        size: Floats,
         constant: Floats,
         depth: int,
         bounds: Sequence[tuple[Floats, Floats]],
@@ -92,48 +122,81 @@ class NetworkBounds:
         upper: Floats,
         rows: Rows,
     ) -> tuple[Floats, Floats]:
-        """Return upper bounds of form @ (inputs of layer `depth`) + constant, and the form over variables they rest on."""
+        """Return upper bounds of form @ (inputs of layer `depth`) + constant, and the form over variables they rest on.
+
+        `size` has the absolute values of the weights that the form, a rounded sum of them, is made of.
+        SOUND: the invariant is: what is asked for <= form @ h + added + gamma spent, in exact arithmetic, for the numbers as they are
+        computed, where h are the exact inputs of the level, at most `most` in absolute value. A computed sum that differs from the exact
+        one by gamma times the sum s of its absolute values keeps it when s (for coefficients: s times `most`) is added to `spent`.
+        """
+        most = self._most(depth, bounds, lower, upper)
         added = np.broadcast_to(constant, form.shape[:2]).copy()
+        spent = (size * most).sum(axis=2) + np.abs(added)
         for level in range(depth - 1, -1, -1):
             low, high = bounds[level]
             low, high = low[:, None, :], high[:, None, :]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                slope = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low)))
+            with np.errstate(divide="ignore"):
+                # SOUND: relu(z) <= slope (z - low) for any slope >= high / (high - low); a difference, a quotient and the product with
+                # the form are rounded, each by a factor no less than 1 - 2^-53, which 1 + 2^-50 makes good.
+                slope = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, high / (high - low) * (1 + 2.0**-50)))
             below = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, (high > -low).astype(np.float64)))
             positive = form > 0
-            added += np.where(positive & (low < 0) & (high > 0), -form * slope * low, 0.0).sum(axis=2)
+            crossing = (low < 0) & (high > 0)
             form = form * np.where(positive, slope, below)
-            added += form @ self.bias[level]
+            shift = np.where(positive & crossing, -form * low, 0.0).sum(axis=2)
+            by_bias = form @ self.bias[level]
+            size = np.abs(form)
+            most = self._most(level, bounds, lower, upper)
+            reached = (most @ self.sizes[level].swapaxes(-1, -2)) + np.abs(self.bias[level])
+            reached = reached + np.maximum(np.abs(low), np.abs(high))
+            spent += shift + (size * reached).sum(axis=2) + np.abs(added)
+            added = added + shift + by_bias
             form = form @ self.weights[level]
+        most = self._most(0, bounds, lower, upper)
         box_low, box_high = lower[:, None, :], upper[:, None, :]
-        for coefficients, least, most in rows:
-            form, gain = _with_row(form, coefficients, least, most, box_low, box_high)
-            added += gain
+        for coefficients, least, greatest in rows:
+            form, gain, lost = _with_row(form, coefficients, least, greatest, box_low, box_high, most)
+            spent += lost + np.abs(added)
+            added = added + gain
         best = np.where(form > 0, form * box_high, form * box_low).sum(axis=2) + added
-        size = np.abs(form) * np.maximum(np.abs(box_low), np.abs(box_high))
-        return best + (size.sum(axis=2) + np.abs(added)) * 2.0**-40, form
+        spent += (np.abs(form) * most).sum(axis=2) + np.abs(added)
+        # SOUND: the widening by twice gamma times what is spent covers that `spent`, a sum of non-negative numbers, and this sum are
+        # rounded themselves; underflow is covered by _TINY, in each coefficient and in each sum.
+        widest = sum(
+            np.abs(high).sum(axis=1) + np.abs(low).sum(axis=1) for low, high in [*bounds[:depth], (lower, upper)]
+        )
+        return best + 4 * self.gamma * spent + _TINY * (1 + widest[:, None]), form
+
+    def _most(self, level: int, bounds: Sequence[tuple[Floats, Floats]], lower: Floats, upper: Floats) -> Floats:
+        """Return [n, 1, inputs] the greatest absolute values of a layer's exact inputs."""
+        low, high = (lower, upper) if level == 0 else bounds[level - 1]
+        size = np.maximum(np.abs(low), np.abs(high)) if level == 0 else np.maximum(high, 0.0)
+        return np.asarray(size)[:, None, :]
 
 
-def _with_row(form: Floats, row: Floats, least: float, most: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the form minus the best multiple of the row, and what that multiple adds: any multiple gives a valid bound."""
+def _with_row(
+    form: Floats, row: Floats, least: float, most: float, low: Floats, high: Floats, sizes: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return the form minus the best multiple of the row, what that multiple adds, and the absolute values of what is computed.
+
+    SOUND: form x = (form - m row) x + m (row x) <= (form - m row) x + m bound for any m, with the bound that m's sign asks for.
+    """
     used = np.flatnonzero(row)
     if len(used) < 2:
-        return form, np.zeros(form.shape[:2])
+        return form, np.zeros(form.shape[:2]), np.zeros(form.shape[:2])
     best = np.where(form > 0, form * high, form * low).sum(axis=2)
     multiplier = np.zeros(form.shape[:2])
     for place in used:
         tried = form[:, :, place] / row[place]
         rest = form - tried[:, :, None] * row
         bound = np.where(tried > 0, most, least)
-        with np.errstate(invalid="ignore"):
-            gain = np.where(tried == 0, 0.0, tried * bound)
+        gain = np.where(tried == 0, 0.0, tried * bound)
         value = np.where(rest > 0, rest * high, rest * low).sum(axis=2) + gain
         better = value < best
         best, multiplier = np.where(better, value, best), np.where(better, tried, multiplier)
-    with np.errstate(invalid="ignore"):
-        gain = np.where(multiplier == 0, 0.0, multiplier * np.where(multiplier > 0, most, least))
-    scale = np.abs(multiplier) * (np.abs(row) * np.maximum(np.abs(low), np.abs(high))).sum(axis=2)
-    return form - multiplier[:, :, None] * row, gain + scale * 2.0**-40
+    gain = np.where(multiplier == 0, 0.0, multiplier * np.where(multiplier > 0, most, least))
+    spent = ((np.abs(form) + np.abs(multiplier[:, :, None] * row)) * sizes).sum(axis=2) + np.abs(gain)
+    return form - multiplier[:, :, None] * row, gain, spent
 
 
 class TreeBounds:
