@@ -29,6 +29,18 @@ def cancelling_network(rng, *, inputs=INPUTS, layers=2):
     return network_of(made, [f"v{k}" for k in range(inputs)], ["a", "b", "c"])
 
 
+def cascade_network(rng):
+    """Return a network of two layers in which, over the first input, a sum of products cancels to its last bits."""
+    first = np.zeros((6, INPUTS), dtype=np.float32)
+    first[:, 0] = 1 + rng.random(6)
+    second = np.zeros((1, 6), dtype=np.float32)
+    second[0, :3] = rng.normal(size=3) * 2.0 ** rng.integers(0, 30, size=3)
+    for k in range(3, 6):
+        rest = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(second[0], first[:, 0], strict=True))
+        second[0, k] = np.float32(float(-rest / Fraction(float(first[k, 0]))))
+    return network_of([(first, np.zeros(6)), (second, np.zeros(1))], [f"v{k}" for k in range(INPUTS)], ["a"])
+
+
 def exact_layers(network, point):
     """Yield the exact values before each activation."""
     values = [Fraction(int(x)) for x in point]
@@ -70,13 +82,14 @@ def points_of(lower, upper):
 @pytest.mark.parametrize("seed", range(150))
 def test_linear_bounds_hold_in_exact_arithmetic(seed):
     rng = np.random.default_rng(seed)
-    layers = 1 + seed % 3
-    network = cancelling_network(rng, layers=layers)
+    network = cascade_network(rng) if seed % 2 else cancelling_network(rng, layers=1 + seed // 2 % 3)
     lower, upper = box_around(rng)
+    if seed % 2:
+        lower, upper = np.abs(lower), np.abs(lower) + 2
     checked = NetworkBounds(network, range(INPUTS), INPUTS)
     points = points_of(lower, upper)
     bounds = []
-    for depth in range(layers):
+    for depth in range(len(network.layers)):
         form = np.broadcast_to(checked.weights[depth], (1, *checked.weights[depth].shape))
         given = checked.sizes[depth], checked.bias[depth], depth, bounds, lower, upper, ()
         high = checked._greatest(form, *given)[0][0]
