@@ -113,9 +113,17 @@ def _interval(expression: Expression, place: Mapping[str, int], lower: Floats, u
             (a, b), (c, d) = ask(then), ask(otherwise)
             low = np.where(t == 1, a, np.where(f == 0, c, np.minimum(a, c)))
             return low, np.where(t == 1, b, np.where(f == 0, d, np.maximum(b, d)))
-        case Select(_, _, items):
-            options = [ask(item) for item in items]
-            return np.min([a for a, _ in options], axis=0), np.max([b for _, b in options], axis=0)
+        case Select(indices, shape, items):
+            first, last = np.zeros(count), np.zeros(count)
+            for index, length in zip(indices, shape, strict=True):
+                a, b = ask(index)
+                first, last = first * length + np.maximum(a, 0), last * length + np.minimum(b, length - 1)
+            low, high = np.full(count, np.inf), np.full(count, -np.inf)
+            for k, item in enumerate(items):
+                a, b = ask(item)
+                here = (first <= k) & (k <= last)
+                low, high = np.where(here, np.minimum(low, a), low), np.where(here, np.maximum(high, b), high)
+            return low, high  # no item at all is an error of the model: infinite, which says nothing
         case _:
             return np.full(count, -np.inf), np.full(count, np.inf)
 

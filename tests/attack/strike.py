@@ -1,0 +1,47 @@
+"""Handing false claims of one kind to the checker until enough were tried."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from polvet.errors import LimitReached, Where
+from polvet.evidence.check import Accepted, check
+from tests.attack import grid, invariant, reachable_set, run, safe_policy, unsafe_rank
+
+KINDS = {
+    "grid": grid.false_claims,
+    "invariant": invariant.false_claims,
+    "reachable-set": reachable_set.false_claims,
+    "run": run.false_claims,
+    "safe-policy": safe_policy.false_claims,
+    "unsafe-rank": unsafe_rank.false_claims,
+}
+
+
+@dataclass
+class Struck:
+    """How many false claims were tried, and the seeds of those that were accepted."""
+
+    tried: int = 0
+    accepted: list[int] = field(default_factory=list)
+
+
+def strike(kind, claims, seed):
+    """Try at least so many false claims; any other answer than a rejection, or a limit that is named, is raised or counted."""
+    found = Struck()
+    with tempfile.TemporaryDirectory() as folder:
+        while found.tried < claims:
+            for certificate, subjects, context in KINDS[kind](random.Random(seed), Path(folder)):
+                found.tried += 1
+                try:
+                    with context:
+                        answer = check(certificate, subjects, Where("certificate"))
+                except LimitReached:
+                    continue
+                if isinstance(answer, Accepted):
+                    found.accepted.append(seed)
+            seed += 1
+    return found
