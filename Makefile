@@ -49,6 +49,7 @@ quick: $(TESTED)
 
 torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes)
 	$(BIN)/python -m tests.torture
+	$(BIN)/python -m tests.attack --claims 10000
 
 lint: $(TESTED)
 	$(BIN)/ruff check .

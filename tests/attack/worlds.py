@@ -7,12 +7,16 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from polvet.errors import InputError
 from polvet.evidence.check import Subjects
 from polvet.load import TaskOptions, load_task
 from polvet.model.semantics import Semantics
 from polvet.model.task import state_to_names
 from polvet.policy.binding import load_fitted
+from polvet.policy.networks import network_of
+from polvet.policy.onnx_file import save_onnx
 
 BASES = (0, 0, 7, -3, 10**6, 2**31 - 2, 2**39, -(2**39))
 WIDTHS = (10**5, 2_000_000, 2**31, 2**39)
@@ -228,9 +232,14 @@ def random_world(seed, folder: Path):
     model, policy, toml = folder / "world.jani", folder / "policy.json", folder / "world.toml"
     model.write_text(json.dumps(document), encoding="utf-8")
     toml.write_text('model = "world.jani"\nfail = "bad"\n', encoding="utf-8")
-    rules = [{"when": "true" if len(labels) == 1 else f"y >= {rng.randint(0, 8)}", "action": labels[0]}]
-    rules.append({"when": "true", "action": labels[-1]})
-    policy.write_text(json.dumps({"format": "rules/1", "rules": rules}), encoding="utf-8")
+    least = rng.randint(0, 8)  # the first label from here on, else the last one
+    if rng.random() < 0.4:
+        policy = folder / "policy.onnx"
+        layer = np.eye(len(labels), 1), -np.eye(len(labels), 1)[:, 0] * (least - 0.5)
+        save_onnx(network_of([layer], ["y"], labels), policy)
+    else:
+        rules = [{"when": f"y >= {least}", "action": labels[0]}, {"when": "true", "action": labels[-1]}]
+        policy.write_text(json.dumps({"format": "rules/1", "rules": rules}), encoding="utf-8")
     try:
         task = load_task(toml, TaskOptions())
         fitted = load_fitted(task, policy)

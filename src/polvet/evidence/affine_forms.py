@@ -4,8 +4,9 @@ Source   L. de Figueiredo, J. Stolfi, Affine arithmetic: concepts and applicatio
 A form is `center + sum(slope_k e_k) + error [-1, 1]` with symbols -1 <= e_k <= 1 that all values of one set share: what moves
 together stays together, so a step of a linear model makes no set wider than it is. Products leave their quadratic part in
 the error. numpy over many sets at once.
-SOUND: every operation widens the error by `ROUNDING` times all magnitudes involved, more than the model's own double operation
-and those made here can be off together.
+SOUND: every operation widens the error by `_rounding` times all magnitudes involved, more than the model's own double operation
+and those made here can be off together: at most three roundings of 2^-53 each, and sums over n symbols whose relative error is
+at most (n + 1) 2^-53, Higham's gamma. Integers are exact in the model, so their ends count only below 2^53.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from polvet.evidence.box_view import Unreadable
+from polvet.evidence.box_view import DOUBLES, Unreadable
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -35,7 +36,7 @@ Bools = npt.NDArray[np.bool_]
 Truth = tuple[Bools, Bools]
 """For each set: whether a condition surely holds everywhere in it, and whether it possibly holds somewhere."""
 ROUNDING = 2.0**-50
-"""Eight units in the last place: at most three double roundings per operation, and the slack of summing them up."""
+"""Eight units in the last place: at most three double roundings per operation, and few symbols to be summed up."""
 TINY = 2.0**-1060
 """More than what underflow can lose in one operation."""
 MOST_PAIRED = 4
@@ -59,7 +60,7 @@ class Form:
     def bounds(self) -> tuple[Floats, Floats]:
         """Return the least and the greatest value in each set, by both readings; integers inwards to the next one."""
         radius = np.abs(self.slopes).sum(axis=1) + self.error
-        slack = ROUNDING * (np.abs(self.center) + radius) + TINY
+        slack = _rounding(self.slopes) * (np.abs(self.center) + radius) + TINY
         low, high = self.center - radius - slack, self.center + radius + slack
         low, high = np.maximum(low, self.ends[0]), np.minimum(high, self.ends[1])
         return (np.ceil(low), np.floor(high)) if self.whole else (low, high)
@@ -73,14 +74,21 @@ class Form:
 Forms = Mapping[str, Form]
 
 
+def _rounding(slopes: Floats) -> float:
+    """Return the relative error of one operation and of sums over all symbols."""
+    return float(ROUNDING + slopes.shape[1] * 2.0**-52)
+
+
 def _rounded(
     center: Floats, slopes: Floats, error: Floats, whole: bool, size: Floats, ends: tuple[Floats, Floats]
 ) -> Form:
     """Return the form after one operation whose operands and result are no greater than `size`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = error + ROUNDING * (size + np.abs(center) + np.abs(slopes).sum(axis=1) + error) + TINY
+        wide = error + _rounding(slopes) * (size + np.abs(center) + np.abs(slopes).sum(axis=1) + error) + TINY
     if not np.isfinite(wide).all():
         raise Unreadable("a value has no bound")
+    if whole and (np.maximum(np.abs(ends[0]), np.abs(ends[1])) >= DOUBLES).any():
+        raise Unreadable("an integer may be beyond 2^53")
     return Form(center, slopes, wide, whole, ends)
 
 
@@ -177,7 +185,7 @@ def _all_of(parts: Sequence[Expression], forms: Forms) -> Truth:
     if possibly.any() and len(below) <= MOST_PAIRED:
         for one, other in combinations(below, 2):
             # SOUND: the model does not make these sums, so the ends' rounding counts here.
-            slack = ROUNDING * (one.magnitude() + other.magnitude()) + TINY
+            slack = _rounding(one.slopes) * (one.magnitude() + other.magnitude()) + TINY
             possibly = possibly & (_sum(one, other, 1.0).bounds()[0] <= slack)
     return surely, possibly
 

@@ -264,3 +264,19 @@ def effects(network: Network, edges: Sequence[NetworkEdge], branches: Sequence[i
                     old = now.get(item.name, item)
                     now[item.name] = Conditional(Binary("=", at, IntLiteral(k)), value, old)
     return {name: value for name, value in now.items() if name not in scratch}
+
+
+def refuse_hidden_errors(edges: Sequence[NetworkEdge], branches: Sequence[int]) -> None:
+    """Raise Unreadable where executing these branches may be an error that `effects` does not show.
+
+    That is where a variable is assigned more than once (a value on the way may be outside its bounds, and two at one index are an
+    error) or at a computed index, which may be outside its array.
+    """
+    written: set[str] = set()
+    for edge, k in zip(edges, branches, strict=True):
+        for update in edge.branches[k].updates:
+            if not isinstance(update.target, Name):
+                raise Unreadable("an array is assigned at a computed index")
+            if update.target.name in written:
+                raise Unreadable(f"'{update.target.name}' is assigned twice")
+            written.add(update.target.name)

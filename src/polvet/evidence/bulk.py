@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.evidence.all_starts import iter_all_starts
-from polvet.evidence.box_view import Unreadable, effects, interval
+from polvet.evidence.box_view import LARGE, Unreadable, effects, interval, refuse_hidden_errors
 from polvet.evidence.followed import Followed
 from polvet.evidence.states import Malformed
 from polvet.model.expressions import (
@@ -39,6 +39,7 @@ from polvet.policy.rounding import possible_choices
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 15
 TOTAL = frozenset(("¬", "abs", "+", "-", "*", "min", "max", "∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥"))
 
@@ -64,11 +65,14 @@ class Bulk:
             raise Unreadable("not all variables are bounded integers")
         self.lower = np.array([int(low or 0) for low, _ in ends], dtype=np.int64)
         self.upper = np.array([int(high or 0) for _, high in ends], dtype=np.int64)
+        if any(abs(int(end or 0)) >= LARGE for pair in ends for end in pair):
+            raise Unreadable("a variable's bounds are beyond 2^52")  # values are doubles here
         sizes = [int(high or 0) - int(low or 0) + 1 for low, high in ends]
         if prod(sizes) >= 2**62:
             raise Unreadable("states do not fit into 62 bits")
         self.radix = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
         self.place = {variable.name: k for k, variable in enumerate(variables)}
+        self.everything = self.lower[None, :].astype(np.float64), self.upper[None, :].astype(np.float64)
         self.columns = columns
         self.keys = np.zeros(len(columns[0]), dtype=np.int64)
         for k, column in enumerate(columns):
@@ -158,6 +162,7 @@ class Bulk:
             possible[asked] = possible_choices(self.fitted.policy, rows, masks) & mask[asked]
         goes_on = running & (~labelled | possible.any(axis=1))
         for operator in self.operators:
+            self._doubt_errors(operator, guards[operator.guard] & running & ~doubtful, values, doubtful)
             taken = guards[operator.guard] & goes_on & ~doubtful
             if operator.output is not None:
                 if operator.output == UNKNOWN_LABEL:
@@ -176,6 +181,18 @@ class Bulk:
                 doubtful[where[~(inside & self.listed(rows_after))]] = True
         return doubtful
 
+    def _doubt_errors(self, operator: _Operator, enabled: Bools, values: Floats, doubtful: Bools) -> None:
+        """Mark states in which the operator may leave the bounds: an error of the model, whether the policy chooses it or not."""
+        for outcome in operator.outcomes:
+            for name, value in outcome.items():
+                k = self.place[name]
+                least, most = interval(value, self.place, self.everything[0], self.everything[1])
+                if self.lower[k] <= least[0] and most[0] <= self.upper[k]:
+                    continue
+                where = np.flatnonzero(enabled & ~doubtful)
+                low, high = interval(value, self.place, values[where], values[where])
+                doubtful[where[~((low >= self.lower[k]) & (high <= self.upper[k]))]] = True
+
 
 def _share(edge: NetworkEdge, branch: int) -> Any:
     likely = edge.branches[branch].probability
@@ -190,14 +207,9 @@ def _refuse_unseen(parts: Sequence[NetworkEdge], branches: Sequence[int]) -> Non
         shares = [_share(part, k) for k in range(len(part.branches))]
         if min(shares) < 0 or abs(sum(shares) - 1) > PROBABILITY_TOLERANCE:
             raise Unreadable("probabilities are not a distribution")
-    written: set[str] = set()
+    refuse_hidden_errors(parts, branches)
     for part, k in zip(parts, branches, strict=True):
         for update in part.branches[k].updates:
-            if not isinstance(update.target, Name):
-                raise Unreadable("an array is assigned at a computed index")
-            if update.target.name in written:
-                raise Unreadable("a variable is assigned twice")
-            written.add(update.target.name)
             _refuse_partial(update.value)
 
 

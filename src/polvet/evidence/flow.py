@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from polvet.evidence.affine_forms import Bools, Floats, Form, truth_of, value_of
-from polvet.evidence.box_view import Unreadable, effects
+from polvet.evidence.box_view import Unreadable, effects, refuse_hidden_errors
 from polvet.evidence.guarded import guarded_ends
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral
@@ -97,6 +97,7 @@ class Moves:
                         else:
                             happens.append(Binary(">", likely, IntLiteral(0)))
                     else:
+                        refuse_hidden_errors(parts, branches)
                         after = effects(self.network, parts, branches)
                         yield Way(label, len(self.guards) - 1, tuple(happens), after, self._ends(guard, after))
 
