@@ -29,7 +29,7 @@ class PossibleError:
 def possible_errors(asked: Question) -> list[PossibleError]:
     """Return the errors that the claim's rows do not exclude at once."""
     sizes = {name: asked.sizes[place] for name, place in asked.place.items()}
-    rules = rules_of(asked.network, sizes, disable_out_of_bounds=asked.arena.semantics.disable_out_of_bounds)
+    rules = rules_of(asked.network, sizes)
     ended, failed = asked.task.goal, asked.task.fail
     errors = [*errors_in(failed, [], rules), *errors_in(ended, [Unary("¬", failed)], rules)]
     for operator in asked.operators:

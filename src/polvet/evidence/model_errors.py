@@ -49,14 +49,13 @@ class Rules:
     variables: Mapping[str, Variable]
     kinds: Mapping[str, Kind]
     sizes: Mapping[str, int]
-    disable_out_of_bounds: bool
 
 
-def rules_of(network: Network, sizes: Mapping[str, int], *, disable_out_of_bounds: bool) -> Rules:
+def rules_of(network: Network, sizes: Mapping[str, int]) -> Rules:
     """Return the rules of a network whose variables are no larger than the sizes."""
     variables = {variable.name: variable for variable in (*network.variables, *network.scratch)}
     kinds = {name: variable.kind for name, variable in variables.items()}
-    return Rules(network, variables, kinds, sizes, disable_out_of_bounds)
+    return Rules(network, variables, kinds, sizes)
 
 
 def errors_in(expression: Expression, context: Conditions, rules: Rules) -> Iterator[Conditions]:
@@ -198,9 +197,9 @@ def _outside_bounds(write: _Write, rules: Rules) -> Iterator[Conditions]:
         if isinstance(write.value, IntLiteral):
             given = write.value.value
             outside = (low is not None and given < low) or (high is not None and given > high)
-            if outside and not rules.disable_out_of_bounds:
+            if outside and not rules.network.disables_out_of_bounds:
                 yield []
-        elif not rules.disable_out_of_bounds:
+        elif not rules.network.disables_out_of_bounds:
             if low is not None:
                 yield [Binary("<", write.value, literal(low))]
             if high is not None:
