@@ -135,7 +135,7 @@ def test_the_keys_of_files_that_people_write_are_those_that_are_accepted():
 
     assert listed(section("task-file.md", "The task file")) == {*TASK_KEYS, *below("policy.", POLICY_KEYS)}
     assert listed(section(PAGE, "`table/1`")) == {*tables.KEYS, *below("rows[].", tables.ROW_KEYS)}
-    assert listed(section(PAGE, "`rules/1`")) == {*rules.KEYS, *below("rules[].", qnp.MEMORY_RULE_KEYS)}
+    assert listed(section(PAGE, "`rules/1`")) == {*rules.KEYS, *below("rules[].", (*rules.RULE_KEYS, *qnp.MEMORY_KEYS))}
     assert listed(section(PAGE, "`fmp/1`")) == {
         *fmp_json.KEYS,
         *below("variables[].", fmp_json.VARIABLE_KEYS),

@@ -30,9 +30,8 @@ from polvet.policy.finite_memory.features import (
     pattern_of,
 )
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
-from polvet.policy.rules import KEYS, RULE_KEYS
 
-MEMORY_RULE_KEYS = (*RULE_KEYS, "memory", "next")
+MEMORY_KEYS = ("memory", "next")  # what a rule with memory has besides "when" and "action"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +179,8 @@ def _guarded(conditions: tuple[Mapping[int, bool], ...], action: Action, entry: 
 
 
 def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
+    from polvet.policy.rules import KEYS, RULE_KEYS  # that module needs NumPy, plans do not
+
     document = parse_json(text, where)
     if document.get("format") != "rules/1" or not isinstance(document.get("rules"), list):
         raise InputError("a policy is a 'rules/1' document with a list 'rules'.", where.at("format"), "See the docs.")
@@ -189,7 +190,7 @@ def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
         place = where.at("rules").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("when"), str) or "action" not in entry:
             raise InputError("a rule has a text 'when' and an 'action'.", place, 'Write {"when": ..., "action": ...}.')
-        refuse_unknown_keys(entry, MEMORY_RULE_KEYS, place)
+        refuse_unknown_keys(entry, (*RULE_KEYS, *MEMORY_KEYS), place)
         found.append((entry, place))
     return found
 
