@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -155,24 +153,3 @@ def test_a_certificate_for_another_file_is_rejected(tmp_path):
     certificate = dict(terminates(fmp).certificate or {})
     assert isinstance(check(certificate, Subjects(file), Where("c")), Accepted)
     assert isinstance(check({**certificate, "task_sha256": "0" * 64}, Subjects(file), Where("c")), Rejected)
-
-
-def test_the_certify_command_loads_no_engine(tmp_path):
-    fmp = Builder("q").edge("q", "q", x=-1).build()
-    (tmp_path / "c.json").write_text(json.dumps(terminates(fmp).certificate))
-    code = (
-        "import sys; from polvet.cli.app import run; assert run(['certify', sys.argv[1]]) == 0;"
-        "print([m for m in sys.modules if m.startswith('polvet.termination') or m in ('networkx', 'highspy', 'z3')])"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "c.json")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "[]"
-
-
-def test_the_checkers_import_no_engine_and_no_solver():
-    code = (
-        "import sys; import polvet.evidence.lex_rank, polvet.evidence.lasso;"
-        "print([m for m in sys.modules if m.startswith('polvet.termination') or m in ('networkx', 'highspy', 'z3')])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from polvet import _core
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.kernel.compiled import Compiled
 from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
@@ -28,6 +26,10 @@ from polvet.policy.load import load_policy
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.protocol import Policy, has_positional_names, renamed
 from polvet.policy.trees import TreeEnsemble
+
+if TYPE_CHECKING:
+    from polvet import _core
+    from polvet.kernel.compiled import Compiled
 
 FAIL, GOAL = 0, 1
 """The places of the two conditions in a program made by `Fitted.compile`."""
@@ -80,10 +82,15 @@ class Fitted:
 
     def compile(self) -> Bound:
         """Return the policy bound to the task's network in the kernel, with the conditions FAIL and GOAL."""
+        # SOUND: checkers fit policies and never compile them; the kernel is not loaded on their account.
+        from polvet.kernel.compiled import Compiled
+
         return self.bind(Compiled(self.task.network, conditions=[self.task.fail, self.task.goal]))
 
     def bind(self, compiled: Compiled) -> Bound:
         """Return the policy bound to a compiled network (made of this task's network)."""
+        from polvet import _core
+
         policy: Any = self.policy
         scorer = policy.kernel if isinstance(policy, NeuralNetwork | TreeEnsemble) else _chooser(policy)
         core = _core.BoundPolicy(
