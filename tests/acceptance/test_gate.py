@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -193,6 +194,19 @@ def test_the_command_has_documented_exit_codes_and_writes_both_files(tmp_path, c
     rules = {rule["id"] for rule in document["runs"][0]["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in results} <= rules
     assert sum(result["ruleId"] == "fault" for result in results) == answer["figures"]["faults"]
+    for result in results:  # what code-scanning services ask for
+        (place,) = result["locations"]
+        assert place["physicalLocation"]["region"]["startLine"] >= 1
+        assert len(result["partialFingerprints"]["polvetFinding/v1"]) == 64
+    prints = [result["partialFingerprints"]["polvetFinding/v1"] for result in results]
+    assert len(set(prints)) == len(prints), "each fault is a finding of its own"
+    told = suite.find(".//failure").text.splitlines()
+    assert re.fullmatch(r"In the state .*=.* the policy chooses .*; safe would be .*\.", told[0])
+    assert told[-1] == f"... and {answer['figures']['faults'] - 20} more"
+    assert run(["gate", str(LINE), str(FAULTY), "--max-faults", "0", "--sarif", str(sarif), "--json"]) == 10
+    capsys.readouterr()
+    again = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert [result["partialFingerprints"] for result in again] == [result["partialFingerprints"] for result in results]
     assert run(["gate", str(LINE), str(GOOD), "--max-faults", "0", "--min-goal", "90", "--runs", "2"]) == 0
     assert run(["gate", str(LINE), str(GOOD), "--max-unsafe", "0", "--starts", "20", "--runs", "1"]) == 20
     assert run(["gate", str(LINE), str(GOOD), "--min-goal", "900"]) == 30
@@ -202,7 +216,7 @@ def test_the_command_has_documented_exit_codes_and_writes_both_files(tmp_path, c
 def test_hostile_texts_stay_texts_in_both_formats(task):
     evil = 'a]]></failure><x y="\x00\x1b&\ud800'
     judged = Judged((Check("faults", Passing.FAILED, evil), Check("goal", Passing.UNKNOWN, evil)))
-    root = ElementTree.fromstring(dump_junit(judged, evil, 0.0).encode("utf-8"))
+    root = ElementTree.fromstring(dump_junit(judged, task, evil, 0.0).encode("utf-8"))
     assert [case.tag for case in root.iter()] == ["testsuite", "testcase", "failure", "testcase", "error"]
     assert json.loads(dump_sarif(judged, task, "p.json"))["runs"][0]["results"][0]["message"]["text"] == evil
 
@@ -234,6 +248,8 @@ def test_the_plugin_adds_tests_and_a_fixture(pytester):
     )
     bad.assert_outcomes(passed=1, failed=1)
     bad.stdout.fnmatch_lines(["*faults: failed: 41 faults found, at most 0 allowed*"])
+    bad.stdout.fnmatch_lines(["*In the state * the policy chooses *; safe would be *"])
+    bad.stdout.fnmatch_lines(["collected 2 items*"])
     pytester.runpytest_subprocess(*plugin).stdout.fnmatch_lines(["*polvet_policy needs --polvet TASK*"])
 
 
@@ -241,7 +257,9 @@ def test_the_plugin_adds_tests_and_a_fixture(pytester):
 def test_the_plugin_works_from_an_ini_file_without_any_test(pytester):
     pytester.makeini(f"[pytest]\npolvet = {LINE}\npolvet_policy = {FAULTY}\npolvet_max_faults = 41\n")
     plugin = ("-p", "polvet.acceptance.plugin") if not _registered(pytester) else ()
-    pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=1)
+    found = pytester.runpytest_subprocess(*plugin)
+    found.assert_outcomes(passed=1)
+    found.stdout.fnmatch_lines(["collected 1 item*"])
 
 
 def _registered(pytester) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from polvet.acceptance.findings import fault_text
 from polvet.acceptance.judge import Judged, Passing
+from polvet.model.task import Task
 
+MOST_FAULTS = 20
 UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot hold at all."""
 
 
-def dump_junit(judged: Judged, policy: str, seconds: float) -> str:
+def dump_junit(judged: Judged, task: Task, policy: str, seconds: float) -> str:
     """Return the XML text."""
     count = {one: sum(check.passing is one for check in judged.checks) for one in Passing}
     suite = ElementTree.Element("testsuite", {
@@ -21,7 +24,9 @@ def dump_junit(judged: Judged, policy: str, seconds: float) -> str:
     for check in judged.checks:
         case = ElementTree.SubElement(suite, "testcase", {"classname": _clean(policy), "name": check.name})
         if check.passing is Passing.FAILED:
-            ElementTree.SubElement(case, "failure", {"message": _clean(check.says)}).text = _details(judged, check.name)
+            ElementTree.SubElement(case, "failure", {"message": _clean(check.says)}).text = _details(
+                judged, task, check.name
+            )
         elif check.passing is Passing.UNKNOWN:
             ElementTree.SubElement(case, "error", {"message": _clean(check.says), "type": "unknown"})
         else:
@@ -31,10 +36,12 @@ def dump_junit(judged: Judged, policy: str, seconds: float) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
-def _details(judged: Judged, name: str) -> str:
+def _details(judged: Judged, task: Task, name: str) -> str:
     if name != "faults":
         return ""
-    shown = [f"chose {fault.action}, safe: {', '.join(fault.safe_actions)}" for fault in judged.faults[:20]]
+    shown = [fault_text(task, fault) for fault in judged.faults[:MOST_FAULTS]]
+    if len(judged.faults) > MOST_FAULTS:
+        shown.append(f"... and {len(judged.faults) - MOST_FAULTS:,} more")
     return _clean("\n".join(shown))
 
 

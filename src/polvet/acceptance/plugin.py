@@ -68,7 +68,7 @@ class VettedPolicy:
 
         judged = self.judge(**thresholds)
         if judged.passing is not Passing.PASSED:
-            pytest.fail(_told(judged), pytrace=False)
+            pytest.fail(_told(judged, self.task), pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,10 @@ class GateItem(pytest.Item):
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add a test per threshold where a task and a policy are given."""
     if _option(config, "polvet") is not None and _option(config, "polvet_policy") is not None:
-        items.extend(_gate_items(session, config))
+        added = list(_gate_items(session, config))
+        items.extend(added)
+        # Told like any collector's findings, so that pytest counts them: "collected 1 item".
+        config.hook.pytest_collectreport(report=pytest.CollectReport("polvet", "passed", None, list(added)))
 
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
@@ -118,10 +121,14 @@ def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[Gate
         yield GateItem.from_parent(session, name="polvet", thresholds={})
 
 
-def _told(judged: Judged) -> str:
+def _told(judged: Judged, task: Task) -> str:
+    from polvet.acceptance.findings import fault_text
+
     def line(check: Check) -> str:
         return f"{check.name}: {check.passing.value}: {check.says}"
 
-    shown = [f"  fault: chose {one.action}, safe: {', '.join(one.safe_actions)}" for one in judged.faults[:5]]
+    shown = [f"  {fault_text(task, one)}" for one in judged.faults[:5]]
+    if len(judged.faults) > len(shown):
+        shown.append(f"  ... and {len(judged.faults) - len(shown):,} more faults")
     runs = [] if judged.runs is None else [f"runs: {judged.runs.text()}"]
     return "\n".join([*map(line, judged.checks), *runs, *shown])

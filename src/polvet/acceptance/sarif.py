@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from polvet import __version__
+from polvet.acceptance.findings import fault_text, state_text
 from polvet.acceptance.judge import Judged, Passing
-from polvet.evidence.states import state_to_json
 from polvet.model.task import Task
 
 MAX_RESULTS = 1_000
+FINGERPRINT = "polvetFinding/v1"
 RULES = {
     "fault": "A safe state where the policy's action may lead to a state that no policy can keep safe",
     "faults": "More faults than allowed",
@@ -23,22 +25,27 @@ RULES = {
 
 
 def dump_sarif(judged: Judged, task: Task, policy: str | Path) -> str:
-    """Return the SARIF text; all findings are placed in the policy's file."""
+    """Return the SARIF text; all findings are placed in the policy's file.
+
+    Code-scanning services demand a line and recognise a finding by its fingerprint: what it is about, not its figures.
+    """
     uri = Path(policy).as_posix()
-    where = [{"physicalLocation": {"artifactLocation": {"uri": uri}}}]
+    where = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}]
     results: list[dict[str, Any]] = []
+
+    def add(rule: str, level: str, text: str, identity: str) -> None:
+        results.append({
+            "ruleId": rule, "level": level, "message": {"text": text}, "locations": where,
+            "partialFingerprints": {FINGERPRINT: sha256(f"{rule}\n{identity}".encode("utf-8", "replace")).hexdigest()},
+        })  # fmt: skip
+
     for check in judged.checks:
         if check.passing is not Passing.PASSED:
-            level = "error" if check.passing is Passing.FAILED else "warning"
-            results.append({"ruleId": check.name, "level": level, "message": {"text": check.says}, "locations": where})
+            add(check.name, "error" if check.passing is Passing.FAILED else "warning", check.says, check.name)
     if judged.runs is not None:
-        level = "note" if judged.runs.useless is None else "warning"
-        message = {"text": judged.runs.text()}
-        results.append({"ruleId": "runs", "level": level, "message": message, "locations": where})
+        add("runs", "note" if judged.runs.useless is None else "warning", judged.runs.text(), "runs")
     for fault in judged.faults[:MAX_RESULTS]:
-        state = ", ".join(f"{name}={json.dumps(value)}" for name, value in state_to_json(task, fault.state).items())
-        text = f"In the state {state} the policy chooses {fault.action}; safe would be {', '.join(fault.safe_actions)}."
-        results.append({"ruleId": "fault", "level": "error", "message": {"text": text}, "locations": where})
+        add("fault", "error", fault_text(task, fault), f"{state_text(task, fault)}\n{fault.action}")
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
     driver = {"name": "polvet", "version": __version__, "rules": rules}
     document = {

@@ -82,7 +82,7 @@ def gate(
     if judged.runs is not None:
         lines.append(f"runs              {judged.runs.text()}")
     if junit is not None:
-        write_whole(junit, dump_junit(judged, str(policy), spent))
+        write_whole(junit, dump_junit(judged, loaded, str(policy), spent))
         lines.append(f"written  {junit} (JUnit)")
     if sarif is not None:
         write_whole(sarif, dump_sarif(judged, loaded, policy))
