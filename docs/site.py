@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start": ("index", "faq", "gallery"),
+    "Start": ("index", "python", "faq", "gallery"),
     "Tutorials": (
         "tutorial-1-decide",
         "tutorial-2-debug",

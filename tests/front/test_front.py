@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +49,13 @@ def test_what_is_offered_is_exactly_this():
     assert set(polvet._HOME_OF) == set(NAMES)
     with pytest.raises(AttributeError, match="it offers"):
         polvet.no_such_thing  # noqa: B018
+
+
+def test_the_reference_page_has_exactly_what_is_offered():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text()
+    listed = re.findall(r"^::: (\S+)\.(\w+)$", page, re.MULTILINE)
+    assert sorted(name for _, name in listed) == sorted(NAMES)
+    assert all(polvet._HOME_OF[name] == home for home, name in listed)
 
 
 def test_importing_polvet_loads_nothing_heavy():
