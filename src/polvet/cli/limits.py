@@ -23,9 +23,9 @@ OPTIONS: dict[Limit, str] = {
 }  # fmt: skip
 LATE = 0.04
 """Part of the time limit after which the net catches; with GRACE less than a tenth and two seconds."""
-GRACE = 0.8
+GRACE = 1.5
 """Seconds for stopping in good order: writing what was found, saying it."""
-AGAIN = 0.6
+AGAIN = 0.4
 """Seconds until the net tries again: a library may swallow the first try."""
 
 

@@ -116,7 +116,9 @@ def verify(
         lines.append(f"written      {output} ({certificate['kind']})")
         shown = str(output)
     code = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}[found.verdict.value]
-    reason = raised(found.reason, "time" if budget.is_over() else None) if isinstance(found, Unknown) else None
+    reason = None
+    if isinstance(found, Unknown):
+        reason = raised(found.reason, found.limit or ("time" if budget.is_over() else None))
     return Answer(
         found.verdict.value, code, spent(), figures, lines, reason, seed, shown, more
     ).show(as_json=json)  # fmt: skip

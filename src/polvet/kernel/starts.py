@@ -128,7 +128,7 @@ class _DrawnPart:
 
     def draw(self, state: list[Value], rng: random.Random, budget: Budget) -> None:
         for number in range(MAX_TRIES):
-            if number % 256 == 0:
+            if number % 1024 == 1023:
                 budget.check()
             for box in self.boxes:
                 if box.variable.kind is Kind.REAL:
@@ -347,7 +347,8 @@ class Starts:
             raise InputError("there are infinitely many start states.", self.where, "Sample them instead.")
         end = self.count if limit is None else min(limit, self.count)
         for begin in range(0, end, BLOCK):
-            budget.check()
+            if begin:  # a block is little work: what is small is listed however little time is left
+                budget.check()
             yield self.rows(range(begin, min(begin + BLOCK, end)))
 
     def states(self, limit: int | None = None, budget: Budget = UNLIMITED) -> Iterator[State]:
@@ -375,12 +376,14 @@ class Starts:
         if self.count is not None:
             ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self.where, budget=budget)
             for begin in range(0, len(ranks), BLOCK):
-                budget.check()
+                if begin:
+                    budget.check()
                 result += map(self._state, self.rows(ranks[begin : begin + BLOCK]).tolist())
             return result
         seen: set[State] = set()
         while len(result) < n:
-            budget.check()
+            if len(result) % 256 == 255:
+                budget.check()
             state = self._draw(rng, budget)
             if not distinct or state not in seen:
                 seen.add(state)
@@ -417,14 +420,15 @@ def draw_ranks(
     if not distinct:
         found: list[int] = []
         while len(found) < n:
-            budget.check()
+            if found:
+                budget.check()
             found += [rng.randrange(count) for _ in range(min(BLOCK, n - len(found)))]
         return found
     if n > count:
         raise InputError(f"{n} different start states are wanted, and there are {count}.", where, "Ask for fewer.")
     chosen: dict[int, None] = {}
     for top in range(count - n, count):  # Floyd's algorithm: every set of n numbers is equally likely
-        if len(chosen) % 4096 == 0:
+        if len(chosen) % BLOCK == BLOCK - 1:
             budget.check()
         rank = rng.randrange(top + 1)
         chosen[top if rank in chosen else rank] = None

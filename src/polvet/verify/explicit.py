@@ -53,11 +53,11 @@ class Search:
             return Unknown("infinitely many start states", METHOD)
         if budget.states is not None and count > budget.states:
             reason = f"{count:,} start states are more than the {budget.reached('states')}"
-            return Unknown(reason, METHOD, {"starts": count})
+            return Unknown(reason, METHOD, {"starts": count}, limit="states")
         for block in self.blocks:
             reach.add_starts(bound.compiled.machine.pack(block))
             if (limit := _over(budget, reach)) is not None:
-                return Unknown(str(limit), METHOD, _figures(reach, count))
+                return Unknown(str(limit), METHOD, _figures(reach, count), limit=limit.kind)
         most = 2**62 if budget.states is None else budget.states
         reach.close(threads, budget.left(), budget.most_bytes, most, budget.on_progress)
         raise_what_broke(bound, reach.status, reach.faulty, reach.fault, reach.policy_broken)
@@ -73,7 +73,8 @@ class Search:
                 shown = bound.compiled.semantics.show(state)
                 return Unknown(f"near-tie in state {shown}", METHOD, figures, tie=state)
             case _:
-                return Unknown(str(limit_of(reach.status, budget) or budget.reached("memory")), METHOD, figures)
+                stopped = limit_of(reach.status, budget) or budget.reached("memory")
+                return Unknown(str(stopped), METHOD, figures, limit=stopped.kind)
 
 
 def _over(budget: Budget, reach: _core.Reachability) -> LimitReached | None:

@@ -76,7 +76,7 @@ def verify(
         starts = drawable_starts(bound.task, budget=budget)
         found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
     except LimitReached as limit:
-        found = Unknown(str(limit), method)
+        found = Unknown(str(limit), method, limit=limit.kind)
     if isinstance(found, Safe) and starts.count is None:
         try:
             starts.sample(1, random.Random(seed), budget=budget)
