@@ -78,7 +78,9 @@ def _run(
         "largest_component": effort.largest,
     }
     if not isinstance(found, Cycle):
-        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, "complete", figures)
+        return checked_terminating(
+            graph, {"kind": "lex-rank", "components": found.components}, "complete", figures, budget
+        )
     certificate = lasso_certificate(graph, found)
     if check_replay(fmp, certificate) is None:
         return Nonterminating(_with_copy(fmp, certificate), "complete", figures)
@@ -95,15 +97,15 @@ def _run(
             return Unknown(f"{reason}; then {limit}", "guards", figures, limit.kind)
         return Unknown(reason, "guards", figures)
     if proof["kind"] == "lex-rank":
-        return checked_terminating(graph, proof, "guards", figures)
+        return checked_terminating(graph, proof, "guards", figures, budget)
     return Nonterminating(_with_copy(fmp, proof), "guards", figures)
 
 
 def checked_terminating(
-    graph: Multigraph, certificate: dict[str, Any], method: str, figures: Mapping[str, Any]
+    graph: Multigraph, certificate: dict[str, Any], method: str, figures: Mapping[str, Any], budget: Budget
 ) -> Terminating:
     """Return the verdict after the independent checker has accepted its certificate."""
-    problem = check_ranking(graph.fmp, certificate)
+    problem = check_ranking(graph.fmp, certificate, budget)
     if problem is not None:
         raise AssertionError(f"the checker rejects a ranking: {problem}")
     return Terminating(_with_copy(graph.fmp, certificate), method, figures)
@@ -155,7 +157,7 @@ def _judge(
     if proved:
         if isinstance(found, Cycle):
             raise AssertionError(f"{method} and the complete test contradict each other")
-        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, method, figures)
+        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, method, figures, budget)
     if isinstance(found, Cycle):
         certificate = lasso_certificate(graph, found)
         if check_replay(graph.fmp, certificate) is None:

@@ -78,7 +78,7 @@ def _places(fmp: FiniteMemoryPolicy, budget: Budget) -> tuple[dict[str, Window],
         if limit.kind is not None:
             raise
         windows = {}
-    return windows, reachable_places(fmp, windows)
+    return windows, reachable_places(fmp, windows, budget)
 
 
 def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
