@@ -76,7 +76,7 @@ def prepare(folder: Path, rng: random.Random) -> dict[str, Command]:
         "debug": ["debug", "transport.toml", "trees.json", "-o", "campaign"],
         "permit": ["permit", "field.toml", "--bound", "0.3", "--attempts", "1000000", "-o", "shield.json"],
         "permit (janitor)": ["permit", "janitor.toml", "--bound", "0.1", "-o", "shield.json"],
-        "learn": ["learn", "field.toml", "--cost", "fuel", "--bound", "0.3"],
+        "learn": ["learn", "field.toml", "--cost", "energy", "--bound", "0.3"],
         "terminates (gensieve)": ["terminates", "ring.json", "--method", "gensieve"],
         "terminates (auto)": ["terminates", "ring.json"],
         "terminates (guards)": ["terminates", "small.json"],

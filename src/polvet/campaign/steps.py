@@ -115,11 +115,11 @@ class Steps:
     def _starts(self) -> tuple[StartSample, StartSample]:
         """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
         wanted, seed = self.settings.starts, self.settings.seed
-        debugging = evaluation_starts(self.task, wanted, seed)
+        debugging = evaluation_starts(self.task, wanted, seed, budget=self.budget)
         if debugging.complete or (debugging.total is not None and debugging.total < 2 * wanted):
-            every = evaluation_starts(self.task, 2 * wanted, seed)
+            every = evaluation_starts(self.task, 2 * wanted, seed, budget=self.budget)
             return every, every
-        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states)
+        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
     def evaluate(self, bound: Bound) -> Done:
         """Return %Unsafe and %Goal over the evaluation starts."""
@@ -235,11 +235,12 @@ class Steps:
 
     def _more_unsafe_runs(self, bound: Bound) -> list[Run]:
         """Unsafe runs from all start states, where these can be searched."""
-        starts = Starts.of(self.task)
+        within = self._left()
+        starts = Starts.of(self.task, within)
         most = VERIFIED * self.settings.max_states
         if starts.count is None or starts.count > most:
             return []
-        return self._unsafe_runs(bound, bound.compiled.pack_starts(starts), most)
+        return self._unsafe_runs(bound, bound.compiled.pack_starts(starts, budget=within), most)
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
         """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""

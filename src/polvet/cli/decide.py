@@ -220,7 +220,7 @@ def _answer(
     spent: Stopwatch, seed: int, file: Path | None, json: bool,
 ) -> int:  # fmt: skip
     from polvet.evidence.state_files import StateFormat
-    from polvet.model.semantics import Semantics
+    from polvet.model.semantics import show_state
 
     names = StateFormat(task)
     counts = Counter(answer.verdict.value for answer in decided)
@@ -240,9 +240,9 @@ def _answer(
     shown = [
         f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"
     ]
-    show = Semantics(task.network).show
     shown += [
-        f"  {answer.verdict.value:8} {show(state)}" for state, answer in zip(asked[:SHOWN], decided, strict=False)
+        f"  {answer.verdict.value:8} {show_state(task.network, state)}"
+        for state, answer in zip(asked[:SHOWN], decided, strict=False)
     ]
     if len(asked) > SHOWN:
         shown.append(f"  ... and {len(asked) - SHOWN:,} more")

@@ -58,10 +58,10 @@ class Teacher:
 def explore_all(task: Task, *, budget: Budget) -> tuple[Compiled, Space]:
     """Return every state that runs may visit; more than the limit allows raises LimitReached."""
     compiled = Compiled(task.network, conditions=[task.fail, task.goal])
-    starts = Starts.of(task)
+    starts = Starts.of(task, budget)
     if starts.count is None or starts.count > MAX_STARTS:
         raise LimitReached(f"more than {MAX_STARTS:,} start states")
-    first = compiled.pack_starts(starts)
+    first = compiled.pack_starts(starts, budget=budget)
     found = compiled.explore(first, build=True, stop_at=[0, 1], budget=budget)
     limit = describe_limit(found, budget)
     if limit is not None:
