@@ -28,9 +28,9 @@ from typing import Any
 
 from benchmarks.published import TABLE
 from benchmarks.teachers import Row, policy_of, rows
+from polvet.budget import Budget
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.evidence.fault_files import read_faults
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import fit, load_fitted
 from polvet.repair.library import repair_checked
 from polvet.sources import load_task
@@ -287,7 +287,7 @@ def fractions(row: Row, folder: Path) -> list[dict[str, float]]:
         repaired = repair_checked(fitted, used, compiled=bound.compiled)[0].policy if used else fitted.policy
         spent = time.process_time() - begun
         judged = evaluate(
-            fit(fitted.task, repaired).bind(bound.compiled), starts, runs=10, limits=Limits(30.0, 8_000, 2_000_000)
+            fit(fitted.task, repaired).bind(bound.compiled), starts, runs=10, budget=Budget(30.0, 8_000, 2_000_000)
         )
         found.append(
             {

@@ -28,13 +28,13 @@ from typing import Any
 
 from benchmarks.grid import add_workers, run_grid
 from benchmarks.teachers import line_rules, policy_of, rows
+from polvet.budget import Budget
 from polvet.debug.faults import find_faults
 from polvet.domains import generate
 from polvet.errors import LimitReached
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, iter_rounds
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.binding import Bound, load_fitted
 from polvet.safety.decide import Decider
@@ -106,7 +106,7 @@ def unsafe_runs(bound: Bound, wanted: int, seconds: float, threads: int) -> tupl
     while found < wanted and (left := seconds - (time.monotonic() - begun)) > 0:
         starts = some_starts(bound, 10_000, tried)
         fuzzed = find_unsafe_runs(
-            bound, starts, seed=tried, max_steps=MAX_STEPS, threads=threads, limits=Limits(seconds=left)
+            bound, starts, seed=tried, max_steps=MAX_STEPS, threads=threads, budget=Budget(seconds=left)
         )
         parts.append(fuzzed.runs)
         tried += len(starts)
@@ -138,7 +138,7 @@ def table_row(work: Path, name: str, analysis: float) -> dict[str, Any]:
     bound = bound_policy(work, name)
     starts = some_starts(bound, 10_000, 0)
     begun = time.monotonic()
-    runs = find_unsafe_runs(bound, starts, max_steps=MAX_STEPS, threads=2, limits=Limits(seconds=60.0)).runs
+    runs = find_unsafe_runs(bound, starts, max_steps=MAX_STEPS, threads=2, budget=Budget(seconds=60.0)).runs
     seconds = time.monotonic() - begun
     return {
         "benchmark": name,
@@ -156,7 +156,7 @@ def bound_policy(work: Path, name: str) -> Bound:
 
 def analysed(bound: Bound, runs: PackedRuns, analysis: float) -> dict[str, Any]:
     """Return what the fault analysis of the runs says, and what it took."""
-    result = find_faults(bound, Decider(bound.task, threads=2), runs, limits=Limits(analysis, MEGABYTES))
+    result = find_faults(bound, Decider(bound.task, threads=2), runs, budget=Budget(analysis, MEGABYTES))
     return {
         "unsafe runs": len(runs), "states": result.states, "safe": result.safe_states, "faults": len(result.faults),
         "runs never safe": len(result.never_safe), "open": result.open, "analysis s": round(result.seconds, 1),
@@ -177,7 +177,7 @@ def faulty_states(
         runs.update({(run.states, run.actions): run for run in found.runs})
         if time.process_time() - begun > seconds or len(runs) > 30_000:
             break
-    result = find_faults(bound, decider, list(runs.values()), limits=Limits(analysis, MEGABYTES))
+    result = find_faults(bound, decider, list(runs.values()), budget=Budget(analysis, MEGABYTES))
     return len(result.faults), len(runs), tried
 
 

@@ -173,7 +173,7 @@ def measure(case: Case, repeat: int) -> dict[str, Any]:
         "sweeps": value.sweeps,
         "lower": value.lower,
         "upper": value.upper,
-        "limit": value.limit,
+        "limit": None if value.limit is None else str(value.limit),
         "storm_value": theirs,
         "storm_off": 0.0
         if theirs == value.lower or math.isinf(value.lower)

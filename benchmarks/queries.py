@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.grid import add_workers, run_grid
+from polvet.budget import Budget
 from polvet.model.build import ModelBuilder
 from polvet.model.instantiate import instantiate
 from polvet.model.task import PolicyReading, Task
@@ -29,7 +30,7 @@ from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
 from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.symbolic.cells import Box, cell_of, row_of
-from polvet.verify.engine import Answer, Clock, Engine
+from polvet.verify.engine import Answer, Engine
 
 Question = dict[str, Any]
 NETWORK_PEERS, TREE_PEERS = ("z3", "highs", "marabou"), ("z3", "highs")
@@ -91,7 +92,7 @@ def ask_polvet(question: Question, limit: float) -> dict[str, Any]:
     row = row_of(dict.fromkeys(range(len(names)), 1), question["total"], question["total"])
     cell = cell_of(Box(tuple(question["lower"]), tuple(question["upper"])), [row])
     begin = time.perf_counter()
-    answer = Answer.NO if cell is None else engine.find([cell], question["output"], clock=Clock(limit)).answer
+    answer = Answer.NO if cell is None else engine.find([cell], question["output"], budget=Budget(limit)).answer
     words = {Answer.YES: "sat", Answer.NO: "unsat", Answer.NEAR_TIE: "near-tie", Answer.UNKNOWN: "unknown"}
     return {"answer": words[answer], "seconds": time.perf_counter() - begin}
 

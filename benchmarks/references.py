@@ -18,7 +18,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from polvet.kernel.compiled import Compiled, Limits
+from polvet.budget import Budget
+from polvet.kernel.compiled import Compiled
 from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
 from polvet.model.instantiate import instantiate
@@ -101,7 +102,7 @@ def values() -> list[Reference]:
 
 def count_states(reference: Reference) -> int:
     """Return how many states polvet finds."""
-    return len(Compiled(network_of(reference)).explore(limits=Limits(states=3 * MOST_STATES)))
+    return len(Compiled(network_of(reference)).explore(budget=Budget(states=3 * MOST_STATES)))
 
 
 def published(value: Any) -> tuple[Fraction | float | bool, Fraction]:

@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.starts import Starts
@@ -106,7 +107,7 @@ def plain_milp(fitted: Fitted, bound: Bound, faults: list[Fault], mode: Any, sec
         return answers[-1]
 
     begun = time.monotonic()
-    bounded = solve_big_m(view, demands, all_of_them, deadline=begun + seconds, solver=alone)
+    bounded = solve_big_m(view, demands, all_of_them, budget=Budget(seconds), solver=alone)
     best = min((answer.objective for answer in answers), default=float("inf"))
     return {
         "seconds": round(time.monotonic() - begun, 1), "objective": None if np.isinf(best) else round(best, 4),

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.domains import generate
-from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.kernel.compiled import Compiled, Words
 from polvet.kernel.starts import sample_starts
 from polvet.model.task import Task
 from polvet.safety import Decider, Verdict
@@ -118,8 +119,8 @@ def ask_each(
                 rows[name].append({"verdict": "unknown", "seconds": each, "expanded": 0})
                 continue
             begun = time.monotonic()
-            limits = Limits(seconds=left, megabytes=3000)
-            answer = decider.decide_packed(state.reshape(1, -1), limits=limits)[0]
+            budget = Budget(seconds=left, megabytes=3000)
+            answer = decider.decide_packed(state.reshape(1, -1), budget=budget)[0]
             seconds = answer.seconds
             if seconds < SHORT and answer.verdict is not Verdict.UNKNOWN:
                 again = (decider.decide_packed(state.reshape(1, -1))[0].seconds for _ in range(2))
@@ -173,8 +174,8 @@ def layered(depths: Sequence[int]) -> list[dict[str, Any]]:
         start = compile_task(task).pack(sample_starts(task, 1, seed=0))
         row: dict[str, Any] = {"layers": depth}
         for algorithm in SEARCHES:
-            limits = Limits(seconds=5)
-            answer = Decider(task, algorithm=algorithm, share=False).decide_packed(start, limits=limits)[0]
+            budget = Budget(seconds=5)
+            answer = Decider(task, algorithm=algorithm, share=False).decide_packed(start, budget=budget)[0]
             row[algorithm] = answer.expanded if answer.verdict is Verdict.SAFE else "> 5 s"
         rows.append(row)
     return rows
@@ -242,7 +243,7 @@ def batches(count: int, repeat: int = 3) -> list[dict[str, Any]]:
         task = generate(name, **parameters).task()
         compiled = compile_task(task)
         starts = compiled.pack(sample_starts(task, 1000, seed=1))
-        space = compiled.explore(starts, stop_at=[FAIL, GOAL], limits=Limits(states=REACHED))
+        space = compiled.explore(starts, stop_at=[FAIL, GOAL], budget=Budget(states=REACHED))
         reached = np.array(space.states(0, len(space)))
         states = reached[np.random.default_rng(3).integers(0, len(reached), count)]
         best: dict[int, dict[str, Any]] = {}
@@ -282,7 +283,7 @@ class Bill:
     def ask(self, decider: Decider, states: Words, *, seconds: float | None = None) -> Bill:
         """Ask about the states; those after a limit was reached do not count as asked."""
         begun = time.process_time()
-        answers = decider.decide_packed(states, limits=Limits(seconds=seconds))
+        answers = decider.decide_packed(states, budget=Budget(seconds=seconds))
         self.cpu += time.process_time() - begun
         stopped = next((k + 1 for k, one in enumerate(answers) if one.verdict is Verdict.UNKNOWN), len(answers))
         for one in answers[:stopped]:

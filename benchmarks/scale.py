@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.domains.shipped import find_shipped
-from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
+from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import MAX_STEPS, simulate
@@ -56,7 +56,7 @@ def jobs() -> dict[str, tuple[Job, int, Parcel]]:
     options = RoundOptions(seed=1, starts=1024)
 
     def fuzz(crew: Crew | None) -> Any:
-        campaign = run_campaign(Fuzzer(bound, options), Budget(runs=60_000, unsafe_runs=10**9), crew=crew)
+        campaign = run_campaign(Fuzzer(bound, options), Target(runs=60_000, unsafe_runs=10**9), crew=crew)
         return campaign.tried, campaign.rounds, len(campaign.runs), dict(campaign.ends)
 
     rounds = fuzz(None)[1]

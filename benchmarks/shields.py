@@ -20,6 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.kernel.compiled import Compiled
 from polvet.shield import Permitted, World, build_world, permit
@@ -93,7 +94,7 @@ def by_smt(number: int, options: Any) -> None:
 def by_milp(number: int, options: Any) -> None:
     world, bound = world_of(number)
     begun = time.process_time()
-    found = permit_by_milp(world, bound, seconds=options.milp_seconds)
+    found = permit_by_milp(world, bound, budget=Budget(options.milp_seconds))
     say({"count": found.count, "seconds": time.process_time() - begun, "bound": found.bound, "status": found.status})
 
 
@@ -101,7 +102,7 @@ def by_learning(number: int, options: Any, *, randomised: bool) -> None:
     world, bound = world_of(number)
     begun = time.process_time()
     how = LearningOptions(iterations=options.iterations, randomised=randomised, nodes=options.nodes)
-    found = learn(world, bound, options=how, seconds=options.learn_seconds)
+    found = learn(world, bound, options=how, budget=Budget(options.learn_seconds))
     assert isinstance(found, Learned)
     rounds = [{"i": k + 1, "t": one.seconds, "unconstrained": one.unconstrained, "lower": one.lower, "upper": one.upper}
               for k, one in enumerate(found.rounds)]  # fmt: skip
@@ -117,7 +118,7 @@ def by_scale(number: int, options: Any) -> None:
     row: Row = {"instance": title(name, sizes), "bound": bound, "states": world.mdp.states, "options": world.options,
                 "build": built, "permitted": None, "reason": "did not end"}  # fmt: skip
     say(row)
-    found = permit(world, Fraction(bound), seconds=options.scale_seconds)
+    found = permit(world, Fraction(bound), budget=Budget(options.scale_seconds))
     assert isinstance(found, Permitted)
     say(row | {"reason": None, "permitted": found.count, "of": found.options, "reached": len(found.sub.states),
                "lower": found.lower, "upper": found.upper, "exact": found.exact, "maximal": found.maximal,

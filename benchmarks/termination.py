@@ -90,7 +90,7 @@ def proves(fmp: FiniteMemoryPolicy, forests: int, budget: int, seed: int) -> tup
     steps = 0
     for number in range(forests):
         try:
-            trace = gensieve(graph, lowest_remaining_height if number == 0 else random_vertex(rng), budget=budget)
+            trace = gensieve(graph, lowest_remaining_height if number == 0 else random_vertex(rng), most_steps=budget)
         except LimitReached:
             return False, True, budget
         steps += trace.steps
@@ -237,7 +237,7 @@ def growth(sizes: list[int], budget: int) -> list[dict[str, Any]]:
 def proves_without_heuristic(fmp: FiniteMemoryPolicy, budget: int) -> tuple[bool, bool, int]:
     """Return GenSieve's answer with one random forest, as the paper's implementation draws it."""
     try:
-        trace = gensieve(normalise(fmp), random_vertex(random.Random(0)), budget=budget)
+        trace = gensieve(normalise(fmp), random_vertex(random.Random(0)), most_steps=budget)
     except LimitReached:
         return False, True, budget
     return trace.proves_termination, False, trace.steps

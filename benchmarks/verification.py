@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.verification_policies import FOLDER, instances
-from polvet.kernel.compiled import Limits
+from polvet.budget import Budget
 from polvet.policy.binding import Bound, load_fitted
 from polvet.symbolic.cells import Cell
 from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, verify_abstractly
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
 from polvet.verify.portfolio import verify
-from polvet.verify.questions import Clock, No, Reply, Yes, answer_one_by_one
+from polvet.verify.questions import No, Patience, Reply, Yes, answer_one_by_one
 from polvet.verify.slicing import sliced
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -52,7 +52,7 @@ def measure_methods(
     rows = []
     for method in (method for method in OURS if method in methods):
         begun = time.monotonic()
-        found = verify(bound, method=method, limits=Limits(seconds, 12_000), threads=2)
+        found = verify(bound, method=method, budget=Budget(seconds, 12_000), threads=2)
         rows.append(
             {
                 "instance": name, "method": method, "verdict": found.verdict.value,
@@ -71,7 +71,7 @@ def measure_methods(
             rows.append({**row, "limit": paper_seconds})
             continue
         begun = time.monotonic()
-        found = verify_abstractly(part, options=Options(configuration), limits=Limits(paper_seconds), linear=linear)
+        found = verify_abstractly(part, options=Options(configuration), budget=Budget(paper_seconds), linear=linear)
         closed = found.figures.get("abstract_verdict") == "safe"
         verdict = "safe (their word)" if closed else found.verdict.value
         rows.append(
@@ -115,7 +115,7 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
     if isinstance(task, str):
         print(name, task, flush=True)
         return []
-    recorder = Recorder(BoxTester(part, task, Clock(20.0)))
+    recorder = Recorder(BoxTester(part, task, Patience(Budget(20.0))))
     predicates = predicates_of((*task.fail, *task.start), task.system.bounds)
     try:
         Expansion(task, predicates, recorder, Options()).build()
@@ -123,10 +123,10 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
         print(name, "questions up to the limit", flush=True)
     asked = list(dict.fromkeys(recorder.asked))
     asked = random.Random(0).sample(asked, min(count, len(asked)))
-    testers: dict[str, Any] = {"polvet": BoxTester(part, task, Clock(None, seconds))}
+    testers: dict[str, Any] = {"polvet": BoxTester(part, task, Patience(each=seconds))}
     for configuration in ("Base", "Mar+Z3(Mar)", "BnB(Mar)"):
         if "Mar" not in configuration or MARABOU:
-            testers[configuration] = PaperTests(part, task, Options(configuration), Clock(None, seconds), None)
+            testers[configuration] = PaperTests(part, task, Options(configuration), Patience(each=seconds))
     rows = []
     for cell, label in asked:
         row: dict[str, Any] = {"instance": name}

@@ -35,7 +35,7 @@ def test_every_input_error_names_a_next_step():
         InputError("is odd.", Where("a.jani").at("x"), "Make it even."),
         ModelError("breaks.", Where("a.jani", line=3), "Mend it."),
         MissingExtra("ray", "ray"),
-        LimitReached("time limit of 3 s reached", "--time-limit"),
+        LimitReached("time limit of 3 s reached", "time"),
     ],
     ids=lambda error: type(error).__name__,
 )

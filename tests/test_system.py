@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from polvet import system
+from polvet.budget import Budget
+from polvet.errors import LimitReached
 from polvet.evidence.journal import Journal
 from polvet.solvers.worker import SolverDied, Worker
-from polvet.verify.linearized import TimeIsUp, stopped_after
+from polvet.verify.linearized import stopped_after
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="here Linux plays the other systems")
 SOURCE = Path(system.__file__).parent
@@ -191,7 +193,7 @@ def test_an_alarm_rings_until_the_block_ends(ringing, monkeypatch):
     time.sleep(0.1)
     assert len(heard) == rung
     assert signal.getsignal(signal.SIGALRM) is before
-    with pytest.raises(TimeIsUp), stopped_after(0.05):
+    with pytest.raises(LimitReached), stopped_after(Budget(0.05)):
         sum(1 for _ in iter(int, 1))
 
 

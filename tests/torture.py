@@ -30,7 +30,7 @@ from polvet.cli.app import run
 from polvet.debug.faults import all_faults
 from polvet.domains import generate
 from polvet.domains.shipped import SHIPPED, find_shipped
-from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
+from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.policy.binding import fit
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.save import save_policy
@@ -95,7 +95,7 @@ def find_faults(seed: int) -> str:
     assert set(found.unsafe_starts) == case.starts & case.unsafe
     if case.starts:
         options = RoundOptions(seed, starts=32, max_steps=40)
-        for one in run_campaign(Fuzzer(bound, options), Budget(runs=200)).runs:
+        for one in run_campaign(Fuzzer(bound, options), Target(runs=200)).runs:
             replay(bound, one)
             assert one.states[0] in case.starts
     return f"{len(wanted)} faults"

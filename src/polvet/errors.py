@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,19 @@ class ModelError(InputError):
     """The model breaks one of its own rules in a state that was reached."""
 
 
-class LimitReached(PolvetError):
-    """A limit was reached; `limit` names it with its value, `option` raises it."""
+Limit = Literal["time", "memory", "states", "steps", "radius"]
+"""What may run out. Which option of which command raises it, only the command line knows."""
 
-    def __init__(self, limit: str, option: str | None = None) -> None:
-        self.limit, self.option = limit, option
-        super().__init__(limit + (f" (raise it with {option})" if option else ""))
+
+class LimitReached(PolvetError):
+    """A limit was reached: `limit` says which, with its value; `kind` is None for a limit that nobody can raise."""
+
+    def __init__(self, limit: str, kind: Limit | None = None) -> None:
+        self.limit, self.kind = limit, kind
+        super().__init__(limit)
 
     def __reduce__(self) -> tuple[type[LimitReached], tuple[Any, ...]]:
-        return type(self), (self.limit, self.option)
+        return type(self), (self.limit, self.kind)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -29,10 +29,12 @@ class Interrupts:
     def held(self) -> Iterator[None]:
         """Let Ctrl-C wait until the block is done. A mask would not do: another thread of the process may take the signal."""
         self._held = True
+        _holding.append(self)
         try:
             yield
         finally:
             self._held = False
+            _holding.remove(self)
         self.check()
 
     def note(self, number: int, frame: FrameType | None) -> None:
@@ -40,6 +42,14 @@ class Interrupts:
         self.came = True
         if not self._held:
             raise KeyboardInterrupt
+
+
+_holding: list[Interrupts] = []
+
+
+def are_held() -> bool:
+    """Return whether somebody lets interrupts wait just now."""
+    return bool(_holding)
 
 
 @contextmanager

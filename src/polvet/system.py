@@ -167,7 +167,7 @@ def _keeps_address_limits() -> bool:
 def _timer_ringing(handler: Handler, after: float, again: float) -> Iterator[Callable[[float], None]]:
     begun = time.monotonic()
     before = signal.signal(signal.SIGALRM, handler)
-    waiting, _ = signal.setitimer(signal.ITIMER_REAL, after, again)
+    waiting, afterwards = signal.setitimer(signal.ITIMER_REAL, after, again)
 
     def pace(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
@@ -178,7 +178,7 @@ def _timer_ringing(handler: Handler, after: float, again: float) -> Iterator[Cal
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if waiting:
-            signal.setitimer(signal.ITIMER_REAL, max(waiting - (time.monotonic() - begun), 1e-3))
+            signal.setitimer(signal.ITIMER_REAL, max(waiting - (time.monotonic() - begun), 1e-3), afterwards)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from polvet import domains
 from polvet.acceptance.judge import Check, Judged, Means, Passing, Thresholds, judge
 from polvet.acceptance.junit import dump_junit
 from polvet.acceptance.sarif import dump_sarif
+from polvet.budget import Budget
 from polvet.cli.app import run
 from polvet.domains.catalogue import generate
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.sources import load_task
@@ -167,7 +167,7 @@ def test_what_only_a_sample_shows_is_unknown_unless_samples_are_enough(task):
     strict, lax = Thresholds(max_unsafe=0), Thresholds(max_unsafe=0, sampled=True)
     assert judge(task, GOOD, strict, few).passing is Passing.UNKNOWN
     assert judge(task, GOOD, lax, few).passing is Passing.PASSED
-    cut = replace(few, limits=Limits(None, None, 100))
+    cut = replace(few, budget=Budget(None, None, 100))
     judged = judge(task, GOOD, Thresholds(max_faults=0), cut)
     assert judged.passing is Passing.UNKNOWN
     assert "not exhaustive" in judged.checks[0].says

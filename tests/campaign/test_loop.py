@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from polvet import domains
+from polvet.budget import Budget
 from polvet.campaign.goals import lost_states
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
@@ -143,7 +144,7 @@ def test_other_settings_in_the_same_folder_are_refused(debugged):
 @pytest.mark.slow
 def test_a_time_limit_stops_it_and_the_next_call_goes_on(debugged, tmp_path):
     found, _ = debugged
-    stopped = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, time_limit=0.0)
+    stopped = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, budget=Budget(0))
     assert stopped.outcome is Outcome.LIMIT
     assert "--time-limit" in (stopped.reason or "")
     resumed = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL)

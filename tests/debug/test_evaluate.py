@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from polvet.budget import Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
 from polvet.debug.evaluate import evaluate, evaluation_starts, split_starts
 from polvet.errors import InputError
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
@@ -66,7 +66,7 @@ def test_sampled_starts_give_an_interval_that_holds_the_truth():
 
 def test_where_the_search_stops_runs_decide_and_the_rest_widens_the_interval():
     found = evaluate(
-        fit(line(), walker()).compile(), evaluation_starts(line(), 1000, 0), runs=3, limits=Limits(states=4)
+        fit(line(), walker()).compile(), evaluation_starts(line(), 1000, 0), runs=3, budget=Budget(states=4)
     )
     assert found.limit is not None
     assert found.sampled_unsafe > 0

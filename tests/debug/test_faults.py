@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.debug.faults import NO_FAULT, all_faults, find_faults, refuse_foreign_runs
 from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
@@ -138,14 +138,14 @@ def test_a_limit_leaves_states_open_and_says_so():
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
     bound = fitted.compile()
     whole = all_faults(bound, Decider(fitted.task))
-    cut = all_faults(bound, Decider(fitted.task), limits=Limits(states=2_000))
+    cut = all_faults(bound, Decider(fitted.task), budget=Budget(states=2_000))
     assert whole.exhaustive
     assert not cut.exhaustive
     assert cut.limit is not None
     assert {fault.state for fault in cut.faults} <= {fault.state for fault in whole.faults}
     starts = [state for state in Starts.of(fitted.task).states()]
     runs = find_unsafe_runs(bound, starts).runs
-    found = find_faults(bound, Decider(fitted.task), runs, limits=Limits(seconds=0.0))
+    found = find_faults(bound, Decider(fitted.task), runs, budget=Budget(seconds=0.0))
     assert found.open > 0
     assert "time limit" in str(found.limit)
     assert {fault.state for fault in found.faults} <= {fault.state for fault in whole.faults}
@@ -156,6 +156,6 @@ def test_the_limit_that_stopped_deciding_is_the_one_that_is_named():
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
     bound = fitted.compile()
     runs = find_unsafe_runs(bound, bound.compiled.pack_starts(Starts.of(fitted.task)), seed=1).runs
-    found = find_faults(bound, Decider(fitted.task), runs, limits=Limits(megabytes=8_000, states=2))
+    found = find_faults(bound, Decider(fitted.task), runs, budget=Budget(megabytes=8_000, states=2))
     assert found.limit is not None
-    assert found.limit.option == "--max-states"
+    assert found.limit.kind == "states"

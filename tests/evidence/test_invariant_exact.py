@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.errors import ModelError, Where
 from polvet.evidence import invariant_boxes, invariant_states
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.evidence.invariant_rows import FAR, Row, contract, contradicts, merged, row_between
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
@@ -208,7 +208,7 @@ def test_no_engine_calls_safe_what_explicit_search_calls_an_error(name, method, 
     with pytest.raises(ModelError):
         verify(bound, method="explicit")
     with contextlib.suppress(ModelError):
-        assert isinstance(verify(bound, method=method, limits=Limits(20.0)), Unknown)
+        assert isinstance(verify(bound, method=method, budget=Budget(20.0)), Unknown)
 
 
 @pytest.mark.parametrize(

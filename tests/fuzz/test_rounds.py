@@ -12,13 +12,13 @@ from contextlib import suppress
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains.planted import plant
 from polvet.domains.shipped import find_shipped
 from polvet.evidence.journal import read_journal
 from polvet.fuzz.anytime import StopRule
-from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, iter_rounds, run_campaign
+from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, iter_rounds, run_campaign
 from polvet.fuzz.starts import Population
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import fit, load_fitted
 from polvet.sources import load_task
 
@@ -36,10 +36,10 @@ def summary(campaign):
 
 
 def test_a_campaign_in_pieces_is_the_campaign_in_one(bound, tmp_path):
-    whole = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=1000))
+    whole = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=1000))
     journal = tmp_path / "runs.journal"
     for runs in (150, 400, 1000):
-        pieces = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=runs), journal=journal)
+        pieces = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=runs), journal=journal)
     assert summary(pieces) == summary(whole)
     assert len(read_journal(journal)) == whole.rounds + 1
 
@@ -50,32 +50,32 @@ def test_threads_do_not_change_a_campaign():
     shipped = find_shipped("bird")
     bird = load_fitted(load_task(shipped.task), shipped.policy).compile()
     for one in (bound, bird):
-        first, second = (run_campaign(Fuzzer(one, OPTIONS, threads=threads), Budget(runs=500)) for threads in (1, 2))
+        first, second = (run_campaign(Fuzzer(one, OPTIONS, threads=threads), Target(runs=500)) for threads in (1, 2))
         assert summary(first) == summary(second)
 
 
 def test_a_torn_journal_loses_only_its_last_round(bound, tmp_path):
     journal = tmp_path / "runs.journal"
-    whole = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=600), journal=journal)
+    whole = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=600), journal=journal)
     data = journal.read_bytes()
     journal.write_bytes(data[:-20])
-    again = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=600), journal=journal)
+    again = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=600), journal=journal)
     assert summary(again) == summary(whole)
 
 
 def test_another_campaign_does_not_go_on_with_these_rounds(bound, tmp_path):
     journal = tmp_path / "runs.journal"
-    run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=200), journal=journal)
+    run_campaign(Fuzzer(bound, OPTIONS), Target(runs=200), journal=journal)
     other = RoundOptions(seed=4, starts=64, max_steps=200)
-    found = run_campaign(Fuzzer(bound, other), Budget(runs=200), journal=journal)
-    assert summary(found) == summary(run_campaign(Fuzzer(bound, other), Budget(runs=200)))
+    found = run_campaign(Fuzzer(bound, other), Target(runs=200), journal=journal)
+    assert summary(found) == summary(run_campaign(Fuzzer(bound, other), Target(runs=200)))
     assert (tmp_path / "runs.journal.old").exists()
 
 
 def test_a_time_limit_and_a_stop_rule_end_campaigns(bound):
-    cut = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=10**9), limits=Limits(seconds=0.3))
+    cut = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=10**9), budget=Budget(seconds=0.3))
     assert "time limit" in str(cut.limit)
-    ruled = run_campaign(Fuzzer(bound, OPTIONS), Budget(rule=StopRule(0.1)))
+    ruled = run_campaign(Fuzzer(bound, OPTIONS), Target(rule=StopRule(0.1)))
     assert ruled.unsafe.width < 0.1
     assert ruled.limit is None
     assert "narrower" in str(ruled.stopped_by)
@@ -92,7 +92,7 @@ def test_an_interrupt_that_a_library_swallows_ends_the_campaign(bound, tmp_path,
 
     journal = tmp_path / "runs.journal"
     monkeypatch.setattr(Population, "learn", learn)
-    cut = run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=10**6), journal=journal)
+    cut = run_campaign(Fuzzer(bound, OPTIONS), Target(runs=10**6), journal=journal)
     assert str(cut.limit) == "interrupted"
     assert len(read_journal(journal)) == cut.rounds + 1 == 3
 

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polvet import _core
+from polvet.budget import Budget
 from polvet.errors import InputError, ModelError
-from polvet.kernel.compiled import Compiled, Limits
+from polvet.kernel.compiled import Compiled
 from polvet.kernel.lower import Reward
 from polvet.mdp.build import build, build_exactly
 from polvet.model.automata import Automaton, Composition, Destination, Edge, Instance, Location, Model, ModelType
@@ -164,7 +165,7 @@ def test_exploration_finds_exactly_the_interpreters_states(model):
                 return
     except InputError:
         with pytest.raises(ModelError):
-            Compiled(network).explore(limits=Limits(states=10**5))
+            Compiled(network).explore(budget=Budget(states=10**5))
         return
     compiled = Compiled(network)
     space = compiled.explore(parents=True)
@@ -209,10 +210,10 @@ def test_the_fast_and_the_exact_matrix_agree(model):
     if network is None:
         return
     reward = Reward(network.resolve(Name("t")), network.resolve_step(Name("t")))
-    limits = Limits(states=200)
+    limits = Budget(states=200)
     try:
-        slow = build_exactly(network, rewards={"t": reward}, limits=limits)
-        fast = build(network, rewards={"t": reward}, limits=limits)
+        slow = build_exactly(network, rewards={"t": reward}, budget=limits)
+        fast = build(network, rewards={"t": reward}, budget=limits)
     except InputError:
         return
     if slow.limit or fast.limit:

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.errors import InputError
 from polvet.mdp import Always, CumulativeReward, Reach, Reward, SparseMdp, evaluate, solve, solve_exactly, unfold_reward
 from tests.mdp.brute import best_reach, best_reward, random_choices, random_mdp
@@ -112,8 +113,8 @@ def test_exact_mode_refuses_doubles_that_do_not_sum_to_one() -> None:
 def test_exact_mode_ends_at_the_time_limit_with_the_bounds_it_has() -> None:
     mdp, query = gambler(30, Fraction(1, 3)), Reach(goal=np.arange(31) == 1)
     bounds = solve(mdp, query)
-    value = solve_exactly(mdp, query, bounds, deadline=0.0)  # long past
-    assert (value.limit, value.exact) == ("time limit", None)
+    value = solve_exactly(mdp, query, bounds, budget=Budget(0))  # long past
+    assert (str(value.limit), value.exact) == ("time limit of 0 s reached", None)
     assert (value.lower, value.upper) == (bounds.lower, bounds.upper)
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.errors import InputError
 from polvet.mdp import Always, CumulativeReward, Reach, Reward, SparseMdp, evaluate, solve
 from tests.mdp.brute import best_reach, best_reward, random_mdp
@@ -216,8 +217,8 @@ def test_a_long_chain_does_not_exhaust_the_stack() -> None:
 
 def test_a_time_limit_leaves_sound_bounds_and_says_so() -> None:
     mdp = gambler(20_000, Fraction(1, 2))
-    value = solve(mdp, Reward("steps", goal=np.isin(np.arange(20_001), [0, 20_000])), time_limit=0.0)
-    assert value.limit == "time limit"
+    value = solve(mdp, Reward("steps", goal=np.isin(np.arange(20_001), [0, 20_000])), budget=Budget(0))
+    assert value.limit.kind == "time"
     assert value.lower <= 10**8 <= value.upper
 
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.cli.app import run
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.jani import load_properties
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.task import PolicyReading, TaskOptions, condition
 from polvet.policy.binding import FAIL, GOAL, load_fitted
@@ -126,5 +126,5 @@ def test_plajas_six_block_policy_is_unsafe_nowhere(mode):
     bound = load_fitted(task, NETWORKS / "blocksworld_6_5_32_32.jani2nnet").compile()
     starts = Starts.of(task)
     assert starts.count == 202
-    judged = Inspection(bound).judge(bound.compiled.pack_starts(starts), limits=Limits(states=300_000))
+    judged = Inspection(bound).judge(bound.compiled.pack_starts(starts), budget=Budget(states=300_000))
     assert set(judged) <= {Judgement.SAFE, Judgement.OPEN}

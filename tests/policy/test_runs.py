@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from polvet.budget import Budget
 from polvet.errors import InputError, ModelError
-from polvet.kernel.compiled import Limits
 from polvet.mdp.build import build, build_exactly
 from polvet.model.automata import ModelType
 from polvet.model.build import ModelBuilder
@@ -192,7 +192,7 @@ def test_a_limit_leaves_starts_open_and_says_so():
     bound = fit(m.task(fail=x < 0), CallablePolicy(("x",), ("up",), lambda state: "up")).compile()
     inspection = Inspection(bound)
     near, far = bound.compiled.pack([(10**6 - 5,), (0,)])[:, None].transpose(1, 0, 2)[0]
-    judged = inspection.judge(np.stack([near, far]), limits=Limits(states=500))
+    judged = inspection.judge(np.stack([near, far]), budget=Budget(states=500))
     assert judged == [Judgement.SAFE, Judgement.OPEN]
     assert inspection.limit is not None
     assert "500 states" in str(inspection.limit)

@@ -8,12 +8,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.campaign import steps
 from polvet.campaign.loop import Outcome, debug
 from polvet.domains import generate
 from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid
 from polvet.policy.binding import fit
@@ -102,8 +102,8 @@ def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task,
         made = fence(bound.fitted, exits, [], bound.compiled)
         after = fit(task, made.policy)
         assert isinstance(verify_by_projection(after), Safe)
-        assert isinstance(Search(after.compile()).go_on(Limits()), Safe)
-        saved += isinstance(Search(bound).go_on(Limits()), Unsafe)
+        assert isinstance(Search(after.compile()).go_on(Budget()), Safe)
+        saved += isinstance(Search(bound).go_on(Budget()), Unsafe)
         for k, (number, state) in enumerate(states_of(task, exits, semantics)):
             if k % 4:
                 continue

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.domains.instance import Instance
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.safety.cells import foresee_cells, judge_cells
 from polvet.safety.decide import SAFE, UNSAFE, Decider
@@ -138,10 +138,10 @@ def test_cars_and_poles_are_judged_as_by_search(name, options, ranges):
     plain, sharp = Decider(task), Decider(task)
     words = plain.compiled.pack(states)
     assert sharpen(sharp, words) == 2
-    told = sharp.known_packed(words, limits=Limits(states=1_000_000))
+    told = sharp.known_packed(words, budget=Budget(states=1_000_000))
     compared = {SAFE: 0, UNSAFE: 0}
     for k in range(len(states)):
-        known = plain.known_packed(words[k : k + 1], limits=Limits(states=plain.known_states + 20_000))[0]
+        known = plain.known_packed(words[k : k + 1], budget=Budget(states=plain.known_states + 20_000))[0]
         if known and told[k]:
             assert known == told[k], states[k]
             compared[int(known)] += 1

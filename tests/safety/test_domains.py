@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains import CATALOGUE, generate
 from polvet.errors import Where
 from polvet.evidence.check import Accepted, Subjects, check
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import sample_starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
@@ -58,7 +58,7 @@ def test_all_algorithms_agree_and_evidence_is_accepted(name: str, tmp_path: Path
     task = load_task(path)
     states = states_on_runs(task, random.Random(1), 12)
     prover = Decider(task)
-    truth = [answer.verdict for answer in prover.decide(states, limits=Limits(seconds=20))]
+    truth = [answer.verdict for answer in prover.decide(states, budget=Budget(seconds=20))]
     assert Verdict.UNKNOWN not in truth
     proved = 0
     for verdict in (Verdict.SAFE, Verdict.UNSAFE):
@@ -74,7 +74,7 @@ def test_all_algorithms_agree_and_evidence_is_accepted(name: str, tmp_path: Path
         if algorithm == "propagate-bdd":
             continue
         decider = Decider(task, algorithm=algorithm, share=True)
-        found = [a.verdict for a in decider.decide(states, limits=Limits(seconds=3, states=200_000))]
+        found = [a.verdict for a in decider.decide(states, budget=Budget(seconds=3, states=200_000))]
         assert all(a in (b, Verdict.UNKNOWN) for a, b in zip(found, truth, strict=True)), algorithm
         if algorithm not in ("tarjan", *WHOLE_SPACE):
             assert Verdict.UNKNOWN not in found, algorithm
@@ -90,5 +90,5 @@ def test_decision_diagrams_agree_on_worlds_over_integers(name: str, tmp_path: Pa
     task = generate(name, **SMALL[name]).task()
     states = states_on_runs(task, random.Random(2), 12)
     truth = [answer.verdict for answer in Decider(task).decide(states)]
-    found = [answer.verdict for answer in decide_by_diagrams(task, states, limits=Limits(seconds=20))[0]]
+    found = [answer.verdict for answer in decide_by_diagrams(task, states, budget=Budget(seconds=20))[0]]
     assert all(a in (b, Verdict.UNKNOWN) for a, b in zip(found, truth, strict=True))

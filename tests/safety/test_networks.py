@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from polvet import _core
+from polvet.budget import Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.kernel.compiled import Limits
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
@@ -128,13 +128,13 @@ def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where
     path = tmp_path / "counter.prism"
     path.write_text(COUNTER, encoding="utf-8")
     task = load_task(path, TaskOptions(fail="n == 1000000000"))
-    endless = Decider(task, algorithm="lazy").decide([(0,)], limits=Limits(states=5_000))[0]
+    endless = Decider(task, algorithm="lazy").decide([(0,)], budget=Budget(states=5_000))[0]
     assert endless.verdict is Verdict.UNKNOWN
     assert "5000 states" in str(endless.limit)
     closing = Decider(task, algorithm="lazy", order="policy", preference=lambda s: "stop" if s[0] >= 5 else "up")
     assert closing.decide([(0,)])[0].verdict is Verdict.SAFE
     for algorithm in SEARCHES:
-        found = Decider(task, algorithm=algorithm).decide([(0,)], limits=Limits(states=3_000))[0]
+        found = Decider(task, algorithm=algorithm).decide([(0,)], budget=Budget(states=3_000))[0]
         assert found.verdict is Verdict.UNKNOWN, algorithm
 
 
@@ -143,13 +143,13 @@ def test_limits_are_named_and_what_was_half_done_is_not_used_again(tmp_path: Pat
     path.write_text(COUNTER, encoding="utf-8")
     task = load_task(path, TaskOptions(fail="n == 3000"))
     decider = Decider(task)
-    short = decider.decide([(0,)], limits=Limits(states=100))[0]
+    short = decider.decide([(0,)], budget=Budget(states=100))[0]
     assert short.verdict is Verdict.UNKNOWN
     # Having been stopped it starts anew: from 0 one may still stop at 5.
     assert decider.decide([(2_999,)])[0].verdict is Verdict.SAFE
     assert decider.decide([(3_000,)])[0].verdict is Verdict.UNSAFE
     with pytest.raises(LimitReached, match="time limit"):
-        Decider(load_task(path, TaskOptions(fail="n == 1000000000"))).safe_policy([(0,)], limits=Limits(seconds=0.05))
+        Decider(load_task(path, TaskOptions(fail="n == 1000000000"))).safe_policy([(0,)], budget=Budget(seconds=0.05))
 
 
 def test_a_limit_leaves_states_unjudged_and_says_which(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ def test_a_limit_leaves_states_unjudged_and_says_which(tmp_path: Path) -> None:
     path.write_text(COUNTER, encoding="utf-8")
     task = load_task(path, TaskOptions(fail="n == 3000", goal="n == 2000"))
     decider = Decider(task)
-    limits = Limits(states=100)
-    found = decider.judge_actions_packed(decider.compiled.pack([(0,), (1_990,), (2_999,)]), limits=limits)
+    budget = Budget(states=100)
+    found = decider.judge_actions_packed(decider.compiled.pack([(0,), (1_990,), (2_999,)]), budget=budget)
     assert found == [None, [("up", True), ("stop", True)], [("up", False), ("stop", True)]]
     with pytest.raises(LimitReached, match="100 states"):
-        decider.judge_actions((0,), limits=limits)
+        decider.judge_actions((0,), budget=budget)
     assert decider.judge_actions((0,)) == [("up", True)]
 
 

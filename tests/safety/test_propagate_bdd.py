@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.errors import InputError
-from polvet.kernel.compiled import Limits
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.safety import Decider, Verdict
@@ -102,7 +102,7 @@ def test_limits_and_unsupported_models_are_named(tmp_path: Path) -> None:
         "mdp\nmodule m\n x : [0..60000] init 0;\n [go] x<60000 -> (x'=x+1);\n endmodule\n", encoding="utf-8"
     )
     task = load_task(path, TaskOptions(fail="x == 60000"))
-    (late,), _ = decide_by_diagrams(task, [(0,)], limits=Limits(seconds=0.2))
+    (late,), _ = decide_by_diagrams(task, [(0,)], budget=Budget(seconds=0.2))
     assert late.verdict is Verdict.UNKNOWN
     assert "time limit" in str(late.limit)
     path.write_text("mdp\nmodule m\n n : int init 0;\n [go] true -> (n'=n+1);\n endmodule\n", encoding="utf-8")

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains.beluga import beluga
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
@@ -47,14 +47,14 @@ def test_verdicts_are_right_however_little_memory_there_is(threads: int, task: T
     assert 200 < truth.count(Verdict.UNSAFE) < len(states) - 200
     for extra in (2, 4, 8):
         decider = Decider(task, threads=threads)
-        limits = Limits(megabytes=resident_bytes() // 2**20 + extra)
+        budget = Budget(megabytes=resident_bytes() // 2**20 + extra)
         found = [
             answer.verdict
             for begin in range(0, len(states), 200)
-            for answer in decider.decide(states[begin : begin + 200], limits=limits)
+            for answer in decider.decide(states[begin : begin + 200], budget=budget)
         ]
         assert all(one in (Verdict.UNKNOWN, other) for one, other in zip(found, truth, strict=True))
         assert decider.known_states < 40_000  # what all of them need together
-    judged = Decider(task, threads=threads).judge_actions_packed(decider.compiled.pack(states[:200]), limits=limits)
+    judged = Decider(task, threads=threads).judge_actions_packed(decider.compiled.pack(states[:200]), budget=budget)
     for actions, verdict in zip(judged, truth, strict=False):
         assert actions is None or any(safe for _, safe in actions) == (verdict is Verdict.SAFE)

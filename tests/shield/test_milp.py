@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.shield.milp import permit_by_milp
 from polvet.shield.smt import reachable_options
 from tests.shield import oracle
@@ -23,7 +24,7 @@ def test_it_allows_as_many_reachable_options_as_any_safe_set() -> None:
             inside = oracle.reached(choices, sets)
             if all(sets[s] or not choices[s] for s in inside) and oracle.worst(choices, sets, fail) <= bound:
                 most = max(most, int(reachable_options(world, mask).sum()))
-        answer = permit_by_milp(world, bound, seconds=10)
+        answer = permit_by_milp(world, bound, budget=Budget(10))
         if answer.permitted is None:
             continue  # a bare "infeasible" proves nothing; nothing is asserted about it
         compared += 1

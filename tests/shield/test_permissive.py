@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reach, SparseMdp, solve
@@ -177,12 +178,12 @@ def test_what_a_time_limit_leaves_is_safe_and_says_that_it_may_not_be_maximal() 
     bound = Fraction(1, 20)
     for seconds in (0.02, 0.2):
         try:
-            result = permit(world, bound, seconds=seconds)
+            result = permit(world, bound, budget=Budget(seconds))
         except LimitReached:
             continue
         assert isinstance(result, Permitted)
         assert result.upper <= 0.05
         assert result.count > 0
-    result = permit(world, bound, seconds=60.0, attempts=1)
+    result = permit(world, bound, budget=Budget(60), attempts=1)
     assert isinstance(result, Permitted)
     assert result.lower <= result.upper <= 0.05

@@ -160,7 +160,7 @@ def test_an_elimination_tree_takes_one_vertex_out_of_every_component():
 def test_the_budget_ends_gensieve_as_unknown():
     fmp = next(iter(iter_plans(13, 1, states=(12, 12))))
     with pytest.raises(LimitReached, match="budget of 3 steps"):
-        gensieve(normalise(fmp), first_vertex, budget=3)
-    result = terminates(fmp, method="gensieve", budget=3)
+        gensieve(normalise(fmp), first_vertex, most_steps=3)
+    result = terminates(fmp, method="gensieve", most_steps=3)
     assert result.verdict is Verdict.UNKNOWN
     assert "budget" in result.reason

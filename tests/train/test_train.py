@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.errors import InputError, Where
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
@@ -33,7 +33,7 @@ def cliff():
 
 def test_the_safe_teacher_takes_only_actions_whose_outcomes_are_all_safe():
     task = generate("one-way-line", n=3, p=4).task()
-    compiled, space = explore_all(task, limits=Limits(states=10**5))
+    compiled, space = explore_all(task, budget=Budget(states=10**5))
     teacher = find_teacher(space, safe=True)
     decider = Decider(task, compiled=compiled)
     states = compiled.unpack(space.states)
@@ -45,7 +45,7 @@ def test_the_safe_teacher_takes_only_actions_whose_outcomes_are_all_safe():
 
 def test_the_optimal_teacher_weighs_risk_against_delay_as_its_values_say():
     task = cliff()
-    compiled, space = explore_all(task, limits=Limits(states=100))
+    compiled, space = explore_all(task, budget=Budget(states=100))
     states = [state[0] for state in compiled.unpack(space.states)]
     labels = task.network.labels
     best = find_teacher(space)
@@ -58,7 +58,7 @@ def test_the_optimal_teacher_weighs_risk_against_delay_as_its_values_say():
 
 def test_teacher_runs_follow_the_teacher_and_repeat_by_seed():
     task = generate("one-way-line", n=3, p=4).task()
-    _, space = explore_all(task, limits=Limits(states=10**5))
+    _, space = explore_all(task, budget=Budget(states=10**5))
     teacher = find_teacher(space)
     seen, taught = teacher_runs(teacher, runs=50, max_steps=100, noise=0.0, seed=4)
     assert (teacher.choice[seen] == taught).all()

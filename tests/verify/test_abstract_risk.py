@@ -10,9 +10,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.cli import main
 from polvet.domains import generate
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit
@@ -21,7 +21,7 @@ from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.verify import abstract_risk
 from polvet.verify.abstract_risk import TooCoarse, _Abstraction, find_abstract_risk, iter_levels
-from polvet.verify.engine import Clock, Engine
+from polvet.verify.engine import Engine
 from polvet.verify.probability import find_risk
 from tests.verify.cases import CASES, fitted_case
 from tests.verify.test_engine import random_network, random_trees
@@ -30,7 +30,7 @@ TIGHT = 1e-5
 
 
 def upper_over(engine, places):
-    return _Abstraction(engine, places, Clock(), 20_000).solve().upper
+    return _Abstraction(engine, places, UNLIMITED, 20_000).solve().upper
 
 
 def random_walk(seed):
@@ -127,7 +127,7 @@ def test_the_truck_alone_tells_the_risk_of_an_icy_line(seed, truth):
     exact = find_risk(bound)
     assert exact.method == "explicit"
     assert exact.upper == pytest.approx(truth)
-    found = find_risk(bound, limits=Limits(states=50, seconds=30.0))
+    found = find_risk(bound, budget=Budget(states=50, seconds=30.0))
     assert found.method == "abstraction"
     assert found.limit is not None
     assert set(found.variables) == {"truck_0", "truck_vel_0", "parked_0", "aux_vel"}
@@ -168,8 +168,8 @@ def test_probabilities_that_depend_on_the_state_are_refused():
 def test_limits_are_told():
     bound = fitted_case(CASES[-1], "network", "filtered", 0)[0].compile()
     assert "abstract st" in find_abstract_risk(bound, most_states=2).limit
-    assert find_abstract_risk(bound, seconds=0.0).upper == 1
-    risk = find_risk(bound, limits=Limits(states=3, seconds=1e-3))
+    assert find_abstract_risk(bound, budget=Budget(0)).upper == 1
+    risk = find_risk(bound, budget=Budget(states=3, seconds=1e-3))
     assert (risk.lower, risk.upper, risk.method) == (0.0, 1.0, "explicit")
     assert "abstraction: " in risk.limit
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.evidence.check import Accepted
 from polvet.evidence.invariant import check_claim
 from polvet.jani import dump_model
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.build import ModelBuilder
 from polvet.model.infix import parse_expression
@@ -56,7 +56,7 @@ def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(cas
     for seed, kind in enumerate(("dyadic", "trees", "table")):
         fitted, expected = tiny(case, kind, mode, seed)
         bound = fitted.compile()
-        found = verify_bounded(bound, limits=Limits(seconds=20), most_steps=2)
+        found = verify_bounded(bound, budget=Budget(seconds=20), most_steps=2)
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
@@ -73,7 +73,7 @@ def test_every_configuration_of_the_paper_is_sound(configuration):
         fitted, expected = tiny(TINY[0], "network", ("filtered", "raw")[seed], seed + 7)
         bound = fitted.compile()
         options = Options(configuration, selection_tests=bool(seed), applicability_tests=bool(seed))
-        found = verify_abstractly(bound, options=options, limits=Limits(seconds=30))
+        found = verify_abstractly(bound, options=options, budget=Budget(seconds=30))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
@@ -92,7 +92,7 @@ def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe(
     policy = replace(policy, rows={}, default=forward)
     fitted = fit(m_task, policy)
     given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
-    found = verify_abstractly(fitted.compile(), predicates=given, options=Options("Base"), limits=Limits(seconds=60))
+    found = verify_abstractly(fitted.compile(), predicates=given, options=Options("Base"), budget=Budget(seconds=60))
     assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
     if isinstance(found, Unknown):
         assert found.proved_starts
@@ -143,7 +143,7 @@ def test_our_own_abstraction_is_right_and_its_invariants_are_accepted(kind, mode
     for seed, case in enumerate(TINY):
         fitted, expected = tiny(case, kind, mode, seed)
         bound = fitted.compile()
-        found = verify_abstractly(bound, limits=Limits(seconds=5))
+        found = verify_abstractly(bound, budget=Budget(seconds=5))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)

@@ -7,14 +7,14 @@ import os
 
 import pytest
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import Budget
 from polvet.verify.portfolio import METHODS_BY_NAME, verify
 from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.cases import CASES, fitted_case
 from tests.verify.oracle import TooMany, truth
 
-QUICK = Limits(seconds=0.2)
+QUICK = 0.2
 ROUNDS = int(os.environ.get("POLVET_ROUNDS", "1"))
 """More rounds, more random policies: 5 of them are 480."""
 SYMBOLIC = tuple(method for method in METHODS_BY_NAME if method not in ("explicit", "bmc"))
@@ -30,7 +30,7 @@ def contradictions(case, kind, mode, seed, methods):
         return [], 0
     bound, found, decided = fitted.compile(), [], 0
     for method in methods:
-        result = verify(bound, method=method, limits=QUICK, seed=seed)
+        result = verify(bound, method=method, budget=Budget(QUICK), seed=seed)
         match result:
             case Safe(certificate):
                 decided += 1

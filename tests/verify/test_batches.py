@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
-from polvet.kernel.compiled import Limits
 from polvet.symbolic.cells import Cell, cell_of, row_of
 from polvet.symbolic.linear import Reader
 from polvet.verify import box_system
 from polvet.verify import engine as engine_module
 from polvet.verify.abstraction import verify_abstractly
 from polvet.verify.box_system import BoxData, Far, Packed, Power, answer_far
-from polvet.verify.engine import ANYTHING, Answer, Clock, Engine
+from polvet.verify.engine import ANYTHING, Answer, Engine
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
 from polvet.verify.linearized import linearized
@@ -42,12 +42,12 @@ class Elsewhere:
 
     asked: int = 0
 
-    def map(self, function, shared, chunks, *, seconds=None):
+    def map(self, function, shared, chunks, *, budget=UNLIMITED):
         def travelled(one, other):
             self.asked += 1
             return function(*pickle.loads(pickle.dumps((one, other))))
 
-        yield from (pickle.loads(pickle.dumps(r)) for r in Here().map(travelled, shared, chunks, seconds=seconds))
+        yield from (pickle.loads(pickle.dumps(r)) for r in Here().map(travelled, shared, chunks, budget=budget))
 
 
 @pytest.fixture
@@ -155,10 +155,10 @@ def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eag
     compared, asked = Counter(), 0
     for case in CASES:
         bound = fitted_case(case, kind, "filtered", 0)[0].compile()
-        linear = linearized(bound, 1.0)
+        linear = linearized(bound, Budget(1))
         for name, method in METHODS.items() if not isinstance(linear, str) else ():
             begun = time.monotonic()
-            alone = method(bound, linear=linear, limits=Limits(seconds=QUICK))
+            alone = method(bound, linear=linear, budget=Budget(seconds=QUICK))
             if time.monotonic() - begun > QUICK:
                 continue
             compared[name] += 1
@@ -185,12 +185,12 @@ def test_a_batch_ends_at_its_limits_and_with_ctrl_c(threads):
     engine = Engine(fitted, power=Power(threads))
     questions = [hard_question(fitted)] * 8
     assert all(reply.nodes <= 101 for reply in engine.find_all(questions, nodes=100))
-    replies = engine.find_all(questions, clock=Clock(0.2))
+    replies = engine.find_all(questions, budget=Budget(0.2))
     assert [reply.answer for reply in replies] == [Answer.UNKNOWN] * 8
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        engine.find_all(questions, clock=Clock(60.0))
+        engine.find_all(questions, budget=Budget(60.0))
     timer.join()
 
 
@@ -198,7 +198,7 @@ def test_workers_out_of_time_leave_questions_open():
     fitted = larger_fitted(0, variables=24, top=30, hidden=(8, 8))
     elsewhere = Elsewhere()
     engine = Engine(fitted, power=Power(2, elsewhere))
-    replies = engine.find_all([hard_question(fitted)] * 3, clock=Clock(0.5))
+    replies = engine.find_all([hard_question(fitted)] * 3, budget=Budget(0.5))
     assert [reply.answer for reply in replies] == [Answer.UNKNOWN] * 3
     assert elsewhere.asked
 

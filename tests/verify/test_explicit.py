@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from polvet.budget import Budget
 from polvet.domains.shipped import find_shipped
 from polvet.errors import Where
 from polvet.evidence.all_starts import iter_all_starts
@@ -19,7 +20,6 @@ from polvet.evidence.followed import Followed
 from polvet.evidence.packed import unpack_columns
 from polvet.evidence.reachable_set import _check_closed
 from polvet.evidence.states import Arena
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid, PolicyReading, TaskOptions
@@ -119,12 +119,12 @@ def test_threads_change_nothing():
 def test_limits_make_the_verdict_unknown_and_are_named():
     shipped = find_shipped("blocks")
     bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
-    for limits, named in (
-        (Limits(seconds=0.0), "time limit"),
-        (Limits(megabytes=1), "memory limit"),
-        (Limits(states=1000), "1000 states"),
+    for budget, named in (
+        (Budget(seconds=0.0), "time limit"),
+        (Budget(megabytes=1), "memory limit"),
+        (Budget(states=1000), "1000 states"),
     ):
-        found = verify_explicitly(bound, limits=limits)
+        found = verify_explicitly(bound, budget=budget)
         assert found.verdict is Verdict.UNKNOWN
         assert named in found.reason
 

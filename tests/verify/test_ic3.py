@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains.transport import transport
 from polvet.jani.write import dump_model
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics
 from polvet.model.task import PolicyReading, TaskOptions
 from polvet.policy.binding import fit
@@ -143,7 +143,7 @@ def test_a_limit_of_time_gives_unknown_with_figures():
     rng = np.random.default_rng(3)
     layers = [(rng.normal(size=(64, 12)), rng.normal(size=64)), (rng.normal(size=(4, 64)), rng.normal(size=4))]
     fitted = fit(task, network_of(layers, names, list(task.network.labels)))
-    result = verify_by_ic3(fitted, limits=Limits(seconds=0.0))
+    result = verify_by_ic3(fitted, budget=Budget(seconds=0.0))
     assert isinstance(result, Unknown)
     assert "time limit" in result.reason
     assert "obligations" in result.figures

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from polvet.budget import Budget
 from polvet.errors import InputError
-from polvet.kernel.compiled import Limits
 from polvet.model.network import OutOfBounds
 from polvet.model.restrict import restrict
 from polvet.model.semantics import Semantics
@@ -88,5 +88,5 @@ def test_random_tasks_get_the_interpreters_verdict(world):
     except (InputError, TooMany):
         assume(False)
     for method in METHODS:
-        found = verify(fitted.compile(), method=method, limits=Limits(seconds=5.0))
+        found = verify(fitted.compile(), method=method, budget=Budget(seconds=5.0))
         assert found.verdict is Verdict.UNKNOWN or found.verdict.value == expected, method

@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.evidence.check import Accepted, Subjects, check_file
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
@@ -39,7 +39,7 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
         save_policy(random_line_policy(task, seed), file)
         fitted = load_fitted(task, file)
         found = verify_by_projection(fitted)
-        truth = Search(fitted.compile()).go_on(Limits())
+        truth = Search(fitted.compile()).go_on(Budget())
         assert isinstance(found, Safe | Unknown)
         if isinstance(found, Safe):
             assert isinstance(truth, Safe)

@@ -9,8 +9,10 @@ from itertools import count, takewhile
 
 import pytest
 
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.solvers.worker import SolverDied, SolverTimeout, Worker
-from polvet.verify.linearized import TimeIsUp, stopped_after
+from polvet.verify.linearized import stopped_after
 
 
 @pytest.mark.slow
@@ -48,11 +50,11 @@ def test_z3_takes_a_query_back_and_keeps_its_base():
 
 def test_reading_is_stopped_in_time_and_the_alarm_is_put_back():
     before = signal.getsignal(signal.SIGALRM)
-    with pytest.raises(TimeIsUp), stopped_after(0.05):
+    with pytest.raises(LimitReached), stopped_after(Budget(0.05)):
         sum(takewhile(lambda number: number >= 0, count()))
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.setitimer(signal.ITIMER_REAL, 0) == (0.0, 0.0)
-    with stopped_after(None):
+    with stopped_after(UNLIMITED):
         pass
 
 
@@ -63,16 +65,16 @@ def test_a_time_limit_that_a_library_swallows_or_garbles_comes_again(monkeypatch
         sum(takewhile(lambda number: number >= 0, count()))
 
     def swallow():
-        with suppress(TimeIsUp):
+        with suppress(LimitReached):
             spin()
         spin()
 
     def garble():
         try:
             spin()
-        except TimeIsUp:
+        except LimitReached:
             raise TypeError("cannot compare") from None
 
     for work in (swallow, garble):
-        with pytest.raises(TimeIsUp), stopped_after(0.05):
+        with pytest.raises(LimitReached), stopped_after(Budget(0.05)):
             work()

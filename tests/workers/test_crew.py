@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
-from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, generation_end, run_campaign
-from polvet.kernel.compiled import Limits
+from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, generation_end, run_campaign
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
@@ -47,7 +47,7 @@ def test_generations_are_without_gaps_and_grow_to_64():
 def test_a_crew_fuzzes_the_same_campaign(case, tmp_path):
     bound, crew = case
     found = [
-        run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=900), journal=tmp_path / name, crew=who)
+        run_campaign(Fuzzer(bound, OPTIONS), Target(runs=900), journal=tmp_path / name, crew=who)
         for name, who in (("alone", None), ("crew", crew))
     ]
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "crew").read_bytes()
@@ -72,7 +72,7 @@ def test_a_crew_simulates_and_evaluates_the_same_runs(case):
 def test_a_crew_decides_the_same(case, order):
     bound, crew = case
     states = list(evaluation_starts(bound.task, 40, 1).states) + [
-        state for run in run_campaign(Fuzzer(bound, OPTIONS), Budget(runs=100)).runs[:3] for state in run.states
+        state for run in run_campaign(Fuzzer(bound, OPTIONS), Target(runs=100)).runs[:3] for state in run.states
     ]
     decider = Decider(bound.task, share=False, order=order, seed=7, preference=bound)
     alone, together = (decide_many(decider, states, crew=who).decided for who in (None, crew))
@@ -82,11 +82,11 @@ def test_a_crew_decides_the_same(case, order):
 def test_a_crew_out_of_time_says_so(case):
     bound, crew = case
     packed = bound.compiled.pack(evaluation_starts(bound.task, 300, 1).states)
-    found = simulate_by(crew, packed, runs_per_start=9000, max_steps=100, seed=4, seconds=0.0)
+    found = simulate_by(crew, packed, runs_per_start=9000, max_steps=100, seed=4, budget=Budget(0))
     assert "time limit" in str(found.limit)
     assert found.count(End.UNFINISHED) > 0
     states = list(evaluation_starts(bound.task, 200, 1).states)
-    decided = decide_many(Decider(bound.task), states, crew=crew, limits=Limits(seconds=0.0)).decided
+    decided = decide_many(Decider(bound.task), states, crew=crew, budget=Budget(seconds=0.0)).decided
     assert len(decided) == len(states)
 
 

@@ -48,13 +48,11 @@ public:
         levels_ = int32_t(terms.domains().size());
         std::map<int32_t, std::vector<int32_t>> waiting;  // by level: terms that are nodes
         root_ = place(root, waiting);
-        uint64_t steps = 0;
         while (!waiting.empty() && status == Status::DONE) {
             auto [level, list] = *waiting.begin();
             waiting.erase(waiting.begin());
             for (int32_t term : list) {
-                expand(node_of_[term], term, level, waiting);
-                if (++steps % 16 == 0 && status == Status::DONE) status = limits.poll(bytes(), steps, nodes_.size());
+                expand(node_of_[term], term, level, waiting, limits);
                 if (status != Status::DONE) return;
             }
         }
@@ -127,7 +125,7 @@ private:
         return found->second;
     }
 
-    void expand(int32_t node, int32_t term, int32_t level, std::map<int32_t, std::vector<int32_t>>& waiting) {
+    void expand(int32_t node, int32_t term, int32_t level, std::map<int32_t, std::vector<int32_t>>& waiting, Limits& limits) {
         struct Piece {
             int64_t lo, hi;
             int32_t term;
@@ -138,6 +136,8 @@ private:
         while (!stack.empty()) {
             Piece piece = stack.back();
             stack.pop_back();
+            // A single node may have as many pieces as its variable has values.
+            if (++pieces_ % 256 == 0 && (status = limits.poll(bytes(), pieces_, nodes_.size())) != Status::DONE) return;
             if (terms.is_false(piece.term)) continue;
             if (terms[piece.term].level != level) {  // the same answer for the whole piece
                 int32_t child = place(piece.term, waiting);
@@ -207,6 +207,7 @@ private:
     }
 
     int32_t levels_ = 0, root_ = -1;
+    uint64_t pieces_ = 0;
     bool empty_ = false;
     Count total_ = 0;
     std::vector<DiagramNode> nodes_;

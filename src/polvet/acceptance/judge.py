@@ -7,19 +7,18 @@ Without thresholds a policy of which no run reaches the goal does not pass (`acc
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from polvet.acceptance.runs import RunsSeen, runs_seen
+from polvet.budget import Budget
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import all_faults, find_faults
 from polvet.errors import InputError, Where
 from polvet.evidence.fault_files import Fault
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
@@ -65,7 +64,7 @@ class Means:
     max_steps: int = 10_000
     seed: int = 0
     threads: int = 1
-    limits: Limits = field(default_factory=lambda: Limits(None, None, MAX_STATES))
+    budget: Budget = field(default_factory=lambda: Budget(None, None, MAX_STATES))
 
 
 class Passing(Enum):
@@ -108,20 +107,14 @@ def judge(task: Task, policy: str | Path, thresholds: Thresholds, means: Means |
 def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
     """Return how a policy that is ready to run fares; the time limit is for all checks together."""
     asked = thresholds.asked()
-    deadline = None if means.limits.seconds is None else time.monotonic() + means.limits.seconds
     checks: list[Check] = []
     faults: tuple[Fault, ...] = ()
 
-    def left() -> Means:
-        if deadline is None:
-            return means
-        return replace(means, limits=replace(means.limits, seconds=max(0.0, deadline - time.monotonic())))
-
     if asked.max_faults is not None:
-        check, faults = _faults(bound, asked.max_faults, asked.sampled, left())
+        check, faults = _faults(bound, asked.max_faults, asked.sampled, means)
         checks.append(check)
-    proof = [_proof(bound, left())] if asked.proved else []
-    found = _evaluation(bound, left())
+    proof = [_proof(bound, means)] if asked.proved else []
+    found = _evaluation(bound, means)
     seen = runs_seen(bound, found, means.max_steps)
     checks += _percentages(found, asked)
     if thresholds.unstated:
@@ -140,17 +133,17 @@ def _use(seen: RunsSeen) -> list[Check]:
 
 def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:
     decider = Decider(bound.task, threads=means.threads)
-    count = Starts.of(bound.task).count
-    if count is None or (means.limits.states is not None and count > means.limits.states):
+    count = Starts.of(bound.task, means.budget).count
+    if count is None or (means.budget.states is not None and count > means.budget.states):
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {means.starts:,} were tried"
-        starts = evaluation_starts(bound.task, means.starts, means.seed)
+        starts = evaluation_starts(bound.task, means.starts, means.seed, budget=means.budget)
         fuzzed = find_unsafe_runs(
             bound, bound.compiled.pack(starts.states), seed=means.seed, max_steps=means.max_steps,
-            threads=means.threads, limits=means.limits,
+            threads=means.threads, budget=means.budget,
         )  # fmt: skip
-        found = find_faults(bound, decider, fuzzed.runs, limits=means.limits)
+        found = find_faults(bound, decider, fuzzed.runs, budget=means.budget)
     else:
-        found = all_faults(bound, decider, limits=means.limits)
+        found = all_faults(bound, decider, budget=means.budget)
         why = "near ties or undecided states remain" if found.limit is None else str(found.limit)
     count = len(found.faults)
     figures = {"faults": count, "max_faults": most, "exhaustive": found.exhaustive}
@@ -170,10 +163,10 @@ def _faults_word(count: int) -> str:
 
 
 def _evaluation(bound: Bound, means: Means) -> Evaluation:
-    starts = evaluation_starts(bound.task, means.starts, means.seed)
+    starts = evaluation_starts(bound.task, means.starts, means.seed, budget=means.budget)
     return evaluate(
         bound, starts, runs=means.runs, max_steps=means.max_steps, seed=means.seed, threads=means.threads,
-        limits=means.limits,
+        budget=means.budget,
     )  # fmt: skip
 
 
@@ -217,7 +210,7 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
 
 
 def _proof(bound: Bound, means: Means) -> Check:
-    found = verify(bound, limits=means.limits, seed=means.seed, threads=means.threads)
+    found = verify(bound, budget=means.budget, seed=means.seed, threads=means.threads)
     figures = {"verdict": found.verdict.value, "method": found.method}
     match found:
         case Safe():

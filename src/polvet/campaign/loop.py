@@ -15,17 +15,16 @@ Limits   a time limit ends the loop between two steps or within one; the step it
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from math import inf
 from pathlib import Path
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.campaign.about import dump_about
 from polvet.campaign.policies import copy_policy, place_of, policy_stem
 from polvet.campaign.settings import Settings
-from polvet.campaign.steps import LITTLE, Done, Means, Steps
+from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Record, Store
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
@@ -68,8 +67,7 @@ def debug(
     settings: Settings | None = None,
     *,
     threads: int = 1,
-    time_limit: float | None = None,
-    memory_limit: int | None = None,
+    budget: Budget = UNLIMITED,
     listener: Listener = lambda record: None,
 ) -> Debugged:
     """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
@@ -78,12 +76,10 @@ def debug(
         task_sha256=task.sha256, policy_sha256=policy_sha256(policy), choice=task.reading.mode,
         out_of_bounds=task.network.out_of_bounds.value,
     )  # fmt: skip
-    deadline = inf if time_limit is None else time.monotonic() + time_limit
-    means = Means(threads, deadline, memory_limit)
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
         store.write("about.json", dump_about(task, policy))
-        return _Loop(policy, store, Steps(fitted, store, chosen, means), chosen, listener).run()
+        return _Loop(policy, store, Steps(fitted, store, chosen, budget, threads=threads), chosen, listener).run()
 
 
 class _Loop:
@@ -170,12 +166,11 @@ class _Loop:
         """Return the record of the step, which is done now unless it was before."""
         record = self.store.find(iteration, name)
         if record is None:
-            begun = time.monotonic()
+            spent = stopwatch()
             with noting() as interrupts:
                 figures, files = work()
                 interrupts.check()  # a step that was interrupted is not finished, whoever swallowed it
-            spent = round(time.monotonic() - begun, 3)
-            record = self.store.finish(iteration, name, figures | {"seconds": spent}, files)
+            record = self.store.finish(iteration, name, figures | {"seconds": round(spent(), 3)}, files)
         self.listener(record)
         return record
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from polvet.budget import Budget
 from polvet.campaign.goals import Goals, find_goals, goal_share, lost_states
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.settings import Settings
@@ -32,7 +32,7 @@ from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.evidence.run_files import run_to_json
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
-from polvet.kernel.compiled import Limits, Words, describe_limit
+from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -81,15 +81,6 @@ Done = tuple[dict[str, Any], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a campaign may use: threads, a deadline (monotonic), megabytes."""
-
-    threads: int = 1
-    deadline: float = math.inf
-    megabytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Kept:
     """Goal-reaching runs to be kept, how many are made per start, and the share of them that must be left."""
 
@@ -101,9 +92,9 @@ class _Kept:
 class Steps:
     """The steps on the policies of one campaign; `faults` are those found so far, by state and action."""
 
-    def __init__(self, task: Task, store: Store, settings: Settings, means: Means) -> None:
-        self.task, self.store, self.settings, self.means = task, store, settings, means
-        self.decider = Decider(task, threads=means.threads)
+    def __init__(self, task: Task, store: Store, settings: Settings, budget: Budget, *, threads: int = 1) -> None:
+        self.task, self.store, self.settings, self.budget, self.threads = task, store, settings, budget, threads
+        self.decider = Decider(task, threads=threads)
         self.faults: dict[tuple[State, str], Fault] = {}
         self.debugging, self.evaluation = self._starts()
         self.packed: Words = self.decider.compiled.pack(self.debugging.states)
@@ -124,18 +115,18 @@ class Steps:
     def _starts(self) -> tuple[StartSample, StartSample]:
         """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
         wanted, seed = self.settings.starts, self.settings.seed
-        debugging = evaluation_starts(self.task, wanted, seed)
+        debugging = evaluation_starts(self.task, wanted, seed, budget=self.budget)
         if debugging.complete or (debugging.total is not None and debugging.total < 2 * wanted):
-            every = evaluation_starts(self.task, 2 * wanted, seed)
+            every = evaluation_starts(self.task, 2 * wanted, seed, budget=self.budget)
             return every, every
-        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states)
+        return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
     def evaluate(self, bound: Bound) -> Done:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
         found = evaluate(
             bound, self.evaluation, runs=settings.runs, max_steps=settings.max_steps, seed=settings.seed,
-            threads=self.means.threads, limits=self._limits(settings.max_states),
+            threads=self.threads, budget=self._left(settings.max_states),
         )  # fmt: skip
         self._refuse_cut(found.batch.limit)
         low, high = found.unsafe_interval
@@ -150,10 +141,10 @@ class Steps:
         settings = self.settings
         fuzzed = find_unsafe_runs(
             bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
-            max_steps=settings.max_steps, threads=self.means.threads, limits=self._limits(),
+            max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
         )  # fmt: skip
         self._refuse_cut(fuzzed.limit)
-        found = find_faults(bound, self.decider, fuzzed.runs, limits=self._limits(VERIFIED * settings.max_states))
+        found = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
         self._refuse_cut(found.limit)
         figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
         shown = self._shown(found, fuzzed.runs)
@@ -175,9 +166,9 @@ class Steps:
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
         if unsafe_starts:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
-            bounds = self._limits(VERIFIED * settings.max_states)
+            within = self._left(VERIFIED * settings.max_states)
             try:
-                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, limits=bounds)
+                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, budget=within)
             except LimitReached as limit:
                 figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
@@ -188,10 +179,10 @@ class Steps:
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
         if self._reached(bound, QUICK_STATES) is not None:
-            found = all_faults(bound, self.decider, starts=self.packed, limits=self._limits())
+            found = all_faults(bound, self.decider, starts=self.packed, budget=self._left())
         elif little_new:
             runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
-            found = find_faults(bound, self.decider, runs, limits=self._limits())
+            found = find_faults(bound, self.decider, runs, budget=self._left())
         else:
             return None
         self._refuse_cut(found.limit)
@@ -211,21 +202,21 @@ class Steps:
         found = verify(
             bound,
             method=method,
-            limits=self._limits(VERIFIED * self.settings.max_states),
+            budget=self._left(VERIFIED * self.settings.max_states),
             seed=self.settings.seed,
-            threads=self.means.threads,
+            threads=self.threads,
         )
         figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
         if isinstance(found, Unknown):
-            if self.means.deadline != math.inf and method == "auto":
-                raise LimitReached(found.reason)  # more time may decide it: resuming tries again
+            if self.budget.seconds is not None and method == "auto":
+                raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
         proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
         files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
         if isinstance(found, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
             runs = self._more_unsafe_runs(bound) or [found.run]
-            faults = find_faults(bound, self.decider, runs, limits=self._limits())
+            faults = find_faults(bound, self.decider, runs, budget=self._left())
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
             files |= self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
@@ -237,18 +228,19 @@ class Steps:
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
         """Runs to `fail` from packed starts, one for each start that searching up to so many states shows unsafe."""
         inspection = Inspection(bound)
-        judged = inspection.judge(starts, limits=self._limits(states))
+        judged = inspection.judge(starts, budget=self._left(states))
         self._refuse_cut(inspection.limit)
         unsafe = [k for k, judgement in enumerate(judged) if judgement is Judgement.UNSAFE]
         return [inspection.witness(state) for state in bound.compiled.unpack(starts[unsafe[:SHOWN_RUNS]])]
 
     def _more_unsafe_runs(self, bound: Bound) -> list[Run]:
         """Unsafe runs from all start states, where these can be searched."""
-        starts = Starts.of(self.task)
+        within = self._left()
+        starts = Starts.of(self.task, within)
         most = VERIFIED * self.settings.max_states
         if starts.count is None or starts.count > most:
             return []
-        return self._unsafe_runs(bound, bound.compiled.pack_starts(starts), most)
+        return self._unsafe_runs(bound, bound.compiled.pack_starts(starts, budget=within), most)
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
         """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
@@ -285,8 +277,8 @@ class Steps:
 
     def _reached(self, bound: Bound, most: int) -> Words | None:
         """The states the policy reaches from the debugging starts; None where they are more than so many."""
-        few = self._limits(min(most, self.settings.max_states))
-        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
+        few = self._left(min(most, self.settings.max_states))
+        space = bound.compiled.explore(self.packed, stop_at=[FAIL, GOAL], budget=few, policy=bound.core)
         limit = describe_limit(space, few)
         self._refuse_cut(limit)
         return space.states(0, len(space)) if limit is None else None
@@ -303,7 +295,7 @@ class Steps:
         words = self._reached(bound, MOST_SETTLED)
         if words is None:
             return []
-        known = self.decider.known_packed(words, limits=self._limits())
+        known = self.decider.known_packed(words, budget=self._left())
         self._refuse_cut(self.decider.stopped)
         avoided = without | {state for state, _ in self.faults}
         return [state for state in bound.compiled.unpack(words[known == SAFE]) if state not in avoided]
@@ -313,13 +305,13 @@ class Steps:
         if self.task.network.disables_out_of_bounds or self.settings.method not in FENCED:
             return {"reason": "not asked for"}, {}
         if not faulty:
-            quick = verify(bound, method="explicit", limits=self._limits(QUICK_PROOF), threads=self.means.threads)
+            quick = verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
             if not isinstance(quick, Unknown):
                 return {"reason": "not needed"}, {}
         exits = self._exits
         if isinstance(exits, str):
             return {"reason": exits}, {}
-        made = strengthen(bound, exits, list(self.faults.values()), self._limits, self.settings.seed)
+        made = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
         if isinstance(made, str):
             return {"reason": made}, {}
         goals = self._goals(iteration, bound, first)
@@ -337,11 +329,11 @@ class Steps:
     def _exits(self) -> Exits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
         try:
-            found = find_exits(self.task, limits=self._limits())
+            found = find_exits(self.task, budget=self._left())
         except NotLinear as refusal:
-            self._limits()  # raises where time is over: then a game was cut short
+            self._left()  # raises where time is over: then a game was cut short
             return refusal.why
-        self._limits()
+        self._left()
         return found
 
     def _goals(self, iteration: int, bound: Bound, first: Path) -> _Kept:
@@ -349,28 +341,28 @@ class Steps:
         runs = 1 if self._is_certain(iteration) else self.settings.runs
         sample = self.packed[:GOAL_STARTS]
         faulty = {state for state, _ in self.faults}
-        found = find_goals(bound, sample, without=faulty, runs=runs, limits=self._limits(), **self._chance())
+        found = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
         # Half of the allowed loss, as the runs are a sample.
         allowed = self._first_goals(first, sample, runs) - self.settings.max_goal_loss / 200
         return _Kept(found, runs, allowed)
 
     def _goal_share(self, bound: Bound, goals: _Kept) -> float:
         sample = self.packed[:GOAL_STARTS]
-        return goal_share(bound, sample, runs=goals.runs, limits=self._limits(), **self._chance())
+        return goal_share(bound, sample, runs=goals.runs, budget=self._left(), **self._chance())
 
     def _chance(self) -> dict[str, Any]:
-        return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.means.threads}
+        return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.threads}
 
     def _wanted(self, bound: Bound, faults: list[Fault], runs: int) -> list[Fault]:
         """The faults with the safe actions that the repair should choose from."""
         if self.settings.mode != "safe":
             return faults
-        return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, limits=self._limits(), **self._chance())
+        return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
         made, _ = repair_checked(
             bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
-            limits=self._limits(), compiled=bound.compiled,
+            budget=self._left(), compiled=bound.compiled,
         )  # fmt: skip
         return made
 
@@ -389,9 +381,7 @@ class Steps:
     def _first_goals(self, policy: Path, sample: Words, runs: int) -> float:
         """How often the campaign's first policy reaches the goal."""
         if self._first_share is None:
-            self._first_share = goal_share(
-                self.load(policy), sample, runs=runs, limits=self._limits(), **self._chance()
-            )
+            self._first_share = goal_share(self.load(policy), sample, runs=runs, budget=self._left(), **self._chance())
         return self._first_share
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
@@ -404,16 +394,12 @@ class Steps:
         write_faults(self.task, listed, self.store.folder / name)
         return {"faults": name}
 
-    def _limits(self, states: int | None = None) -> Limits:
-        """Return what is left of the limits; no time left raises LimitReached."""
-        if self.means.deadline == math.inf:
-            return Limits(None, self.means.megabytes, states)
-        left = self.means.deadline - time.monotonic()
-        if left <= 0:
-            raise LimitReached("time limit reached", "--time-limit")
-        return Limits(left, self.means.megabytes, states)
+    def _left(self, states: int | None = None) -> Budget:
+        """Return what is left of the budget; nothing left raises LimitReached."""
+        self.budget.check()
+        return self.budget.at_most(states=states)
 
     def _refuse_cut(self, limit: LimitReached | None) -> None:
         """Raise where time or memory cut the step short: it is not recorded, and done again on resuming."""
-        if limit is not None and limit.option != "--max-states":
+        if limit is not None and limit.kind != "states":
             raise limit

@@ -8,10 +8,10 @@ is taken only if the proof goes through and the goal is reached as often as befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from polvet.budget import Budget
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import Bound, fit
 from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired
@@ -20,15 +20,13 @@ from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Unknown
 
 
-def strengthen(
-    bound: Bound, exits: Exits, faults: Sequence[Fault], limits: Callable[[], Limits], seed: int
-) -> Repaired | str:
+def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budget, seed: int) -> Repaired | str:
     """Return the policy with a fence with which the proof goes through, or why there is none."""
     made = fence(bound.fitted, exits, faults, bound.compiled)
     if isinstance(made, str):
         return made
     if made.left:
         return "with a fence, some faults are not fixed"
-    found = verify_by_projection(fit(bound.fitted.task, made.policy), limits=limits(), seed=seed)
-    limits()  # raises where time is over: then the proof was cut short, and is tried again on resuming
+    found = verify_by_projection(fit(bound.fitted.task, made.policy), budget=budget, seed=seed)
+    budget.check()  # raises where time is over: then the proof was cut short, and is tried again on resuming
     return found.reason if isinstance(found, Unknown) else made

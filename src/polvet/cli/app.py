@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
+from polvet.cli.limits import net, said
 from polvet.cli.printable import say
 from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
@@ -146,17 +147,13 @@ def _measured(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this."""
+    net.begin()
     try:
-        with noting():
-            result = app(arguments, standalone_mode=False)
-            sys.stdout.flush()
-        if result == TYPER_INTERRUPTED:
-            raise KeyboardInterrupt
-        return result if isinstance(result, int) else ExitCode.DONE.value
+        return _run(arguments)
     except InputError as error:
         return _complain(str(error), ExitCode.INPUT)
     except LimitReached as error:
-        return _complain(str(error), ExitCode.UNKNOWN)
+        return _complain(said(error), ExitCode.UNKNOWN)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted; what was written before is kept.", ExitCode.UNKNOWN)
     except MemoryError:
@@ -184,6 +181,23 @@ def _bug() -> int:
     for line in traceback.format_exc().splitlines():
         say(line, sys.stderr)
     return _complain("this is a bug in polvet: please report it with the lines above.", ExitCode.BUG)
+
+
+def _run(arguments: list[str] | None) -> int:
+    """Run the command; whatever it makes of the net's alarm (kernels make Ctrl-C of it) is the limit that was reached."""
+    try:
+        with noting():
+            result = app(arguments, standalone_mode=False)
+            sys.stdout.flush()
+        if result == TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
+        return result if isinstance(result, int) else ExitCode.DONE.value
+    except (Exception, KeyboardInterrupt) as error:
+        if net.caught:
+            raise net.limit() from error
+        raise
+    finally:
+        net.fold()
 
 
 def _complain(message: str, code: ExitCode) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, Mode
+from polvet.cli.limits import budget_of, said
+from polvet.cli.options import Json, MemoryLimit, Mode, TimeLimit
 from polvet.cli.tasks import Constants, Fail, Goal, OutOfBounds, Start, task_options
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Subjects, check
 from polvet.evidence.claim import claim_of
 from polvet.files import read_json
@@ -36,6 +37,8 @@ def certify(
     allow_options: Annotated[
         bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     json: Json = False,
 ) -> int:
     """Check a certificate without trusting whoever made it: accepted (0) or rejected (10).
@@ -44,16 +47,21 @@ def certify(
 
     Example: `polvet certify safe.json --task line.toml --policy policy.json`.
     """
-    begun = time.perf_counter()
+    spent = stopwatch()
     asked = task_options(constants, start, fail, goal, out_of_bounds, mode)
     if allow_options and asked != NO_OPTIONS:
         raise InputError(
             "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."
         )
-    subjects = Subjects(task, policy, None if allow_options else asked)
+    subjects = Subjects(task, policy, None if allow_options else asked, budget_of(time_limit, memory_limit))
     document = read_json(certificate)
-    result = check(document, subjects, Where(str(certificate)))
-    seconds = time.perf_counter() - begun
+    try:
+        result = check(document, subjects, Where(str(certificate)))
+    except LimitReached as limit:
+        return Answer("unknown", ExitCode.UNKNOWN, spent(), reason=said(limit), certificate=str(certificate)).show(
+            as_json=json
+        )
+    seconds = spent()
     if isinstance(result, Accepted):
         more = {"claim": result.claim, "about": claim_of(document, subjects)} if json else {}
         return Answer("accepted", ExitCode.DONE, seconds, lines=[f"  proved: {result.claim}"],

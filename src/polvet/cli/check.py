@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from json import dumps
 from math import isinf
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyOption, TimeLimit
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -18,7 +19,6 @@ from polvet.cli.tasks import (
     MaxStates,
     ModelFile,
     OutOfBounds,
-    limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, Where
@@ -64,7 +64,7 @@ def check(
     from polvet.mdp.check import check_property
     from polvet.sources import load_network, load_task, named_property
 
-    begun = time.monotonic()
+    spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states)
     options = task_options(constants, out_of_bounds=out_of_bounds, mode=mode)
     fitted = None
     if policy is None:
@@ -78,7 +78,7 @@ def check(
     with watching("check", "building", log_json) as progress:
         result = check_property(
             network, wanted, relative_gap=gap, exact=exact,
-            limits=limits_of(time_limit, memory_limit, max_states, progress), policy=fitted,
+            budget=budget.told(progress), policy=fitted,
         )  # fmt: skip
     figures: dict[str, Any] = {
         "value": _number(result.value), "lower": _number(result.lower), "upper": _number(result.upper),
@@ -100,9 +100,9 @@ def check(
                 f"near ties in {result.near_ties:,} states: the value is that of the reference order of evaluation"
             )
     lines.append(f"model    {result.states:,} states, {result.choices:,} choices, {result.transitions:,} transitions")
-    seconds = time.monotonic() - begun
+    seconds = spent()
     if result.limit is not None:
-        return Answer("unknown", ExitCode.UNKNOWN, seconds, figures, lines, str(result.limit)).show(as_json=json)
+        return Answer("unknown", ExitCode.UNKNOWN, seconds, figures, lines, said(result.limit)).show(as_json=json)
     if scheduler is not None:
         _write_scheduler(network, result, wanted.name, scheduler)
         lines.append(f"written  {scheduler}")

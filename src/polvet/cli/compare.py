@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as json_format
 import random
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, Seed, TimeLimit
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -21,7 +22,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
 )  # fmt: skip
 
@@ -65,17 +65,19 @@ def compare(
     from polvet.repair.compare import compare as compare_policies
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     before, after = load_fitted(loaded, old), load_fitted(loaded, new)
     bound = before.compile()
+    budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)
     drawn = None
     if starts is not None:
-        drawn = list(dict.fromkeys(Starts.of(before.task).sample(starts, random.Random(seed))))
+        sample = Starts.of(before.task, budget).sample(starts, random.Random(seed), budget=budget)
+        drawn = list(dict.fromkeys(sample))
     with watching("compare", "comparing", log_json) as progress:
         found = compare_policies(
             before, after, starts=drawn, compiled=bound.compiled,
-            limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
+            budget=budget.told(progress),
         )  # fmt: skip
     lines = _lines(before.task, found)
     if output is not None:
@@ -85,8 +87,8 @@ def compare(
         write_whole(output, "".join(rows))
         lines.append(f"written     {output} ({len(rows):,} differences)")
     verdict, code = _verdict(found)
-    reason = None if found.limit is None else str(found.limit)
-    return Answer(verdict, code, time.monotonic() - begun, _figures(found), lines, reason, seed).show(as_json=json)
+    reason = None if found.limit is None else said(found.limit)
+    return Answer(verdict, code, spent(), _figures(found), lines, reason, seed).show(as_json=json)
 
 
 def _figures(found: Comparison) -> dict[str, Any]:

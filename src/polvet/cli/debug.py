@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Stopwatch, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
@@ -86,7 +87,7 @@ def debug(
     from polvet.campaign.settings import Settings
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     settings = Settings(
         seed=seed, starts=starts, runs=runs, fuzz_runs=fuzz_runs, max_steps=max_steps, max_states=max_states,
         iterations=iterations, method=method, mode=repair_mode, keep=keep, max_goal_loss=max_goal_loss, verify=verify,
@@ -94,8 +95,8 @@ def debug(
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     with open_log(log_json) as log, _live_table(log) as listener:
         found = debug_policy(
-            loaded, policy, output, settings, threads=threads_of(workers, starts), time_limit=time_limit,
-            memory_limit=memory_limit, listener=listener,
+            loaded, policy, output, settings, threads=threads_of(workers, starts),
+            budget=budget_of(time_limit, memory_limit), listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
     lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]
@@ -109,8 +110,7 @@ def debug(
     }  # fmt: skip
     proof = None if found.certificate is None else str(found.certificate)
     more = {"policy": str(found.policy), "outcome": found.outcome.value}
-    spent = time.monotonic() - begun
-    return Answer(verdict, code, spent, figures, lines, found.reason, seed, proof, more).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, found.reason, seed, proof, more).show(as_json=json)
 
 
 def _verdict(found: Debugged) -> tuple[str, ExitCode]:
@@ -177,12 +177,12 @@ def _table_lines(records: tuple[Record, ...]) -> list[str]:
 @contextmanager
 def _live_table(log: Log | None) -> Iterator[Listener]:
     """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
-    begun = time.monotonic()
+    spent = stopwatch()
     seen: list[Record] = []
 
     def logged(event: str, what: str, counts: dict[str, Any]) -> None:
         if log is not None:
-            seconds = round(time.monotonic() - begun, 3)
+            seconds = round(spent(), 3)
             log.write({
                 "event": event, "command": "debug", "what": what, "seconds": seconds, "memory_mb": memory_mb(),
                 "counts": counts,
@@ -199,7 +199,7 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
 
             console = Console(stderr=True)
             live = Live(
-                get_renderable=lambda: _drawn(seen, begun), console=console, transient=True, refresh_per_second=4
+                get_renderable=lambda: _drawn(seen, spent), console=console, transient=True, refresh_per_second=4
             )
             stack.enter_context(live)
         logged("begin", "debugging", {})
@@ -209,13 +209,13 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
             logged("end", "debugging", {"steps": len(seen)})
 
 
-def _drawn(seen: list[Record], begun: float) -> Any:
+def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(
         title="debugging: evaluate, search, repair, verify", title_justify="left",
-        caption=f"{time.monotonic() - begun:.0f} s; {memory_mb():,} MB", caption_justify="left",
+        caption=f"{spent():.0f} s; {memory_mb():,} MB", caption_justify="left",
     )  # fmt: skip
     for name in COLUMNS:
         table.add_column(name, justify="right")

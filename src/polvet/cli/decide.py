@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json as json_module
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, Stopwatch, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit, Workers
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -26,14 +26,12 @@ from polvet.cli.tasks import (
     TaskFile,
     crew_of,
     is_cluster,
-    limits_of,
     only_state,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
 
 if TYPE_CHECKING:
-    from polvet.kernel.compiled import Limits
     from polvet.model.semantics import State
     from polvet.model.task import Task
     from polvet.safety.decide import Decided
@@ -89,38 +87,37 @@ def decide(
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):
         raise InputError(
             "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
         )
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds))
-    limits = limits_of(time_limit, memory_limit, max_states)
+    budget = budget_of(time_limit, memory_limit, max_states)
     only = only_state(state)
-    asked = _asked_states(loaded, only, states, all_starts, limits)
+    asked = _asked_states(loaded, only, states, all_starts, budget)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
-        return decide_within(loaded, asked, bound, limits, begun, json)
+        return decide_within(loaded, asked, bound, budget, spent, json)
     if algorithm == "propagate-bdd":
-        decided, figures = _by_diagrams(loaded, asked, limits)
+        decided, figures = _by_diagrams(loaded, asked, budget)
     else:
         decided, figures = _by_search(
-            loaded, asked, limits, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
+            loaded, asked, budget, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
             workers=workers, policy=policy, log_json=log_json, file=output if only is None else None,
         )  # fmt: skip
     written, lines = _write_evidence(
-        loaded, asked, decided, limits, output if only is not None else None, certificates,
+        loaded, asked, decided, budget, output if only is not None else None, certificates,
         inline=only is not None,
     )  # fmt: skip
-    return _answer(loaded, asked, decided, figures, written, lines, begun, seed, output if only is None else None, json)
+    return _answer(loaded, asked, decided, figures, written, lines, spent, seed, output if only is None else None, json)
 
 
 def _by_search(
-    task: Task, asked: list[State], limits: Limits, *, algorithm: str, order: str, share: bool | None, seed: int,
+    task: Task, asked: list[State], budget: Budget, *, algorithm: str, order: str, share: bool | None, seed: int,
     radius: int | None, workers: str, policy: Path | None, file: Path | None, log_json: Path | None,
 ) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
-    from dataclasses import replace
 
     from polvet.policy.binding import load_fitted
     from polvet.safety.batch import decide_many
@@ -134,26 +131,26 @@ def _by_search(
     )  # fmt: skip
     crews = crew_of(workers, task, policy=policy)
     with crews as crew, watching("decide", "deciding", log_json, known_total=True) as progress:
-        decided = time.monotonic()
-        batch = decide_many(decider, asked, file=file, limits=replace(limits, on_progress=progress), crew=crew)
-        seconds = time.monotonic() - decided
+        deciding = stopwatch()
+        batch = decide_many(decider, asked, file=file, budget=budget.told(progress), crew=crew)
+        seconds = deciding()
     return batch.decided, {
         "algorithm": algorithm, "order": order, "shared": decider.share, "threads": threads, "resumed": batch.resumed,
         "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes, "known_states": decider.known_states,
     }  # fmt: skip
 
 
-def _by_diagrams(task: Task, asked: list[State], limits: Limits) -> tuple[list[Decided], dict[str, Any]]:
+def _by_diagrams(task: Task, asked: list[State], budget: Budget) -> tuple[list[Decided], dict[str, Any]]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
-    begun = time.monotonic()
-    decided, nodes = decide_by_diagrams(task, asked, limits=limits)
+    spent = stopwatch()
+    decided, nodes = decide_by_diagrams(task, asked, budget=budget)
     return decided, {
-        "algorithm": "propagate-bdd", "decide_seconds": round(time.monotonic() - begun, 6), "diagram_nodes": nodes,
+        "algorithm": "propagate-bdd", "decide_seconds": round(spent(), 6), "diagram_nodes": nodes,
     }  # fmt: skip
 
 
-def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, limits: Limits) -> list[State]:
+def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, budget: Budget) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
     from polvet.evidence.state_files import iter_states, parse_state
     from polvet.kernel.starts import iter_starts
@@ -165,22 +162,19 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
     if file is None:
-        return _list_within(iter_starts(task), limits)
+        return _list_within(iter_starts(task, budget=budget))
     if not (found := list(iter_states(task, file))):
         raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
     return found
 
 
-def _list_within(states: Iterator[State], limits: Limits) -> list[State]:
+def _list_within(states: Iterator[State]) -> list[State]:
     """Return all the states, or raise LimitReached: a start condition may describe more than can be listed."""
-    deadline = inf if limits.seconds is None else time.monotonic() + limits.seconds
     found: list[State] = []
     for state in states:
         found.append(state)
         if len(found) > MOST_STARTS:
             raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
-        if time.monotonic() > deadline:
-            raise LimitReached(f"time limit of {limits.seconds:g} s reached while listing start states", "--time-limit")
     return found
 
 
@@ -195,7 +189,7 @@ def _threads(workers: str, questions: int) -> int:
 
 
 def _write_evidence(
-    task: Task, asked: list[State], decided: list[Decided], limits: Limits, output: Path | None, folder: Path | None, *, inline: bool,
+    task: Task, asked: list[State], decided: list[Decided], budget: Budget, output: Path | None, folder: Path | None, *, inline: bool,
 ) -> tuple[Any, list[str]]:  # fmt: skip
     """Return the certificate (its path, or itself where it is small) and lines for people; write what was asked for."""
     from polvet.files import write_whole
@@ -209,7 +203,7 @@ def _write_evidence(
         chosen = [state for state, answer in zip(asked, decided, strict=True) if answer.verdict is verdict]
         if not chosen:
             continue
-        certificate = prove(prover, chosen, verdict, limits=limits)
+        certificate = prove(prover, chosen, verdict, budget=budget)
         where = output if output is not None else None if folder is None else folder / name
         if where is None:
             return (certificate if len(certificate["states"]) <= INLINE_STATES else None), []
@@ -223,21 +217,21 @@ def _write_evidence(
 
 def _answer(
     task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
-    begun: float, seed: int, file: Path | None, json: bool,
+    spent: Stopwatch, seed: int, file: Path | None, json: bool,
 ) -> int:  # fmt: skip
     from polvet.evidence.state_files import StateFormat
-    from polvet.model.semantics import Semantics
+    from polvet.model.semantics import show_state
 
     names = StateFormat(task)
     counts = Counter(answer.verdict.value for answer in decided)
     verdict = next(name for name in ("unsafe", "unknown", "safe") if counts[name])
-    reason = next((str(answer.limit) for answer in decided if answer.limit is not None), None)
+    reason = next((said(answer.limit) for answer in decided if answer.limit is not None), None)
     safe = {"safe": True, "unsafe": False, "unknown": None}
     rows = [
         {
             "state": names.write(state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
             "passes": answer.passes, "seconds": round(answer.seconds, 9),
-            **({"reason": str(answer.limit)} if answer.limit is not None else {}),
+            **({"reason": said(answer.limit)} if answer.limit is not None else {}),
         }
         for state, answer in zip(asked, decided, strict=True)
     ] if json else []  # fmt: skip
@@ -246,9 +240,9 @@ def _answer(
     shown = [
         f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"
     ]
-    show = Semantics(task.network).show
     shown += [
-        f"  {answer.verdict.value:8} {show(state)}" for state, answer in zip(asked[:SHOWN], decided, strict=False)
+        f"  {answer.verdict.value:8} {show_state(task.network, state)}"
+        for state, answer in zip(asked[:SHOWN], decided, strict=False)
     ]
     if len(asked) > SHOWN:
         shown.append(f"  ... and {len(asked) - SHOWN:,} more")
@@ -258,6 +252,6 @@ def _answer(
     if file is not None:
         lines = [f"written      {file} ({figures['resumed']:,} states were there already)", *lines]
     return Answer(
-        verdict, CODES[verdict], time.monotonic() - begun, {"states": rows, **totals, "expanded": expanded, **figures},
+        verdict, CODES[verdict], spent(), {"states": rows, **totals, "expanded": expanded, **figures},
         [*shown, *lines], reason, seed, certificate,
     ).show(as_json=json)  # fmt: skip

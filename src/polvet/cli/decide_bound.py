@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
+from polvet.budget import Budget, Stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import said
 from polvet.errors import Where
 
 if TYPE_CHECKING:
-    from polvet.kernel.compiled import Limits
     from polvet.model.semantics import State
     from polvet.model.task import Task
 
 CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
-def decide_within(task: Task, asked: list[State], text: str, limits: Limits, begun: float, json: bool) -> int:
+def decide_within(task: Task, asked: list[State], text: str, budget: Budget, spent: Stopwatch, json: bool) -> int:
     """Answer for each state whether some policy fails with probability at most the bound."""
     from polvet.evidence.states import state_to_json
     from polvet.model.semantics import Semantics
@@ -28,12 +28,12 @@ def decide_within(task: Task, asked: list[State], text: str, limits: Limits, beg
     rows: list[dict[str, Any]] = []
     lines = []
     for state in asked:
-        answer = bounded.decide_within(task, state, bound, limits=limits)
+        answer = bounded.decide_within(task, state, bound, budget=budget)
         safe = {"safe": True, "unsafe": False, "unknown": None}[answer.verdict.value]
         rows.append(
             {
                 "state": state_to_json(task, state), "safe": safe, "expanded": answer.states, "lower": answer.lower,
-                "upper": answer.upper, **({"reason": str(answer.limit)} if answer.limit else {}),
+                "upper": answer.upper, **({"reason": said(answer.limit)} if answer.limit else {}),
             }
         )  # fmt: skip
         lines.append(f"  {answer.verdict.value:8} {show(state)}  P(fail) in [{answer.lower:.9g}, {answer.upper:.9g}]")
@@ -43,5 +43,5 @@ def decide_within(task: Task, asked: list[State], text: str, limits: Limits, beg
     reason = next((str(row["reason"]) for row in rows if "reason" in row), None)
     figures = {"states": rows, "bound": str(bound)}
     return Answer(
-        verdict, CODES[verdict], time.monotonic() - begun, figures, [f"bound        {bound}", *lines], reason
+        verdict, CODES[verdict], spent(), figures, [f"bound        {bound}", *lines], reason
     ).show(as_json=json)  # fmt: skip

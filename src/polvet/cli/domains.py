@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polvet.budget import Budget, Stopwatch, stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Output
 from polvet.domains.catalogue import CATALOGUE, Entry, Parameter, find_entry, generate, parse_parameters
@@ -37,45 +37,45 @@ def domains(
 
     Example: `polvet domains one-way-line n=8 p=5 -o line.jani`.
     """
-    begun = time.perf_counter()
+    spent = stopwatch()
     if policies is not None:
-        answer = _ship(policies, begun)
+        answer = _ship(policies, spent)
     elif name is None:
         if output is not None:
             raise InputError("nothing to write.", Where("-o"), "Name a domain: polvet domains janitor -o j.jani")
-        answer = _list(begun)
+        answer = _list(spent)
     else:
         entry = find_entry(name)
         given = parse_parameters(parameters or [])
         if output is None and not given:
-            answer = _explain(entry, begun)
+            answer = _explain(entry, spent)
         else:
             instance = generate(name, **given)
             task = instance.task()
             written = instance.write(output) if output is not None else ()
-            answer = _written(task, [str(path) for path in written], begun)
+            answer = _written(task, [str(path) for path in written], spent)
     return answer.show(as_json=json)
 
 
-def _list(begun: float) -> Answer:
+def _list(spent: Stopwatch) -> Answer:
     lines = [
         line
         for entry in CATALOGUE.values()
         for line in (f"  {entry.name} {_usage(entry.parameters)}", f"      {entry.summary}")
     ]
     return Answer(
-        f"{len(CATALOGUE)} domains", ExitCode.DONE, time.perf_counter() - begun, lines=lines,
+        f"{len(CATALOGUE)} domains", ExitCode.DONE, spent(), lines=lines,
         more={"domains": [entry.describe() for entry in CATALOGUE.values()]},
     )  # fmt: skip
 
 
-def _ship(folder: Path, begun: float) -> Answer:
+def _ship(folder: Path, spent: Stopwatch) -> Answer:
     files = shipped_files()
     for file in files:
         write_whole(folder / file.name, file.read_bytes())
     lines = [f"wrote {folder / file.name}" for file in files]
     paths = [str(folder / file.name) for file in files]
-    return Answer("written", ExitCode.DONE, time.perf_counter() - begun, lines=lines, more={"files": paths})
+    return Answer("written", ExitCode.DONE, spent(), lines=lines, more={"files": paths})
 
 
 def _usage(parameters: tuple[Parameter, ...]) -> str:
@@ -83,16 +83,16 @@ def _usage(parameters: tuple[Parameter, ...]) -> str:
     return " ".join(shown)
 
 
-def _explain(entry: Entry, begun: float) -> Answer:
+def _explain(entry: Entry, spent: Stopwatch) -> Answer:
     lines = [f"from the paper on {entry.paper}", "", entry.explain(), ""]
     for one in entry.parameters:
         lines.append(f"  {one.name:15} {one.kind:7} default {one.default or 'none'}: {one.meaning}")
     lines += ["", f"write it with: polvet domains {entry.name} -o FILE.jani"]
     more = {"domain": {**entry.describe(), "explanation": entry.explain()}}
-    return Answer(entry.name, ExitCode.DONE, time.perf_counter() - begun, lines=lines, more=more)
+    return Answer(entry.name, ExitCode.DONE, spent(), lines=lines, more=more)
 
 
-def _written(task: Task, paths: list[str], begun: float) -> Answer:
+def _written(task: Task, paths: list[str], spent: Stopwatch) -> Answer:
     network = task.network
     figures: dict[str, int | None] = {
         "variables": len(network.variables), "edges": len(network.edges), "labels": len(network.labels),
@@ -104,7 +104,7 @@ def _written(task: Task, paths: list[str], begun: float) -> Answer:
     lines += [f"wrote {path}" for path in paths]
     more = {"name": network.model.name, "model": paths[0], "task": paths[1]} if paths else {"name": network.model.name}
     verdict = "written" if paths else "generated"
-    return Answer(verdict, ExitCode.DONE, time.perf_counter() - begun, figures=figures, lines=lines, more=more)
+    return Answer(verdict, ExitCode.DONE, spent(), figures=figures, lines=lines, more=more)
 
 
 def _count(task: Task) -> int | None:
@@ -114,6 +114,6 @@ def _count(task: Task) -> int | None:
     if task.start is None:
         return Starts.initial(task.network).count
     try:
-        return Starts(task.network, task.start, seconds=COUNTING_SECONDS).count
+        return Starts(task.network, task.start, budget=Budget(COUNTING_SECONDS)).count
     except LimitReached:
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
@@ -22,7 +23,6 @@ from polvet.cli.tasks import (
     TaskFile,
     crew_of,
     is_cluster,
-    limits_of,
     task_options,
     threads_of,
 )  # fmt: skip
@@ -69,17 +69,18 @@ def evaluate(
     from polvet.policy.binding import load_fitted
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
-    sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude))
+    budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)
+    sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude), budget=budget)
     threads = 1 if is_cluster(workers) else threads_of(workers, starts)
     crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("evaluate", "evaluating", log_json) as progress:
         found = evaluate_policy(
             bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads, crew=crew,
-            limits=limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress),
+            budget=budget.told(progress),
         )  # fmt: skip
     figures = evaluation_figures(found) | {"policy": fitted.describe()}
     lines = [*_lines(found), *policy_lines(fitted, policy)]
@@ -89,7 +90,7 @@ def evaluate(
         count = write_runs(fitted.task, map(found.inspection.witness, found.unsafe_starts), output)
         lines.append(f"written     {output} ({count:,} unsafe runs)")
     verdict, code, reason = _verdict(found)
-    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, reason, seed).show(as_json=json)
 
 
 def _excluded(task: Task, file: Path | None) -> set[Any]:
@@ -129,7 +130,7 @@ def _goal_sureness(found: Evaluation) -> str:
 
 
 def _verdict(found: Evaluation) -> tuple[str, ExitCode, str | None]:
-    reason = None if found.limit is None else str(found.limit)
+    reason = None if found.limit is None else said(found.limit)
     if found.unsafe > 0:
         return "unsafe", ExitCode.FOUND, reason
     if found.near_tie_starts:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyOption, TimeLimit
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -16,7 +17,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ def explore(
     from polvet.model.expressions import conjunction
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, out_of_bounds=out_of_bounds, mode=mode))
     fitted = None
     if policy is not None:
@@ -59,12 +59,12 @@ def explore(
         assert loaded.start is not None
         initial = compiled.pack(compiled.semantics.states_satisfying(conjunction(loaded.start)))
     with watching("explore", "exploring", log_json) as progress:
-        limits = limits_of(time_limit, memory_limit, max_states, progress)
-        explored = time.monotonic()
+        budget = budget_of(time_limit, memory_limit, max_states, progress)
+        exploring = stopwatch()
         bound = None if fitted is None else fitted.bind(compiled).core
-        space = compiled.explore(initial, limits=limits, policy=bound)
-    seconds = time.monotonic() - explored
-    limit = describe_limit(space, limits)
+        space = compiled.explore(initial, budget=budget, policy=bound)
+    seconds = exploring()
+    limit = describe_limit(space, budget)
     states = len(space)
     figures: dict[str, Any] = {
         "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
@@ -90,8 +90,8 @@ def explore(
         _write_states(compiled, space, output)
         lines.append(f"written      {output}")
     verdict, code = ("explored", ExitCode.DONE) if limit is None else ("unknown", ExitCode.UNKNOWN)
-    reason = None if limit is None else str(limit)
-    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason).show(as_json=json)
+    reason = None if limit is None else said(limit)
+    return Answer(verdict, code, spent(), figures, lines, reason).show(as_json=json)
 
 
 def _write_states(compiled: Any, space: Any, output: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
@@ -20,7 +21,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
     threads_of,
 )  # fmt: skip
@@ -28,7 +28,6 @@ from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
-    from polvet.kernel.compiled import Limits
     from polvet.model.task import Task
     from polvet.policy.binding import Bound
     from polvet.safety.decide import Decider
@@ -54,7 +53,7 @@ def faults(
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json (the faulty states) and unsafe.json (outcomes)."),
     ] = None,
-    budget: Annotated[
+    tries: Annotated[
         int, typer.Option("--budget", help="Runs to try where not all states can be searched.", min=1)
     ] = 100_000,
     max_steps: MaxSteps = 10_000,
@@ -80,19 +79,19 @@ def faults(
     from polvet.safety.decide import Decider
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     threads = threads_of(workers, MANY)
     decider = Decider(fitted.task, threads=threads)
     with watching("faults", "analysing", log_json) as progress:
-        limits = limits_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress)
+        budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES, progress)
         if runs is not None:
-            found, how = _on_runs(bound, decider, runs, limits), f"on the runs of {runs}"
+            found, how = _on_runs(bound, decider, runs, budget), f"on the runs of {runs}"
         else:
             found, how = find_everywhere(
-                bound, decider, limits=limits, tries=budget, max_steps=max_steps, seed=seed, threads=threads
+                bound, decider, budget=budget, tries=tries, max_steps=max_steps, seed=seed, threads=threads
             )
     lines = _lines(bound, found, how)
     figures = {**found.figures, "how": how, "policy": fitted.describe()}
@@ -107,7 +106,7 @@ def faults(
         lines += [f"fault {explain}", *told.lines()]
         more["explanation"] = told.to_json()
     if certificates is not None and found.faults:
-        more["certificates"] = _prove(fitted.task, found, limits, certificates)
+        more["certificates"] = _prove(fitted.task, found, budget, certificates)
         lines += [f"written      {path}" for path in more["certificates"]]
     if output is not None:
         listed = FaultList(found.faults, fitted.task.sha256, fitted.sha256, found.exhaustive)
@@ -116,20 +115,20 @@ def faults(
     else:
         more["first_faults"] = [fault_to_json(fitted.task, fault) for fault in found.faults[:SHOWN]]
     verdict, code, reason = _verdict(found)
-    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed, more=more).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, reason, seed, more=more).show(as_json=json)
 
 
-def _on_runs(bound: Bound, decider: Decider, file: Path, limits: Limits) -> FaultAnalysis:
+def _on_runs(bound: Bound, decider: Decider, file: Path, budget: Budget) -> FaultAnalysis:
     from polvet.debug.faults import find_faults, refuse_foreign_runs
     from polvet.evidence.run_files import iter_runs
     from polvet.fuzz.packed import PackedRuns
 
     packed = PackedRuns.of(bound, iter_runs(bound.task, file))
     refuse_foreign_runs(bound, packed)
-    return find_faults(bound, decider, packed, limits=limits)
+    return find_faults(bound, decider, packed, budget=budget)
 
 
-def _prove(task: Task, found: FaultAnalysis, limits: Limits, folder: Path) -> list[str]:
+def _prove(task: Task, found: FaultAnalysis, budget: Budget, folder: Path) -> list[str]:
     """Write why the faulty states are safe and why an outcome of each is not; `polvet certify` checks both."""
     import json
 
@@ -145,7 +144,7 @@ def _prove(task: Task, found: FaultAnalysis, limits: Limits, folder: Path) -> li
     ):
         path = folder / f"{verdict.value}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        certificate = prove(prover, states, verdict, limits=limits)
+        certificate = prove(prover, states, verdict, budget=budget)
         write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
         written.append(str(path))
     return written
@@ -174,7 +173,7 @@ def _lines(bound: Bound, found: FaultAnalysis, how: str) -> list[str]:
 
 
 def _verdict(found: FaultAnalysis) -> tuple[str, ExitCode, str | None]:
-    reason = None if found.limit is None else str(found.limit)
+    reason = None if found.limit is None else said(found.limit)
     if found.faults:
         return "faults", ExitCode.FOUND, reason
     if reason is not None:

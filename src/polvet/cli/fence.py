@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json as json_format
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
 from polvet.cli.progress import watching
-from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, limits_of, task_options
+from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_options
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from polvet.kernel.compiled import Limits
     from polvet.policy.binding import Bound
     from polvet.repair.repair import Repaired
     from polvet.safety.exits import Exits
@@ -53,7 +53,7 @@ def fence(
     from polvet.verify.portfolio import verify
     from polvet.verify.verdicts import Safe, Unknown
 
-    begun = time.monotonic()
+    spent = stopwatch()
     if output is None:
         raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
     loaded = load_task(task, task_options(constants, start, fail, goal, mode=mode))
@@ -64,19 +64,17 @@ def fence(
     ) -> int:
         shown = None if certificate is None or verdict != "safe" else str(certificate)
         more = {"policy": str(output) if figures else None}
-        return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more).show(
-            as_json=json
-        )
+        return Answer(verdict, code, spent(), figures, lines, reason, seed, shown, more).show(as_json=json)
 
     with watching("fence", "looking for exits", log_json) as meter:
-        limits = limits_of(time_limit, None, None, meter)
-        exits, made = _fenced(bound, limits)
+        budget = budget_of(time_limit, progress=meter)
+        exits, made = _fenced(bound, budget)
         if not isinstance(made, str):
             save_policy(made.policy, output)
             fenced = load_fitted(loaded, output).compile()
             if meter is not None:
                 meter.tell("proving")
-            found = verify(fenced, method="projection", limits=limits, seed=seed)
+            found = verify(fenced, method="projection", budget=budget, seed=seed)
     if exits is None or isinstance(made, str):
         return answer("unknown", ExitCode.UNKNOWN, [], {}, str(made))
     names = [bound.task.network.variables[k].name for k in exits.variables]
@@ -100,14 +98,14 @@ def fence(
     return answer("safe", ExitCode.DONE, lines, figures)
 
 
-def _fenced(bound: Bound, limits: Limits) -> tuple[Exits | None, Repaired | str]:
+def _fenced(bound: Bound, budget: Budget) -> tuple[Exits | None, Repaired | str]:
     """Return the exits and the fenced policy, or why there is none."""
     from polvet.repair.fence import fence as add_fence
     from polvet.safety.exits import find_exits
     from polvet.symbolic.linear import NotLinear
 
     try:
-        exits = find_exits(bound.fitted.task, limits=limits)
+        exits = find_exits(bound.fitted.task, budget=budget)
     except NotLinear as refusal:
         return None, refusal.why
     return exits, add_fence(bound.fitted, exits, [], bound.compiled)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.progress import Meter, watching
 from polvet.cli.simulate import MaxSteps, policy_lines
@@ -22,7 +23,6 @@ from polvet.cli.tasks import (
     TaskFile,
     crew_of,
     is_cluster,
-    limits_of,
     task_options,
     threads_of,
 )  # fmt: skip
@@ -72,32 +72,34 @@ def fuzz(
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
     from polvet.evidence.run_files import write_runs
     from polvet.fuzz.anytime import parse_stop_rule
-    from polvet.fuzz.rounds import Budget, Fuzzer, RoundOptions, run_campaign
+    from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
     from polvet.policy.binding import load_fitted
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     rule = None if stop_when is None else parse_stop_rule(stop_when)
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)
-    fuzzer = Fuzzer(bound, options, threads=1 if is_cluster(workers) else threads_of(workers, MANY))
+    budget = budget_of(time_limit)
+    threads = 1 if is_cluster(workers) else threads_of(workers, MANY)
+    fuzzer = Fuzzer(bound, options, threads=threads, budget=budget)
     journal = None if output is None else journal_of(output)
     crews = crew_of(workers, loaded, policy=policy)
     with crews as crew, watching("fuzz", "fuzzing", log_json, unit="runs") as meter:
         campaign = run_campaign(
-            fuzzer, Budget(runs, unsafe_runs, rule), journal=journal, crew=crew,
-            limits=limits_of(time_limit, None, None), identity=_identity(bound, out_of_bounds),
+            fuzzer, Target(runs, unsafe_runs, rule), journal=journal, crew=crew,
+            budget=budget, identity=_identity(bound, out_of_bounds),
             on_round=None if meter is None else partial(_tell, meter, runs if rule is None else None),
         )  # fmt: skip
-    kept, shrunk_lines, shrunk_figures = (campaign.runs, [], {}) if whole else _shrunk(bound, campaign)
+    kept, shrunk_lines, shrunk_figures = (campaign.runs, [], {}) if whole else _shrunk(bound, campaign, budget)
     figures, lines = _figures(campaign), _lines(campaign)
     figures |= {**shrunk_figures, "policy": fitted.describe()}
     lines += [*shrunk_lines, *policy_lines(fitted, policy)]
     if output is not None:
         lines.append(f"written      {output} ({write_runs(fitted.task, kept, output):,} runs)")
-    reason = None if campaign.limit is None else str(campaign.limit)
+    reason = None if campaign.limit is None else said(campaign.limit)
     if campaign.runs:
         verdict, code = "unsafe", ExitCode.FOUND
     elif reason is not None:
@@ -105,7 +107,7 @@ def fuzz(
     else:
         verdict, code = "fuzzed", ExitCode.DONE
     more = {"runs": None if output is None else str(output), "stopped_by": campaign.stopped_by}
-    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed, more=more).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, reason, seed, more=more).show(as_json=json)
 
 
 def _tell(meter: Meter, budget: int | None, campaign: Campaign) -> None:
@@ -134,12 +136,12 @@ def _identity(bound: Bound, out_of_bounds: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shrunk(bound: Bound, campaign: Campaign) -> tuple[list[Any], list[str], dict[str, Any]]:
+def _shrunk(bound: Bound, campaign: Campaign, budget: Budget) -> tuple[list[Any], list[str], dict[str, Any]]:
     from polvet.fuzz.shrink import shrink_all
 
     if not campaign.runs:
         return [], [], {}
-    found = shrink_all(bound, campaign.runs)
+    found = shrink_all(bound, campaign.runs, budget=budget)
     before = sum(len(run.actions) for run in campaign.runs) / len(campaign.runs)
     after = sum(len(run.actions) for run in found) / len(found)
     different = list({(run.states, run.actions): run for run in found}.values())

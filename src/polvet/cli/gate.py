@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.tasks import (
     Constants,
@@ -17,7 +18,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
     threads_of,
 )  # fmt: skip
@@ -69,20 +69,20 @@ def gate(
     from polvet.files import write_whole
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
-    limits = limits_of(time_limit, memory_limit, max_states)
+    budget = budget_of(time_limit, memory_limit, max_states)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
     judged = judge(
         loaded, policy, thresholds,
-        Means(starts, runs, max_steps, seed, threads_of(workers, starts), limits),
+        Means(starts, runs, max_steps, seed, threads_of(workers, starts), budget),
     )  # fmt: skip
-    spent = time.monotonic() - begun
+    seconds = spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
     if judged.runs is not None:
         lines.append(f"runs              {judged.runs.text()}")
     if junit is not None:
-        write_whole(junit, dump_junit(judged, loaded, str(policy), spent))
+        write_whole(junit, dump_junit(judged, loaded, str(policy), seconds))
         lines.append(f"written  {junit} (JUnit)")
     if sarif is not None:
         write_whole(sarif, dump_sarif(judged, loaded, policy))
@@ -95,5 +95,5 @@ def gate(
     figures = {} if judged.runs is None else judged.runs.figures()
     figures |= {key: value for check in judged.checks for key, value in check.figures.items()}
     more = {"checks": [{"name": one.name, "passing": one.passing.value, "says": one.says} for one in judged.checks]}
-    answer = Answer(judged.passing.value, codes[judged.passing], spent, figures, lines, reason, seed, more=more)
+    answer = Answer(judged.passing.value, codes[judged.passing], seconds, figures, lines, reason, seed, more=more)
     return answer.show(as_json=json)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json
 from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_options
@@ -32,7 +32,7 @@ def info(
     from polvet.model.infix import dump_expression
     from polvet.sources import load_model, load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     figures: dict[str, object] = {}
     if str(task).endswith(".toml") or constants or fail or goal or start:
         loaded = load_task(task, task_options(constants, start, fail, goal))
@@ -64,7 +64,7 @@ def info(
     ]
     if loaded is None:
         lines.append(f"not run     {reason}")
-        return Answer("read", ExitCode.DONE, time.monotonic() - begun, figures, lines).show(as_json=json)
+        return Answer("read", ExitCode.DONE, spent(), figures, lines).show(as_json=json)
     network = loaded.network
     kinds = Counter("location" if variable.is_location else variable.kind.value for variable in network.variables)
     _, words = lay_out(network.variables)
@@ -82,4 +82,4 @@ def info(
         shown = "the model's initial states" if expression is None else dump_expression(expression)
         figures[role] = shown
         lines.append(f"{role:<11} {shown if len(shown) <= 200 else shown[:200] + ' ...'}")
-    return Answer("read", ExitCode.DONE, time.monotonic() - begun, figures, lines).show(as_json=json)
+    return Answer("read", ExitCode.DONE, spent(), figures, lines).show(as_json=json)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
 from polvet.cli.permit import impossible_lines
 from polvet.cli.progress import Meter, watching
@@ -23,7 +24,6 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
@@ -44,6 +44,9 @@ Episodes = Annotated[int, typer.Option("--episodes", help="Runs per permissive s
 Gap = Annotated[float, typer.Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="Only schedulers that do not toss coins.")]
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds per iteration (SVG).")]
+
+SEARCH_SHARE = 0.85
+"""Part of the time that is left after building; the rest is for writing what was found."""
 
 
 def register(app: typer.Typer) -> None:
@@ -85,7 +88,7 @@ def learn(
     from polvet.shield.world import parse_bound
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states)
     if (bound is None) == (shield is None):
         raise InputError("give either a bound or a shield.", Where("--bound"), "Use --bound 0.1 or --shield FILE.")
     given = None if shield is None else load_shield(shield)
@@ -94,24 +97,22 @@ def learn(
     figures: dict[str, Any] = {}
     try:
         with watching("learn", "building", log_json) as meter:
-            world = build_world(task, cost=cost, limits=limits_of(time_limit, memory_limit, max_states, meter))
+            world = build_world(task, cost=cost, budget=budget.told(meter))
             figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
             if meter is not None:
                 meter.tell("learning", states=world.mdp.states)
-            left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
+            searching = budget.share(SEARCH_SHARE)
             how = LearningOptions(
                 iterations=iterations, episodes=episodes, gap=gap, kappa=kappa, randomised=not deterministic
             )
             result = run_loop(
-                world, limit, cost_lower=cost_lower, cost_upper=cost_upper, options=how, seconds=left,
+                world, limit, cost_lower=cost_lower, cost_upper=cost_upper, options=how, budget=searching,
                 inside=None if given is None else _inside(task, world, given, str(shield)), rng=random.Random(seed),
                 on_round=None if meter is None else partial(_tell, meter),
             )  # fmt: skip
     except LimitReached as error:
-        return Answer(
-            "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
-        ).show(as_json=json)
-    seconds = time.monotonic() - begun
+        return Answer("unknown", ExitCode.UNKNOWN, spent(), figures, reason=said(error), seed=seed).show(as_json=json)
+    seconds = spent()
     if isinstance(result, Impossible):
         minimum = result.exact if result.exact is not None else result.upper
         figures["minimum"] = float(minimum)

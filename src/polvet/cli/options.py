@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from polvet.cli.limits import net
+
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0, max=2**63 - 1)]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0)]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0, callback=net.span)
+]
 MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
 Workers = Annotated[
     str, typer.Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -20,7 +21,6 @@ from polvet.cli.tasks import (
     ModelFile,
     OutOfBounds,
     Start,
-    limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
@@ -36,6 +36,9 @@ Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield 
 Distributions = Annotated[
     int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
 ]
+
+SEARCH_SHARE = 0.85
+"""Part of the time that is left after building; the rest is for writing what was found."""
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +76,7 @@ def permit(
     from polvet.shield.world import parse_bound
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states)
     limit = parse_bound(bound, Where("--bound"))
     task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds))
     if task.fail == FALSE:
@@ -81,30 +84,26 @@ def permit(
     figures: dict[str, Any] = {}
     try:
         with watching("permit", "building", log_json) as meter:
-            world = build_world(task, exact=exact, limits=limits_of(time_limit, memory_limit, max_states, meter))
+            world = build_world(task, exact=exact, budget=budget.told(meter))
             figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": _dead_ends(world)}
             if meter is not None:
                 meter.tell("adding actions", states=world.mdp.states, actions=world.options)
-            left = None if time_limit is None else max(0.0, time_limit - (time.monotonic() - begun))
+            searching = budget.share(SEARCH_SHARE)
             mixed: Mixed | Impossible | None = None
             if distributions:
-                mixed = permit_mixtures(world, limit, distributions=distributions, attempts=attempts)
+                mixed = permit_mixtures(world, limit, distributions=distributions, attempts=attempts, budget=searching)
                 result = mixed.pure if isinstance(mixed, Mixed) else mixed
             else:
-                result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), seconds=left)
+                result = find_permitted(world, limit, attempts=attempts, rng=random.Random(seed), budget=searching)
     except LimitReached as error:
-        return Answer(
-            "unknown", ExitCode.UNKNOWN, time.monotonic() - begun, figures, reason=str(error), seed=seed
-        ).show(as_json=json)
+        return Answer("unknown", ExitCode.UNKNOWN, spent(), figures, reason=said(error), seed=seed).show(as_json=json)
     if isinstance(result, Impossible):
         minimum = result.exact if result.exact is not None else result.upper
         figures |= {"minimum": float(minimum), "lower": result.lower, "upper": result.upper}
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
         lines = impossible_lines(world, limit, result)
-        return Answer("impossible", ExitCode.FOUND, time.monotonic() - begun, figures, lines, seed=seed).show(
-            as_json=json
-        )
+        return Answer("impossible", ExitCode.FOUND, spent(), figures, lines, seed=seed).show(as_json=json)
     figures |= {
         "permitted": result.count, "choices": result.options, "reachable_states": len(result.sub.states),
         "value": float(result.risk), "lower": result.lower, "upper": result.upper,
@@ -150,9 +149,9 @@ def permit(
         write_whole(picture, draw_permissions(shield))
         lines.append(f"written   {picture}")
     certificate: Any = str(output) if output is not None else shield.document
-    return Answer(
-        "permitted", ExitCode.DONE, time.monotonic() - begun, figures, lines, seed=seed, certificate=certificate
-    ).show(as_json=json)
+    return Answer("permitted", ExitCode.DONE, spent(), figures, lines, seed=seed, certificate=certificate).show(
+        as_json=json
+    )
 
 
 def impossible_lines(world: Any, limit: Any, result: Any) -> list[str]:

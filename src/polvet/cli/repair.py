@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
 from polvet.cli.printable import say
 from polvet.cli.progress import watching
@@ -21,7 +22,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, Where
@@ -88,7 +88,7 @@ def repair(
     from polvet.repair.library import repair_checked, repair_figures
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
     options = task_options(constants, start, fail, goal, out_of_bounds, reading)
@@ -111,7 +111,7 @@ def repair(
             fitted,
             listed.faults,
             compiled=bound.compiled,
-            limits=limits_of(time_limit, None, None),
+            budget=budget_of(time_limit),
             keep=kept,
             **chosen,
         )
@@ -131,12 +131,12 @@ def repair(
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     verdict, code = ("faults remain", ExitCode.FOUND) if made.left else ("repaired", ExitCode.DONE)
-    reason = None if made.limit is None else str(made.limit)
+    reason = None if made.limit is None else said(made.limit)
     shown = None if certificate is None else str(certificate)
     more = {"policy": None if output is None else str(output)}
-    return Answer(
-        verdict, code, time.monotonic() - begun, repair_figures(made, agreement), lines, reason, seed, shown, more
-    ).show(as_json=json)
+    return Answer(verdict, code, spent(), repair_figures(made, agreement), lines, reason, seed, shown, more).show(
+        as_json=json
+    )
 
 
 def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:

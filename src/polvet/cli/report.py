@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json
 from polvet.files import write_whole
@@ -36,10 +36,10 @@ def report(
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""
     from polvet.report import make_report
 
-    begun = time.monotonic()
+    spent = stopwatch()
     page = make_report(source, task=task, policy=policy, checked=check)
     write_whole(output, page)
     figures = {"bytes": len(page.encode())}
     lines = [f"report      {output} ({figures['bytes'] / 1e6:.2f} MB; open it in any browser, it loads nothing)"]
     more = {"report": str(output)}
-    return Answer("written", ExitCode.DONE, time.monotonic() - begun, figures, lines, more=more).show(as_json=json)
+    return Answer("written", ExitCode.DONE, spent(), figures, lines, more=more).show(as_json=json)

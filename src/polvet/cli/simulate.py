@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
@@ -18,7 +20,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     only_state,
     task_options,
     threads_of,
@@ -68,18 +69,19 @@ def simulate(
     from polvet.policy.runs import simulate as run_all
     from polvet.sources import load_task
 
-    begun = time.monotonic()
+    spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
-    starts, method = _starts(fitted.task, only_state(state), runs, seed)
+    budget = budget_of(time_limit)
+    starts, method = _starts(fitted.task, only_state(state), runs, seed, budget)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:
         simulated = time.process_time()
         batch = run_all(
             bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads_of(workers, runs),
-            limits=limits_of(time_limit, None, None, progress),
+            budget=budget.told(progress),
         )  # fmt: skip
-        spent = time.process_time() - simulated
+        cpu = time.process_time() - simulated
     counts = {end.text: batch.count(end) for end in End}
     finished = runs - counts["unfinished"]
     mean = float(batch.lengths[batch.ends != End.UNFINISHED].mean()) if finished else 0.0
@@ -87,7 +89,7 @@ def simulate(
         "runs": runs, "ends": {name: count for name, count in counts.items() if count},
         "goal_percent": 100 * counts["goal"] / max(1, finished), "fail_percent": 100 * counts["fail"] / max(1, finished),
         "steps": batch.steps, "mean_length": mean, "start_method": method, "policy": fitted.describe(),
-        "steps_per_cpu_second": round(batch.steps / spent) if spent > 0 else None,
+        "steps_per_cpu_second": round(batch.steps / cpu) if cpu > 0 else None,
     }  # fmt: skip
     lines = [
         f"runs         {runs:,} from starts drawn {method}; mean length {mean:.1f}",
@@ -103,14 +105,14 @@ def simulate(
 
         kept = (_trace(bound, starts, k, max_steps, seed) for k in range(runs) if batch.ends[k] != End.UNFINISHED)
         lines.append(f"written      {output} ({write_runs(fitted.task, kept, output):,} runs)")
-    reason = None if batch.limit is None else str(batch.limit)
+    reason = None if batch.limit is None else said(batch.limit)
     if counts["fail"]:
         verdict, code = "unsafe", ExitCode.FOUND
     elif reason is not None:
         verdict, code = "unknown", ExitCode.UNKNOWN
     else:
         verdict, code = "simulated", ExitCode.DONE
-    return Answer(verdict, code, time.monotonic() - begun, figures, lines, reason, seed).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, reason, seed).show(as_json=json)
 
 
 def policy_lines(fitted: Fitted, file: Path) -> list[str]:
@@ -125,7 +127,7 @@ def policy_lines(fitted: Fitted, file: Path) -> list[str]:
     return lines
 
 
-def _starts(task: Task, state: str | None, runs: int, seed: int) -> tuple[list[State], str]:
+def _starts(task: Task, state: str | None, runs: int, seed: int, budget: Budget) -> tuple[list[State], str]:
     import random
 
     from polvet.evidence.state_files import parse_state
@@ -133,8 +135,8 @@ def _starts(task: Task, state: str | None, runs: int, seed: int) -> tuple[list[S
 
     if state is not None:
         return [parse_state(task, state, Where("--state"))] * runs, "by you"
-    starts = Starts.of(task)
-    return starts.sample(runs, random.Random(seed)), f"uniformly ({starts.method})"
+    starts = Starts.of(task, budget)
+    return starts.sample(runs, random.Random(seed), budget=budget), f"uniformly ({starts.method})"
 
 
 def _trace(bound: Bound, starts: list[State], run: int, max_steps: int, seed: int) -> Run:

@@ -15,7 +15,6 @@ from polvet.model.task import Task, TaskOptions
 from polvet.sources import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
 
 if TYPE_CHECKING:
-    from polvet.kernel.compiled import Limits, Progress
     from polvet.workers.protocol import Crew
     from polvet.workers.protocol import Workers as AnyWorkers
 
@@ -100,12 +99,3 @@ def only_state(given: list[str] | None) -> str | None:
             "Give it once; polvet decide takes several from --states FILE.",
         )
     return given[0] if given else None
-
-
-def limits_of(
-    time_limit: float | None, memory_limit: int | None, max_states: int | None, progress: Progress | None = None
-) -> Limits:
-    """Return the limits a kernel obeys."""
-    from polvet.kernel.compiled import Limits
-
-    return Limits(time_limit, memory_limit, max_states, progress)

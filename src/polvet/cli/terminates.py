@@ -6,17 +6,18 @@ The engines are imported when the command runs, so that `polvet certify`, in the
 from __future__ import annotations
 
 import json as json_text
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, raised, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
 from polvet.cli.progress import watching
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_text, sha256, write_whole
 from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
 from polvet.policy.finite_memory.draw import edge_label
@@ -27,6 +28,7 @@ from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
 from polvet.system import memory_limited
 
 if TYPE_CHECKING:
+    from polvet.termination.bound import Bound
     from polvet.termination.verdicts import TerminationResult
     from polvet.termination.why import Blocking
 
@@ -50,7 +52,7 @@ def terminates(
     bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
     draw: Annotated[Path | None, typer.Option("--draw", help="Write a picture: .dot (Graphviz) or .mmd.")] = None,
     export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
+    steps: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     log_json: LogJson = None,
     json: Json = False,
@@ -63,12 +65,11 @@ def terminates(
 
     Example: `polvet terminates plan.json -o certificate.json`.
     """
-    from polvet.termination.bound import longest_run
     from polvet.termination.decide import terminates as decide
     from polvet.termination.its import its_terminates
     from polvet.termination.why import find_blocking_edges
 
-    start = time.perf_counter()
+    spent, budget = stopwatch(), budget_of(time_limit, memory_limit)
     text = read_text(fmp)
     if goal is not None and (policy is not None or is_its(text)):
         hint = "A .qnp problem's own goal already stops its policy; ask without --goal."
@@ -76,14 +77,14 @@ def terminates(
             "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=hint
         )
     with memory_limited(memory_limit), watching("terminates", "looking for a proof", log_json) as meter:
-        plan = load_fmp(fmp, policy=policy)
+        plan = load_fmp(fmp, policy=policy, budget=budget)
         if meter is not None:
             meter.tell(control_states=len(plan.control_states), edges=len(plan.edges))
         if is_its(text):
-            result = its_terminates(parse_its(text, Where(str(fmp))), time_limit=time_limit)
+            result = its_terminates(parse_its(text, Where(str(fmp))), budget)
         else:
-            result = decide(plan, method=method, seed=seed, forests=forests, budget=budget, time_limit=time_limit)
-        verdict, code, certificate, reason = _with_goal(plan, result, goal)
+            result = decide(plan, method=method, seed=seed, forests=forests, most_steps=steps, budget=budget)
+        verdict, code, certificate, reason = _with_goal(plan, result, goal, budget)
     more: dict[str, Any] = {}
     lines: list[str] = []
     if policy is not None:
@@ -92,11 +93,14 @@ def terminates(
         more["dead_ends"] = stuck
         lines.append(f"  dead ends outside the goal: {', '.join(stuck) or 'none'}")
     if why:
-        blocking = find_blocking_edges(plan)
-        more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
-        lines += _why_lines(plan, blocking, result)
+        try:
+            blocking = find_blocking_edges(plan, budget)
+            more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
+            lines += _why_lines(plan, blocking, result)
+        except LimitReached as limit:
+            lines.append(f"  edges that block a proof: not found, {said(limit)}")
     if bound:
-        growth = longest_run(plan)
+        growth = _growth(plan, budget)
         more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
         lines.append(f"  longest run from values up to n: {growth}")
     if draw is not None:
@@ -104,10 +108,19 @@ def terminates(
     if export is not None:
         write_whole(export, json_text.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
     answer = _answer(
-        plan, result, fmp, policy, output, seed, time.perf_counter() - start,
+        plan, result, fmp, policy, output, seed, spent(),
         verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
     )  # fmt: skip
     return answer.show(as_json=json)
+
+
+def _growth(plan: FiniteMemoryPolicy, budget: Budget) -> Bound:
+    from polvet.termination.bound import Bound, longest_run
+
+    try:
+        return longest_run(plan, budget=budget)
+    except LimitReached as limit:
+        return Bound("unknown", reason=said(limit))
 
 
 def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None, result: TerminationResult) -> list[str]:
@@ -126,18 +139,26 @@ def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None, result: Term
 
 
 def _with_goal(
-    plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None
+    plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None, budget: Budget
 ) -> tuple[str, ExitCode, Mapping[str, Any] | None, str | None]:
     """Return verdict, exit code, certificate and reason; with a goal a terminating policy must also end in it."""
     from polvet.termination.goal import Missed, Undecided, check_goal
     from polvet.termination.verdicts import Nonterminating, Unknown
 
     certificate = None if isinstance(result, Unknown) else result.certificate
-    reason = result.reason if isinstance(result, Unknown) else None
+    reason = raised(result.reason, result.limit) if isinstance(result, Unknown) else None
     goal = None if text is None else parse_goal(text, plan)
     if goal is None or isinstance(result, Nonterminating):
         return result.verdict.value, CODES[result.verdict.value], certificate, reason
-    found = check_goal(plan, goal)
+    try:
+        found = check_goal(plan, goal, budget)
+    except LimitReached as limit:
+        return (
+            "unknown",
+            ExitCode.UNKNOWN,
+            None,
+            f"{result.verdict.value}; where it stops was not decided: {said(limit)}",
+        )
     if isinstance(found, Missed):
         missed = {**found.certificate, "fmp": dump_fmp(plan)}
         return "goal-missed", ExitCode.FOUND, missed, "an execution stops outside the goal"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, LogJson, Mode, Output, Seed
 from polvet.cli.progress import watching
@@ -21,7 +21,6 @@ from polvet.cli.tasks import (
     OutOfBounds,
     Start,
     TaskFile,
-    limits_of,
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, Where
@@ -80,7 +79,7 @@ def train(
     from polvet.sources import load_task
     from polvet.train.q_learning import blank_network
 
-    begun = time.monotonic()
+    spent = stopwatch()
     if output is None:
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
@@ -124,9 +123,9 @@ def train(
         f"{shares['fail_percent']:.2f}% fail",
     ]
     figures |= {**shares, "inputs": list(inputs), "outputs": list(outputs)}
-    return Answer(
-        "trained", ExitCode.DONE, time.monotonic() - begun, figures, lines, None, seed, more={"policy": str(output)}
-    ).show(as_json=json)
+    return Answer("trained", ExitCode.DONE, spent(), figures, lines, None, seed, more={"policy": str(output)}).show(
+        as_json=json
+    )
 
 
 def _trees(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -150,7 +149,7 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -
 
     if teacher in ("auto", "optimal", "safe"):
         try:
-            compiled, space = explore_all(fitted.task, limits=limits_of(None, None, max_states))
+            compiled, space = explore_all(fitted.task, budget=Budget(states=max_states))
         except LimitReached:
             if teacher != "auto":
                 raise

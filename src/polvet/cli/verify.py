@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
+from polvet.cli.limits import budget_of, raised
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.progress import watching
 from polvet.cli.simulate import policy_lines
@@ -21,7 +22,6 @@ from polvet.cli.tasks import (
     Start,
     TaskFile,
     is_cluster,
-    limits_of,
     task_options,
     threads_of,
     workers_of,
@@ -83,16 +83,17 @@ def verify(
     from polvet.verify.portfolio import verify as verify_policy
     from polvet.verify.verdicts import Unknown, Unsafe
 
-    begun = time.monotonic()
+    spent = stopwatch()
     fitted = load_fitted(
         load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)), policy
     )
     bound = fitted.compile()
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
+    budget = budget_of(time_limit, memory_limit, max_states)
     with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
         found = verify_policy(
             bound, method=method, seed=seed, threads=threads, workers=elsewhere,
-            limits=limits_of(time_limit, memory_limit, max_states, progress),
+            budget=(budget.share(0.5) if probability else budget).told(progress),
         )  # fmt: skip
     certificate = certificate_of(bound, found)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
@@ -101,7 +102,7 @@ def verify(
         from polvet.verify.box_system import Power
         from polvet.verify.probability import find_risk
 
-        risk = find_risk(bound, limits=limits_of(time_limit, memory_limit, max_states), seed=seed, power=Power(threads))
+        risk = find_risk(bound, budget=budget, seed=seed, power=Power(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
         lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     more: dict[str, Any] = {}
@@ -115,9 +116,11 @@ def verify(
         lines.append(f"written      {output} ({certificate['kind']})")
         shown = str(output)
     code = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}[found.verdict.value]
-    reason = getattr(found, "reason", None)
+    reason = None
+    if isinstance(found, Unknown):
+        reason = raised(found.reason, found.limit or ("time" if budget.is_over() else None))
     return Answer(
-        found.verdict.value, code, time.monotonic() - begun, figures, lines, reason, seed, shown, more
+        found.verdict.value, code, spent(), figures, lines, reason, seed, shown, more
     ).show(as_json=json)  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
 from polvet.errors import LimitReached
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -29,6 +29,8 @@ from polvet.workers.protocol import Crew
 from polvet.workers.simulation import simulate_by
 
 RUNS_PER_START = 100
+SEARCH_SHARE = 0.6
+"""Part of the time for the exhaustive search; the rest is for the runs."""
 Interval = tuple[float, float]
 
 
@@ -74,19 +76,21 @@ class Evaluation:
         return [state for state, found in zip(self.starts.states, self.judgements, strict=True) if found is wanted]
 
 
-def evaluation_starts(task: Task, count: int, seed: int, *, exclude: Collection[State] = ()) -> StartSample:
+def evaluation_starts(
+    task: Task, count: int, seed: int, *, exclude: Collection[State] = (), budget: Budget = UNLIMITED
+) -> StartSample:
     """Return `count` different start states drawn uniformly, or all where there are no more; none of `exclude`."""
-    starts = Starts.of(task)
+    starts = Starts.of(task, budget)
     taken = frozenset(exclude)
     if starts.count is not None and starts.count <= count + len(taken):
-        found = [state for state in starts.states() if state not in taken]
+        found = [state for state in starts.states(budget=budget) if state not in taken]
         complete = len(found) == starts.count
         if len(found) > count:
             found = random.Random(seed).sample(found, count)
             complete = False
         return StartSample(tuple(found), complete, starts.count, "all" if complete else "all that are left")
     wanted = count + len(taken) if starts.count is not None else count
-    drawn = starts.sample(wanted, random.Random(seed), distinct=starts.count is not None)
+    drawn = starts.sample(wanted, random.Random(seed), distinct=starts.count is not None, budget=budget)
     kept = [state for state in drawn if state not in taken][:count]
     return StartSample(tuple(kept), False, starts.count, f"uniform ({starts.method})")
 
@@ -99,23 +103,22 @@ def evaluate(
     max_steps: int = MAX_STEPS,
     seed: int = 0,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     crew: Crew | None = None,
 ) -> Evaluation:
     """Return %Unsafe and %Goal of the policy over the start states; a crew makes the runs, the search stays here."""
     packed = bound.compiled.pack(starts.states)
     inspection = Inspection(bound)
-    judgements = tuple(inspection.judge(packed, limits=limits))
+    judgements = tuple(inspection.judge(packed, budget=budget.share(SEARCH_SHARE)))
     certain = inspection.limit is None and inspection.figures["branching"] == 0
     if certain:
         runs = 1  # every state that was met has one outcome: all runs from a start are the same
     if crew is None:
         batch = simulate(
-            bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits
+            bound, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, budget=budget
         )
     else:
-        seconds = None if limits is None else limits.seconds
-        batch = simulate_by(crew, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, seconds=seconds)
+        batch = simulate_by(crew, packed, runs_per_start=runs, max_steps=max_steps, seed=seed, budget=budget)
     by_start = batch.ends.reshape(len(starts.states), runs)
     failing = (by_start == End.FAIL).any(axis=1)
     unsafe = sampled = undecided = 0

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
 from polvet.evidence.fault_files import Fault
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.starts import start_test
-from polvet.kernel.compiled import Limits, Words, describe_limit
+from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
@@ -91,7 +91,7 @@ def find_faults(
     decider: Decider,
     runs: Iterable[Run] | PackedRuns,
     *,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     relax: bool = True,
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
@@ -100,11 +100,11 @@ def find_faults(
     with the algorithm `lazy` and sharing; what it learns is kept for the next call. With `relax` and a large model, smaller
     games tell it first what is lost and won (`safety/foresight.py`); after that it gives no evidence any more.
     """
-    begun = monotonic()
+    spent = stopwatch()
     packed = runs if isinstance(runs, PackedRuns) else PackedRuns.of(bound, runs)
     if relax and len(packed) and is_large(bound.task):
-        sharpen(decider, packed.states, limits=limits)
-    judge = _Judge(bound, decider, _what_is_left(limits or Limits(), begun))
+        sharpen(decider, packed.states, budget=budget)
+    judge = _Judge(bound, decider, budget)
     numbers = judge.number(packed.states)
     judge.bisect(numbers, packed)
     judge.judge()
@@ -134,7 +134,7 @@ def find_faults(
         open=judge.open,
         states=judge.met,
         safe_states=int((judge.known[: judge.met] == SAFE).sum()),
-        seconds=monotonic() - begun,
+        seconds=spent(),
         unjudged=judge.unjudged,
         limit=judge.limit,
     )
@@ -145,7 +145,7 @@ def all_faults(
     decider: Decider,
     *,
     starts: Words | None = None,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     relax: bool = True,
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
@@ -153,14 +153,13 @@ def all_faults(
     `exhaustive` says that this was completed: no limit was hit, and no near tie of a network's scores leaves its choice to the
     order of evaluation. Infinitely many starts raise an InputError.
     """
-    begun = monotonic()
-    bounds = limits or Limits()
-    initial = _every_start(bound, bounds) if starts is None else starts
-    space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], limits=bounds, policy=bound.core)
-    limit = describe_limit(space, bounds)
+    spent = stopwatch()
+    initial = _every_start(bound, budget) if starts is None else starts
+    space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
+    limit = describe_limit(space, budget)
     if relax and is_large(bound.task):
-        sharpen(decider, space.states(0, min(len(space), BLOCK)), limits=_what_is_left(bounds, begun))
-    judge = _Judge(bound, decider, _what_is_left(bounds, begun))
+        sharpen(decider, space.states(0, min(len(space), BLOCK)), budget=budget)
+    judge = _Judge(bound, decider, budget)
     for begin in range(0, len(space), BLOCK):
         judge.number(space.states(begin, min(begin + BLOCK, len(space))))
         judge.judge()
@@ -175,7 +174,7 @@ def all_faults(
         open=judge.open,
         states=len(space),
         safe_states=int((judge.known == SAFE).sum()),
-        seconds=monotonic() - begun,
+        seconds=spent(),
         exhaustive=limit is None and judge.open == 0 and space.near_ties == 0,
         near_ties=space.near_ties,
         unjudged=judge.unjudged,
@@ -183,17 +182,13 @@ def all_faults(
     )
 
 
-def _every_start(bound: Bound, bounds: Limits) -> Words:
-    starts = Starts.of(bound.task)
+def _every_start(bound: Bound, budget: Budget) -> Words:
+    starts = Starts.of(bound.task, budget)
     if starts.count is None:
         raise InputError("there are infinitely many start states.", hint="Fuzz instead.")
-    if bounds.states is not None and starts.count > bounds.states:
-        raise LimitReached(f"limit of {bounds.states} states reached by {starts.count} start states", "--max-states")
-    return bound.compiled.pack_starts(starts)
-
-
-def _what_is_left(limits: Limits, begun: float) -> Limits:
-    return limits if limits.seconds is None else replace(limits, seconds=max(0.0, limits.seconds + begun - monotonic()))
+    if budget.states is not None and starts.count > budget.states:
+        raise LimitReached(f"limit of {budget.states} states reached by {starts.count} start states", "states")
+    return bound.compiled.pack_starts(starts, budget=budget)
 
 
 def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
@@ -251,9 +246,8 @@ def policy_steps(bound: Bound, states: Words) -> PolicySteps:
 class _Judge:
     """Judges states met on runs. States are numbered as they come; outcomes beside the runs get numbers too."""
 
-    def __init__(self, bound: Bound, decider: Decider, limits: Limits) -> None:
-        self.bound, self.decider, self.limits = bound, decider, limits
-        self.begun = monotonic()
+    def __init__(self, bound: Bound, decider: Decider, budget: Budget) -> None:
+        self.bound, self.decider, self.budget = bound, decider, budget
         self.members = _core.StateSet(bound.compiled.program.words)
         self.known: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
         self.faulty: list[int] = []
@@ -356,7 +350,7 @@ class _Judge:
 
     def _decide(self, numbers: NDArray[np.int64], words: Words) -> None:
         if len(numbers):
-            self.known[numbers] = self.decider.known_packed(words, limits=_what_is_left(self.limits, self.begun))
+            self.known[numbers] = self.decider.known_packed(words, budget=self.budget)
             self.limit = self.limit or self.decider.stopped
 
     def _states(self, numbers: NDArray[np.int64]) -> Words:
@@ -372,23 +366,21 @@ class _Judge:
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults found, in the order they were met, with the actions that would have been safe."""
         numbers = np.array(self.faulty, dtype=np.int64)
+        within = self.budget if self.budget.left() > GRACE else replace(self.budget, seconds=GRACE)
         safe = (
             one
             for begin in range(0, len(numbers), FIRST_BLOCK)
-            for one in self._safe_actions(numbers[begin:][:FIRST_BLOCK])
+            for one in self._safe_actions(numbers[begin:][:FIRST_BLOCK], within)
         )
         return tuple(
             Fault(state, self.actions[number], labels, self.unsafe_outcomes[number])
             for number, state, labels in zip(self.faulty, self.unpack(numbers), safe, strict=True)
         )
 
-    def _safe_actions(self, numbers: NDArray[np.int64]) -> list[tuple[str, ...]]:
+    def _safe_actions(self, numbers: NDArray[np.int64], budget: Budget) -> list[tuple[str, ...]]:
         """Return the safe actions in each state; none where a limit came first (a safe state has at least one)."""
-        left = _what_is_left(self.limits, self.begun)
-        if left.seconds is not None:
-            left = replace(left, seconds=max(left.seconds, GRACE))
         try:
-            judged = self.decider.judge_actions_packed(self._states(numbers), limits=left)
+            judged = self.decider.judge_actions_packed(self._states(numbers), budget=budget)
         except LimitReached as limit:
             self.limit, judged = limit, [None] * len(numbers)
         self.limit = self.limit or self.decider.stopped

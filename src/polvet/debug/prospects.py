@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Limits
 from polvet.model.expressions import FALSE
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, simulate
@@ -33,12 +33,12 @@ def prefer_goal(
     max_steps: int,
     seed: int,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> list[Fault]:
     """Return the faults, their safe actions narrowed to those after which the policy reaches the goal about most often."""
     if bound.task.goal == FALSE:
         return list(faults)
-    prospects = goal_prospects(bound, faults, runs=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    prospects = goal_prospects(bound, faults, runs=runs, max_steps=max_steps, seed=seed, threads=threads, budget=budget)
     return [
         replace(fault, safe_actions=tuple(a for a in fault.safe_actions if found[a] >= max(found.values()) - SLACK))
         if found else fault
@@ -54,7 +54,7 @@ def goal_prospects(
     max_steps: int,
     seed: int,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> list[dict[str, float]]:
     """Return for each fault the share of goal-reaching runs after each of its safe actions."""
     starts: list[list[int]] = []
@@ -72,7 +72,7 @@ def goal_prospects(
     found: list[dict[str, float]] = [{} for _ in faults]
     if not starts:
         return found
-    chance: Any = {"max_steps": max_steps, "seed": seed, "threads": threads, "limits": limits}
+    chance: Any = {"max_steps": max_steps, "seed": seed, "threads": threads, "budget": budget}
     packed = np.array(starts, dtype=np.uint64)
     first = simulate(bound, packed, **chance)
     more = min(runs - 1, MOST_STEPS // max(1, first.steps))

@@ -70,6 +70,7 @@ def iter_all_starts(arena: Arena) -> Iterator[State]:
             return
         name, before = variables[order[depth]].name, bounds[variables[order[depth]].name]
         for value in ranges[depth]:
+            arena.budget.check()
             chosen[order[depth]] = value
             bounds[name] = (float(value), float(value))
             yield from extend(depth + 1)

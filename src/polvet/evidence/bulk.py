@@ -115,6 +115,7 @@ class Bulk:
         """Raise Malformed unless all start states are listed."""
         pending = iter_all_starts(self.arena)
         while block := list(islice(pending, BLOCK)):
+            self.followed.arena.budget.check()
             missing = ~self.listed(np.array(block, dtype=np.int64))
             if missing.any():
                 raise Malformed(f"the start state {self.arena.show(block[int(missing.argmax())])} is not listed")
@@ -124,6 +125,7 @@ class Bulk:
     def doubtful_states(self) -> Iterator[State]:
         """Yield the states that the interpreter has to judge; from all others, steps lead to listed states outside `fail`."""
         for begin in range(0, len(self.keys), BLOCK):
+            self.followed.arena.budget.check()
             block = [column[begin : begin + BLOCK] for column in self.columns]
             points = np.stack([column.astype(np.int64) for column in block], axis=1)
             for k in np.flatnonzero(self._doubtful(points)):

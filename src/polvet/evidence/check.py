@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
@@ -39,11 +40,13 @@ class Subjects:
     """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
 
     `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
+    A checker that uses the budget up raises LimitReached: that is no rejection.
     """
 
     task: Path | None = None
     policy: Path | None = None
     options: TaskOptions | None = NO_OPTIONS
+    budget: Budget = UNLIMITED
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.counters import Malformed, about, find_subject
@@ -33,14 +34,19 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
     fmp = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(fmp, Rejected):
         return fmp
-    if (problem := check_ranking(fmp, certificate)) is not None:
+    if (problem := check_ranking(fmp, certificate, subjects.budget)) is not None:
         return Rejected(problem)
     goal = _goal(certificate, fmp)
     try:
-        places = reachable_places(fmp, parse_tracked(fmp, certificate.get("reach", {})))
-    except (Malformed, LimitReached) as error:
+        places = reachable_places(fmp, parse_tracked(fmp, certificate.get("reach", {})), subjects.budget)
+    except LimitReached as limit:
+        if limit.kind is not None:
+            raise
+        return Rejected(str(limit))
+    except Malformed as error:
         return Rejected(str(error))
     for state, box in places:
+        subjects.budget.check()
         if (found := find_stop_outside(fmp, goal, state, box)) is not None:
             return Rejected(f"an execution may stop in '{state}' with {found}")
     return Accepted(f"every execution of {about(fmp, subjects)} ends with {goal.text}")
@@ -89,10 +95,12 @@ def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Goal:
     return parse_goal(text, fmp)
 
 
-def reachable_places(fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window]) -> list[tuple[str, dict[str, Ends]]]:
+def reachable_places(
+    fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window], budget: Budget = UNLIMITED
+) -> list[tuple[str, dict[str, Ends]]]:
     """Return control states with intervals of the variables that hold every configuration that can be reached."""
     places = []
-    for node in normalise(fmp, tracked).nodes:
+    for node in normalise(fmp, tracked, budget=budget).nodes:
         box: dict[str, Ends] = {variable.name: (variable.lower, variable.upper) for variable in fmp.variables}
         places.append((node.state, {**box, **dict(zip(tracked, node.classes, strict=True))}))
     return places

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.evidence.affine_forms import Bools, Floats, truth_of
 from polvet.evidence.box_view import Unreadable
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
@@ -157,7 +158,7 @@ def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResul
     try:
         flow = Flow(followed.arena.task, followed.fitted)
         grid, marks, steps = _read(flow, certificate)
-        _check(flow, grid, marks, steps)
+        _check(flow, grid, marks, steps, followed.arena.budget)
     except (Malformed, Unreadable) as error:
         return Rejected(str(error))
     return Accepted(
@@ -165,12 +166,13 @@ def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResul
     )
 
 
-def _check(flow: Flow, grid: Grid, marks: Bools, steps: int) -> None:
+def _check(flow: Flow, grid: Grid, marks: Bools, steps: int, budget: Budget) -> None:
     missing = _start_marks(flow, grid) & ~marks
     if missing.any():
         raise Malformed(f"start states may lie in {_shown(flow, grid, int(missing.argmax()))}, which is not listed")
     cells = np.flatnonzero(marks)
     for begin in range(0, len(cells), BATCH):
+        budget.check()
         mine = cells[begin : begin + BATCH]
         sets = flow.boxes(*grid.boxes(mine))
         bad = flow.may_fail(sets)

@@ -122,6 +122,7 @@ class _Search:
             if len(lower) > batch:
                 self.pending.append((lower[batch:], upper[batch:]))
                 lower, upper = lower[:batch], upper[:batch]
+            self.asked.arena.budget.check()
             self.refuter.boxes += len(lower)
             if self.refuter.boxes > MOST_BOXES:
                 raise LimitReached(f"the check needs more than {MOST_BOXES} boxes")

@@ -38,6 +38,7 @@ def try_all_states(asked: Question, judge: Judge) -> bool:
             judge.one(point)
     else:
         for begin in range(0, len(points), POINTS_AT_ONCE):
+            asked.arena.budget.check()
             judge.many(points[begin : begin + POINTS_AT_ONCE])
     return True
 

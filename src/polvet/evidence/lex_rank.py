@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.counters import Malformed, about, find_subject, integer, mapping, sequence
@@ -26,17 +27,18 @@ def check_lex_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     fmp = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(fmp, Rejected):
         return fmp
-    result = check_ranking(fmp, certificate)
+    result = check_ranking(fmp, certificate, subjects.budget)
     return Accepted(f"every execution of {about(fmp, subjects)} ends") if result is None else Rejected(result)
 
 
-def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
+def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: Budget = UNLIMITED) -> str | None:
     """Return the first thing that is wrong with a ranking, or None if it proves termination."""
     try:
-        graph = normalise(fmp, parse_tracked(fmp, certificate.get("tracked", {})))
+        graph = normalise(fmp, parse_tracked(fmp, certificate.get("tracked", {})), budget=budget)
         number = {name: index for index, name in enumerate(graph.names)}
         agenda = [(sequence(certificate.get("components"), "components"), list(graph.edges), "components")]
         while agenda:
+            budget.check()
             entries, edges, place = agenda.pop()
             components = [_component(entry, graph, number, f"{place}[{i}]") for i, entry in enumerate(entries)]
             owner = _owners(components, place)
@@ -58,7 +60,11 @@ def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> st
                     if change == 0 or not _is_bounded(component, edge):
                         left.append(edge)
                 agenda.append((component.children, left, f"{here}.children"))
-    except (Malformed, LimitReached) as error:
+    except LimitReached as limit:
+        if limit.kind is not None:
+            raise
+        return str(limit)
+    except Malformed as error:
         return str(error)
     return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, ModelError, Where
 from polvet.evidence.check import Rejected, Subjects
 from polvet.model.evaluate import Evaluator
@@ -31,9 +32,11 @@ class Arena:
     is_fail: Evaluator
     is_goal: Evaluator  # only asked outside `fail`, which beats it
     about: str  # how to name the task in a claim
+    budget: Budget = UNLIMITED  # looked at with every state
 
     def moves(self, state: State) -> list[Move]:
         """Return the enabled operators; a model that breaks a rule there makes the certificate malformed."""
+        self.budget.check()
         try:
             return self.semantics.moves(state)
         except ModelError as error:
@@ -56,6 +59,7 @@ class Arena:
 
     def read(self, item: Any, what: str) -> State:
         """Return the state that names every variable, or raise Malformed."""
+        self.budget.check()
         if not isinstance(item, dict):
             raise Malformed(f"{what} is no state")
         try:
@@ -100,7 +104,8 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
-    return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))
+    about = str(subjects.task) + (f" (with {given})" if given else "")
+    return Arena(task, semantics, fail, goal, about, subjects.budget)
 
 
 def other_options(options: TaskOptions) -> str:

@@ -61,6 +61,7 @@ def run_campaign(
     from polvet.campaign.loop import debug
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
+    from polvet.front.limits import budget_of
     from polvet.report.campaign import read_campaign
 
     known = {one.name for one in fields(Settings)}
@@ -69,8 +70,8 @@ def run_campaign(
             raise InputError(f"there is no setting '{name}'.", Where("debug"), suggest(name, sorted(known)))
     listener: Any = progress if callable(progress) else (lambda record: None)
     ended = debug(
-        policy.task.model_task, file, folder, Settings(**settings), threads=threads, time_limit=time_limit,
-        memory_limit=memory_limit, listener=listener,
+        policy.task.model_task, file, folder, Settings(**settings), threads=threads,
+        budget=budget_of(time_limit, memory_limit), listener=listener,
     )  # fmt: skip
     rows = read_campaign(folder).rows
     certificate = None if ended.certificate is None else read_json(ended.certificate)

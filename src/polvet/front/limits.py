@@ -7,21 +7,21 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from polvet.budget import Budget
 from polvet.errors import InputError, Where
-from polvet.kernel.compiled import Limits
 
 
-def limits_of(
+def budget_of(
     time_limit: float | None = None,
     memory_limit: int | None = None,
     max_states: int | None = None,
     progress: bool | Callable[[int, int], Any] = False,
-) -> Limits:
-    """Return the limits; `progress` is True (a line on stderr) or a function of (done, known)."""
+) -> Budget:
+    """Return the budget, which begins now; `progress` is True (a line on stderr) or a function of (done, known)."""
     for name, value in (("time_limit", time_limit), ("memory_limit", memory_limit), ("max_states", max_states)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
             raise InputError(f"{value!r} is no limit.", Where(name), "Give a number above 0, or None.")
-    return Limits(time_limit, memory_limit, max_states, _listener(progress))
+    return Budget(time_limit, memory_limit, max_states, _listener(progress))
 
 
 def threads_of(workers: int | str | None) -> int:

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import Budget
 from polvet.errors import InputError, Where
 from polvet.front.results import Accepted, Gate, Nonterminating, Rejected, Terminating, Unknown
 from polvet.front.task import Task
@@ -126,7 +127,7 @@ def terminates(
     from polvet.termination.decide import terminates as decide
 
     loaded = load_fmp(Path(plan), policy=None if policy is None else Path(policy))
-    found = decide(loaded, method=method, seed=seed, forests=forests, time_limit=time_limit)
+    found = decide(loaded, method=method, seed=seed, forests=forests, budget=Budget(time_limit))
     figures = {"control_states": len(loaded.control_states), "edges": len(loaded.edges), "method": found.method}
     certificate = getattr(found, "certificate", None)
     match found.verdict.value:
@@ -158,14 +159,14 @@ def gate(
 ) -> Gate:
     """Return whether the policy may be shipped: every threshold with what was found."""
     from polvet.acceptance.judge import Means, Thresholds, judge_bound
-    from polvet.front.limits import limits_of, threads_of
+    from polvet.front.limits import budget_of, threads_of
     from polvet.front.policy import Policy, open_policy
 
     world = task if isinstance(task, Task) else load(task)
     one = policy if isinstance(policy, Policy) else open_policy(world, policy)
-    limits = limits_of(time_limit, memory_limit, max_states)
+    within = budget_of(time_limit, memory_limit, max_states)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
-    judged = judge_bound(one.bound, thresholds, Means(starts, runs, max_steps, seed, threads_of(workers), limits))
+    judged = judge_bound(one.bound, thresholds, Means(starts, runs, max_steps, seed, threads_of(workers), within))
     checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
     figures = {key: value for each in judged.checks for key, value in each.figures.items()}
     unknown = [each["says"] for each in checks if each["passing"] == "unknown"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
 from polvet.evidence.fault_files import FaultList, read_faults
-from polvet.front.limits import limits_of, threads_of
+from polvet.front.limits import budget_of, threads_of
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.results import Evaluation, Fault, Faults, Run, Safe, Simulation, Unknown, Unsafe
 from polvet.front.states import read_states
@@ -135,9 +135,9 @@ class Policy:
 
         bound = self.bound
         sample = evaluation_starts(bound.task, starts, seed)
-        limits = limits_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
+        within = budget_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
         found = evaluate(
-            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads_of(workers), limits=limits
+            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads_of(workers), budget=within
         )
         figures = evaluation_figures(found)
         return Evaluation(
@@ -172,7 +172,7 @@ class Policy:
             starts = known.sample(runs, random.Random(seed))
         batch = simulate(
             bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads_of(workers),
-            limits=limits_of(time_limit),
+            budget=budget_of(time_limit),
         )  # fmt: skip
         made = tuple(
             self._named(trace(bound, starts[k], k, max_steps=max_steps, seed=seed))
@@ -203,7 +203,7 @@ class Policy:
         bound = self.bound if avoid is None else self._avoiding(avoid)
         found = verify(
             bound, method=method, seed=seed, threads=threads_of(workers),
-            limits=limits_of(time_limit, memory_limit, max_states, progress),
+            budget=budget_of(time_limit, memory_limit, max_states, progress),
         )  # fmt: skip
         figures = {**found.figures, "method": found.method, "policy": self._fitted.describe()}
         certificate = certificate_of(bound, found)
@@ -239,17 +239,17 @@ class Policy:
         bound = self.bound
         threads = threads_of(workers)
         decider = Decider(bound.task, threads=threads)
-        limits = limits_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
+        within = budget_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
         if runs is not None:
             given = [
                 run_from_json(bound.task, run.to_dict(), Where("runs").at(number)) for number, run in enumerate(runs)
             ]
             packed = PackedRuns.of(bound, given)
             refuse_foreign_runs(bound, packed)
-            found, how = find_faults(bound, decider, packed, limits=limits), "on the given runs"
+            found, how = find_faults(bound, decider, packed, budget=within), "on the given runs"
         else:
             found, how = find_everywhere(
-                bound, decider, limits=limits, tries=budget, max_steps=max_steps, seed=seed, threads=threads
+                bound, decider, budget=within, tries=budget, max_steps=max_steps, seed=seed, threads=threads
             )
         listed = FaultList(found.faults, bound.task.sha256, self._fitted.sha256, found.exhaustive)
         reason = None if found.limit is None else str(found.limit)
@@ -283,7 +283,7 @@ class Policy:
             )
         listed = self._listed(faults)
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, limits=limits_of(time_limit),
+            self._fitted, listed.faults, compiled=bound.compiled, budget=budget_of(time_limit),
             keep=goal_states(bound, keep_runs, seed=seed) if keep_runs else [],
             method=method, mode=mode, max_goal_loss=max_goal_loss / 100, seed=seed,
         )  # fmt: skip

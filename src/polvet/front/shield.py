@@ -10,9 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
+from polvet.budget import Budget
 from polvet.errors import InputError, Where
 from polvet.front.results import Impossible, Result, Verdict
-from polvet.kernel.compiled import Limits
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.shield import Impossible as EngineImpossible
@@ -84,14 +84,14 @@ class LearnedScheduler(Result):
 
 
 def find_shield(
-    task: Task, bound: float | str | Fraction, attempts: int | None, rng: random.Random, limits: Limits
+    task: Task, bound: float | str | Fraction, attempts: int | None, rng: random.Random, budget: Budget
 ) -> Shield | Impossible:
     """Return a maximal shield, or why there is none."""
     limit = read_bound(bound)
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("fail"), "Load the task with fail='...'.")
-    world = build_world(task, limits=limits)
-    found = permit(world, limit, attempts=attempts, rng=rng, seconds=limits.seconds)
+    world = build_world(task, budget=budget)
+    found = permit(world, limit, attempts=attempts, rng=rng, budget=budget)
     if isinstance(found, EngineImpossible):
         return _impossible(found)
     table = make_shield(task, world, found, limit)
@@ -115,15 +115,15 @@ def learn_inside(
     iterations: int,
     episodes: int,
     rng: random.Random,
-    limits: Limits,
+    budget: Budget,
 ) -> LearnedScheduler | Impossible:
     """Return bounds on the least cost within the bound on failing."""
     from polvet.shield.learning import LearningOptions, learn
 
     limit = read_bound(bound)
-    world = build_world(task, cost=cost, limits=limits)
+    world = build_world(task, cost=cost, budget=budget)
     how = LearningOptions(iterations=iterations, episodes=episodes)
-    found = learn(world, limit, options=how, seconds=limits.seconds, rng=rng)
+    found = learn(world, limit, options=how, budget=budget, rng=rng)
     if isinstance(found, EngineImpossible):
         return _impossible(found)
     shield = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, LimitReached, Where
-from polvet.front.limits import limits_of, threads_of
+from polvet.front.limits import budget_of, threads_of
 from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
 from polvet.model.infix import dump_expression
@@ -83,9 +83,9 @@ class Task:
         initial = None
         if self._task.start is not None:
             initial = compiled.pack(compiled.semantics.states_satisfying(self._task.start))
-        limits = limits_of(time_limit, memory_limit, max_states, progress)
-        space = compiled.explore(initial, limits=limits)
-        limit = describe_limit(space, limits)
+        within = budget_of(time_limit, memory_limit, max_states, progress)
+        space = compiled.explore(initial, budget=within)
+        limit = describe_limit(space, within)
         figures = {
             "states": len(space),
             "transitions": space.transitions,
@@ -117,7 +117,7 @@ class Task:
             self._property(property),
             relative_gap=gap,
             exact=exact,
-            limits=limits_of(time_limit, memory_limit, max_states, progress),
+            budget=budget_of(time_limit, memory_limit, max_states, progress),
         )
         figures = {"states": found.states, "choices": found.choices, "transitions": found.transitions}
         reason = None if found.limit is None else str(found.limit)
@@ -142,10 +142,10 @@ class Task:
         from polvet.safety import Decider, Verdict, prove
 
         asked = self._starts() if states is None else read_states(self._task.network, states)
-        limits = limits_of(time_limit, memory_limit, max_states, progress)
+        within = budget_of(time_limit, memory_limit, max_states, progress)
         threads = max(1, min(threads_of(workers), len(asked) // 256))
         decider = Decider(self._task, algorithm=algorithm, threads=threads, seed=seed)
-        answers = decider.decide(asked, limits=limits)
+        answers = decider.decide(asked, budget=within)
         reason = next((str(answer.limit) for answer in answers if answer.limit is not None), None)
         words = {Verdict.SAFE: True, Verdict.UNSAFE: False, Verdict.UNKNOWN: None}
         figures: dict[str, Any] = {"expanded": sum(answer.expanded for answer in answers), "algorithm": algorithm}
@@ -157,7 +157,7 @@ class Task:
         (answer,) = answers
         if answer.verdict is Verdict.UNKNOWN:
             return Unknown(figures, None, reason, algorithm)
-        certificate = prove(Decider(self._task), asked, answer.verdict, limits=limits)
+        certificate = prove(Decider(self._task), asked, answer.verdict, budget=within)
         if answer.verdict is Verdict.SAFE:
             return Safe(figures, certificate, None, algorithm)
         return Unsafe(figures, certificate, None, algorithm)
@@ -193,8 +193,8 @@ class Task:
         """Return a shield: a maximal set of actions under which failing stays at most `bound` likely."""
         from polvet.front.shield import find_shield
 
-        limits = limits_of(time_limit, memory_limit, max_states, progress)
-        return find_shield(self._task, bound, attempts, random.Random(seed), limits)
+        within = budget_of(time_limit, memory_limit, max_states, progress)
+        return find_shield(self._task, bound, attempts, random.Random(seed), within)
 
     def learn(
         self,
@@ -212,8 +212,8 @@ class Task:
         """Return bounds on the least cost of a scheduler that stays below the bound, learned as costs are visited."""
         from polvet.front.shield import learn_inside
 
-        limits = limits_of(time_limit, memory_limit, max_states, progress)
-        return learn_inside(self._task, bound, cost, iterations, episodes, random.Random(seed), limits)
+        within = budget_of(time_limit, memory_limit, max_states, progress)
+        return learn_inside(self._task, bound, cost, iterations, episodes, random.Random(seed), within)
 
     def env(self, **options: Any) -> Any:
         """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label."""

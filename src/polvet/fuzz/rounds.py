@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
 from polvet.evidence.journal import Journal
 from polvet.evidence.run_files import run_from_json, run_to_json
@@ -42,7 +42,7 @@ from polvet.fuzz.search import (
 )  # fmt: skip
 from polvet.fuzz.starts import Population
 from polvet.interrupts import noting
-from polvet.kernel.compiled import Limits, Words
+from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
@@ -116,10 +116,10 @@ class Campaign:
 class Fuzzer:
     """Makes rounds for one policy."""
 
-    def __init__(self, bound: Bound, options: RoundOptions, *, threads: int = 1) -> None:
+    def __init__(self, bound: Bound, options: RoundOptions, *, threads: int = 1, budget: Budget = UNLIMITED) -> None:
         self.bound, self.options, self.threads = bound, options, threads
         self.guided = Guided.of(bound)
-        self.starts = drawable_starts(bound.task)
+        self.starts = drawable_starts(bound.task, budget=budget)
         self.best: list[tuple[State, float]] = []  # of earlier generations
         self._learnt: list[tuple[State, float]] = []  # of this one
 
@@ -130,27 +130,26 @@ class Fuzzer:
             self.best = sorted([*self.best, *self._learnt], key=lambda one: one[1])[:KEPT]
             self._learnt = []
 
-    def round(self, number: int, *, limits: Limits | None = None) -> Round:
+    def round(self, number: int, *, budget: Budget = UNLIMITED) -> Round:
         """Return the round of that number, after what was learnt."""
-        options, bounds = self.options, limits or Limits()
-        begun = monotonic()
+        options = self.options
         rng = random.Random(f"{options.seed}/{number}")
         population = Population(self.guided.bound.compiled, START, self.starts, rng)
         half = options.starts // 2
-        uniform = population.draw(options.starts - half)
+        uniform = population.draw(options.starts - half, budget)
         first_run = number * options.starts * (2 * options.tries + 2)
         seed = options.seed
         guide = replace(self.guided, visits=_core.Visits())
         plain = try_once(
             guide, uniform, np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run), inf, seed=seed,
-            max_steps=options.max_steps, threads=self.threads, limits=bounds,
+            max_steps=options.max_steps, threads=self.threads, budget=budget,
         )  # fmt: skip
         ends: Counter[str] = Counter()
         count_ends(plain.ends, ends)
         unsafe = plain.ends == End.FAIL
         nearest = plain.nearest.copy()
         again = np.flatnonzero(~unsafe & (plain.choices > 0) & (plain.ends != End.UNFINISHED))
-        more = self._tries(guide, uniform[again], first_run + options.starts, 0.0, options.tries - 1, bounds, begun)
+        more = self._tries(guide, uniform[again], first_run + options.starts, 0.0, options.tries - 1, budget)
         unsafe[again[more.starts]] = True
         nearest[unsafe] = 0.0
         population.learn(uniform, nearest)
@@ -160,7 +159,7 @@ class Fuzzer:
         searched = population.breed(half) if options.biased else population.draw(half)
         novelty = NOVELTY if options.biased else 0.0
         rest = self._tries(
-            guide, searched, first_run + options.starts * (options.tries + 1), novelty, options.tries, bounds, begun
+            guide, searched, first_run + options.starts * (options.tries + 1), novelty, options.tries, budget
         )
         limit = plain.limit or more.limit or rest.limit
         runs = PackedRuns.joined(self.bound, [replace(plain.runs, bound=self.bound), more.runs, rest.runs])
@@ -184,15 +183,14 @@ class Fuzzer:
         )
 
     def _tries(
-        self, guide: Guided, starts: Words, first_run: int, novelty: float, tries: int, bounds: Limits, begun: float
+        self, guide: Guided, starts: Words, first_run: int, novelty: float, tries: int, budget: Budget
     ) -> Fuzzed:
         """Return what so many tries from each start give, in the time that is left."""
         options = self.options
-        left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
         return find_unsafe_runs(
             self.bound, starts, seed=options.seed, runs_per_start=tries, max_steps=options.max_steps,
             temperatures=TEMPERATURES if options.biased else UNBIASED, novelty=novelty, first_run=first_run,
-            threads=self.threads, limits=replace(bounds, seconds=left), guided=guide,
+            threads=self.threads, budget=budget, guided=guide,
         )  # fmt: skip
 
     def _best(self, population: Population) -> tuple[tuple[State, float], ...]:
@@ -211,22 +209,17 @@ def generation_end(number: int) -> int:
 
 
 def iter_rounds(
-    fuzzer: Fuzzer, first: int = 0, *, limits: Limits | None = None, crew: Crew | None = None
+    fuzzer: Fuzzer, first: int = 0, *, budget: Budget = UNLIMITED, crew: Crew | None = None
 ) -> Iterator[Round]:
     """Yield round after round; the last one where a time limit was reached. A crew makes the rounds of a generation."""
-    begun = monotonic()
-    bounds = limits or Limits()
     number = first
-    while True:
-        left = None if bounds.seconds is None else bounds.seconds - (monotonic() - begun)
-        if left is not None and left <= 0:
-            return
+    while not budget.is_over():
         rounds: Iterable[Round]
         if crew is None:
-            rounds = [fuzzer.round(number, limits=replace(bounds, seconds=left))]
+            rounds = [fuzzer.round(number, budget=budget)]
         else:
             orders = [Order(fuzzer.options, tuple(fuzzer.best), n) for n in range(number, generation_end(number))]
-            rounds = crew.map(make_round, orders, seconds=left)
+            rounds = crew.map(make_round, orders, budget=budget)
         for found in rounds:
             fuzzer.learn(found)
             yield found
@@ -257,7 +250,7 @@ def _fuzzer(parcel: Parcel, options: RoundOptions) -> Fuzzer:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Target:
     """When a campaign ends: runs tried, unsafe runs found, or a rule on the interval; the first that comes."""
 
     runs: int = 100_000
@@ -276,10 +269,10 @@ class Budget:
 
 
 def run_campaign(
-    fuzzer: Fuzzer, budget: Budget, *, journal: Path | None = None, limits: Limits | None = None, identity: Any = None,
+    fuzzer: Fuzzer, target: Target, *, journal: Path | None = None, budget: Budget = UNLIMITED, identity: Any = None,
     crew: Crew | None = None, on_round: Callable[[Campaign], None] | None = None,
 ) -> Campaign:  # fmt: skip
-    """Fuzz until the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
+    """Fuzz until the target is met or the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
 
     Ctrl-C ends the round under way and keeps all before; a kill loses nothing but that round, which is made again.
     """
@@ -293,10 +286,10 @@ def run_campaign(
                     found = _round_from_json(fuzzer.bound, record)
                     fuzzer.learn(found)
                     campaign.add(found)
-            campaign.stopped_by = budget.ended(campaign)
+            campaign.stopped_by = target.ended(campaign)
             if campaign.stopped_by is not None:
                 return campaign
-            for found in iter_rounds(fuzzer, campaign.rounds, limits=limits, crew=crew):
+            for found in iter_rounds(fuzzer, campaign.rounds, budget=budget, crew=crew):
                 interrupts.check()  # a round that swallowed one may be wrong
                 with interrupts.held():  # what is counted is on the disk, and the other way round
                     if store is not None and found.limit is None:
@@ -305,12 +298,11 @@ def run_campaign(
                     campaign.limit = found.limit
                 if on_round is not None:
                     on_round(campaign)
-                campaign.stopped_by = budget.ended(campaign)
+                campaign.stopped_by = target.ended(campaign)
                 if campaign.stopped_by is not None:
                     break
             else:
-                seconds = 0.0 if limits is None or limits.seconds is None else limits.seconds
-                campaign.limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+                campaign.limit = budget.reached("time")
     except LimitReached as limit:  # of a crew; what it has not brought back is made again the next time
         campaign.limit = limit
     except KeyboardInterrupt:

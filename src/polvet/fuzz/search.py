@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import LimitReached
 from polvet.fuzz.distance import distance_to_fail
 from polvet.fuzz.packed import PackedRuns
-from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.kernel.lower import Reward
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
@@ -105,7 +105,7 @@ def find_unsafe_runs(
     first_only: bool = True,
     first_run: int = 0,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     guided: Guided | None = None,
 ) -> Fuzzed:
     """Return unsafe runs of the policy from the start states; with `first_only` one per start, else all that were met.
@@ -113,8 +113,7 @@ def find_unsafe_runs(
     Deterministic for a seed, whatever the number of threads, unless a time limit cuts it short.
     `temperatures=UNBIASED, novelty=0` draws outcomes as the model says.
     """
-    begun = monotonic()
-    bounds = limits or Limits()
+    spent = stopwatch()
     guide = guided or Guided.of(bound)
     packed = starts if isinstance(starts, np.ndarray) else bound.compiled.pack(starts)
     waiting = np.arange(len(packed), dtype=np.int64)
@@ -126,11 +125,10 @@ def find_unsafe_runs(
     for attempt in range(runs_per_start):
         if not len(waiting):
             break
-        left = None if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
         numbers = (first_run + attempt * len(packed) + waiting).astype(np.uint64)
         found = try_once(
             guide, packed[waiting], numbers, temperatures[attempt % len(temperatures)], novelty=novelty, seed=seed,
-            max_steps=max_steps, threads=threads, limits=replace(bounds, seconds=left),
+            max_steps=max_steps, threads=threads, budget=budget,
         )  # fmt: skip
         count_ends(found.ends, ends)
         steps += found.steps
@@ -143,12 +141,12 @@ def find_unsafe_runs(
             again &= found.ends != End.FAIL
         waiting = waiting[again]
         if found.limit is not None:
-            limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+            limit = found.limit
             break
     runs = PackedRuns.joined(bound, parts)
     who = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
     tried = sum(count for name, count in ends.items() if name != "unfinished")
-    return Fuzzed(runs, who, tried, steps, dict(ends), monotonic() - begun, seed, limit)
+    return Fuzzed(runs, who, tried, steps, dict(ends), spent(), seed, limit)
 
 
 def try_once(
@@ -161,20 +159,17 @@ def try_once(
     seed: int = 0,
     max_steps: int = MAX_STEPS,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Tries:
     """Return one run from each packed start; run k draws its chance by (seed, numbers[k])."""
-    bounds = limits or Limits()
     heat = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(starts),))
     found = _core.fuzz(
         guide.bound.core, np.ascontiguousarray(starts), np.ascontiguousarray(numbers), np.ascontiguousarray(heat), FAIL,
         GOAL, 0, novelty, guide.visits if novelty > 0 else None, max_steps, seed, threads,
-        inf if bounds.seconds is None else bounds.seconds, bounds.on_progress,
+        budget.left(), budget.on_progress,
     )  # fmt: skip
     raise_what_broke(guide.bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    limit = None
-    if found["status"] == _core.Status.TIME:
-        limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+    limit = limit_of(found["status"], budget)
     runs = PackedRuns(
         guide.bound,
         found["states"],

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
@@ -58,9 +59,13 @@ def shrink(bound: Bound, run: Run, *, most_states: int = MOST_STATES) -> Run:
     return _simplify_start(bound, best, most_states)
 
 
-def shrink_all(bound: Bound, runs: Sequence[Run], *, searched: int = MOST_SEARCHED) -> list[Run]:
-    """Return the runs shrunk, one by one; the first `searched` thoroughly."""
-    return [shrink(bound, run) if k < searched else cut_loops(run) for k, run in enumerate(runs)]
+def shrink_all(
+    bound: Bound, runs: Sequence[Run], *, searched: int = MOST_SEARCHED, budget: Budget = UNLIMITED
+) -> list[Run]:
+    """Return the runs shrunk, one by one; the first `searched` thoroughly, as long as there is time."""
+    return [
+        shrink(bound, run) if k < searched and not budget.is_over() else cut_loops(run) for k, run in enumerate(runs)
+    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

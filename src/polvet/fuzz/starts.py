@@ -15,6 +15,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Compiled, Words
 from polvet.kernel.starts import Starts
 from polvet.model.network import Kind
@@ -51,9 +52,9 @@ class Population:
         upper = [1 if v.kind is Kind.BOOL else inf if v.upper is None else float(v.upper) for v in variables]
         self._lower, self._upper = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
 
-    def draw(self, count: int) -> Words:
+    def draw(self, count: int, budget: Budget = UNLIMITED) -> Words:
         """Return start states drawn uniformly and independently, packed."""
-        return self.compiled.pack(self.starts.sample(count, self.rng))
+        return self.compiled.pack(self.starts.sample(count, self.rng, budget=budget))
 
     def breed(self, count: int) -> Words:
         """Return the next generation, packed: children of the best so far, and some fresh draws."""

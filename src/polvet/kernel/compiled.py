@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.lower import Reward, lower
 from polvet.kernel.starts import Starts
@@ -20,17 +19,6 @@ from polvet.model.network import Kind, Network
 from polvet.model.semantics import Semantics, State
 
 Words = NDArray[np.uint64]
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When to stop: seconds, megabytes, states; None is no limit."""
-
-    seconds: float | None = None
-    megabytes: int | None = None
-    states: int | None = None
-    on_progress: Progress | None = None
 
 
 class Compiled:
@@ -65,13 +53,13 @@ class Compiled:
         rows = self.machine.unpack(np.ascontiguousarray(words)).tolist()
         return [tuple(_from_bits(bits, kind) for bits, kind in zip(row, self._kinds, strict=True)) for row in rows]
 
-    def initial(self) -> Words:
+    def initial(self, budget: Budget = UNLIMITED) -> Words:
         """Return the initial states, packed."""
-        return self.pack_starts(Starts.initial(self.network))
+        return self.pack_starts(Starts.initial(self.network, budget), budget=budget)
 
-    def pack_starts(self, starts: Starts, limit: int | None = None) -> Words:
+    def pack_starts(self, starts: Starts, limit: int | None = None, budget: Budget = UNLIMITED) -> Words:
         """Return all states of a finite set (at most `limit`), packed."""
-        blocks = [self.machine.pack(block) for block in starts.blocks(limit)]
+        blocks = [self.machine.pack(block) for block in starts.blocks(limit, budget)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.program.words), dtype=np.uint64)
 
     def explore(
@@ -81,7 +69,7 @@ class Compiled:
         build: bool = False,
         parents: bool = False,
         stop_at: Sequence[int] = (),
-        limits: Limits | None = None,
+        budget: Budget = UNLIMITED,
         policy: _core.BoundPolicy | None = None,
     ) -> _core.Space:
         """Return the reachable states; `build` also keeps the sparse matrix, `stop_at` names conditions that end runs.
@@ -90,15 +78,11 @@ class Compiled:
 
         A model that breaks a rule raises a ModelError; limits do not raise: look at the space's `status`.
         """
-        bounds = limits or Limits()
         if initial is None:
-            initial = self.initial()
+            initial = self.initial(budget)
         space = _core.Space(
             self.program, initial, build, parents, list(stop_at),
-            inf if bounds.seconds is None else bounds.seconds,
-            2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
-            2**32 if bounds.states is None else bounds.states,
-            bounds.on_progress, policy,
+            budget.left(), budget.most_bytes, budget.most_states, budget.on_progress, policy,
         )  # fmt: skip
         if space.status == _core.Status.FAULT:
             state = self.unpack(space.states(space.faulty, space.faulty + 1))[0]
@@ -124,15 +108,20 @@ class Compiled:
         )  # fmt: skip
 
 
-def describe_limit(space: _core.Space, limits: Limits) -> LimitReached | None:
+def describe_limit(space: _core.Space, budget: Budget) -> LimitReached | None:
     """Return the limit at which the exploration stopped, if it did."""
-    match space.status:
+    return limit_of(space.status, budget)
+
+
+def limit_of(status: _core.Status, budget: Budget) -> LimitReached | None:
+    """Return the limit at which a kernel stopped, if it did."""
+    match status:
         case _core.Status.TIME:
-            return LimitReached(f"time limit of {limits.seconds:g} s reached", "--time-limit")
+            return budget.reached("time")
         case _core.Status.MEMORY:
-            return LimitReached(f"memory limit of {limits.megabytes} MB reached", "--memory-limit")
+            return budget.reached("memory")
         case _core.Status.STATES:
-            return LimitReached(f"limit of {limits.states or 2**32 - 2} states reached", "--max-states")
+            return budget.reached("states")
         case _:
             return None
 

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, ModelError, Where
 from polvet.kernel.ranked import SMALL, RankedPart, Ranks
 from polvet.kernel.residuals import OP, Termwriter
@@ -49,6 +50,8 @@ from polvet.model.task import Task
 MAX_TRIES = 1_000_000
 MAX_MEGABYTES = 2_000
 BLOCK = 1 << 16
+COUNTING_SHARE = 0.2
+"""Part of the time after which start states are drawn without being counted."""
 START = Where("start")
 SHOWN = 160
 """Characters of a condition in an error."""
@@ -65,9 +68,9 @@ def count_starts(task: Task) -> int | None:
     return Starts.of(task).count
 
 
-def iter_starts(task: Task, limit: int | None = None) -> Iterator[State]:
+def iter_starts(task: Task, limit: int | None = None, budget: Budget = UNLIMITED) -> Iterator[State]:
     """Yield the start states (at most `limit`), each once; infinitely many are an InputError."""
-    return Starts.of(task).states(limit)
+    return Starts.of(task, budget).states(limit, budget)
 
 
 def sample_starts(task: Task, n: int, seed: int) -> list[State]:
@@ -75,16 +78,18 @@ def sample_starts(task: Task, n: int, seed: int) -> list[State]:
     return drawable_starts(task).sample(n, random.Random(seed))
 
 
-def drawable_starts(task: Task, *, megabytes: int = 500, seconds: float | None = None) -> Starts:
-    """Return the start states to draw from: exactly, or by rejection where counting would need too much."""
-    if task.start is None:
-        return _some(task, Starts.initial(task.network))
-    try:
-        starts = Starts(task.network, task.start, megabytes=megabytes, seconds=seconds, where=START)
-    except LimitReached:
-        starts = Starts(
-            task.network, task.start, megabytes=megabytes, seconds=seconds, draw_beyond_limits=True, where=START
-        )
+def drawable_starts(task: Task, *, megabytes: int = 500, budget: Budget = UNLIMITED) -> Starts:
+    """Return the start states to draw from: exactly, or by rejection where counting would take too much memory or time."""
+    network, initial = task.network, task.start is None
+    starts = Starts(
+        network,
+        network.initial_condition if task.start is None else task.start,
+        initial=initial,
+        megabytes=megabytes,
+        budget=budget.share(COUNTING_SHARE),
+        draw_beyond_limits=True,
+        where=network.model.where.at("restrict-initial") if initial else START,
+    )
     return _some(task, starts)
 
 
@@ -121,8 +126,10 @@ class _DrawnPart:
         """Return whether a variable has no value left."""
         return any(box.lower > box.upper for box in self.boxes)
 
-    def draw(self, state: list[Value], rng: random.Random) -> None:
-        for _ in range(MAX_TRIES):
+    def draw(self, state: list[Value], rng: random.Random, budget: Budget) -> None:
+        for number in range(MAX_TRIES):
+            if number % 1024 == 1023:
+                budget.check()
             for box in self.boxes:
                 if box.variable.kind is Kind.REAL:
                     state[box.place] = min(max(rng.uniform(box.lower, box.upper) + 0.0, box.lower), box.upper)
@@ -145,13 +152,13 @@ class Starts:
         *,
         initial: bool = False,
         megabytes: int = MAX_MEGABYTES,
-        seconds: float | None = None,
+        budget: Budget = UNLIMITED,
         draw_beyond_limits: bool = False,
         where: Where = NOWHERE,
     ) -> None:
         self.network = network
         self._draw_beyond_limits = draw_beyond_limits
-        self._limits = inf if seconds is None else seconds, megabytes
+        self._budget, self._megabytes = budget, min(megabytes, budget.megabytes or megabytes)
         self.where = where
         parts = list(conjuncts(condition))
         self._fixed: dict[str, Value] = {}
@@ -174,17 +181,17 @@ class Starts:
                 self.count = 0 if any(part.is_empty for part in self._drawn) else None
 
     @classmethod
-    def of(cls, task: Task) -> Starts:
+    def of(cls, task: Task, budget: Budget = UNLIMITED) -> Starts:
         """Return the start states of a task: those satisfying `start`, or the model's initial states; none are an InputError."""
         if task.start is None:
-            return _some(task, cls.initial(task.network))
-        return _some(task, cls(task.network, task.start, where=START))
+            return _some(task, cls.initial(task.network, budget))
+        return _some(task, cls(task.network, task.start, budget=budget, where=START))
 
     @classmethod
-    def initial(cls, network: Network) -> Starts:
+    def initial(cls, network: Network, budget: Budget = UNLIMITED) -> Starts:
         """Return the initial states of a network."""
         where = network.model.where.at("restrict-initial")
-        return cls(network, network.initial_condition, initial=True, where=where)
+        return cls(network, network.initial_condition, initial=True, budget=budget, where=where)
 
     # -- splitting the condition
 
@@ -240,7 +247,7 @@ class Starts:
         except InputError as error:
             raise InputError(error.what, self.where, error.hint) from None
         root = diagram.term(OP["AND"], 0, 0, terms, []) if terms else diagram.integer(1)
-        diagram.compile(root, self._limits[0], self._limits[1] * 2**20, None)
+        diagram.compile(root, self._budget.left(), self._megabytes * 2**20, None)
         stopped = diagram.status in (_core.Status.MEMORY, _core.Status.TIME)
         if stopped and self._draw_beyond_limits and not any(name in self._pinned for name in variables):
             self._draw_part(variables, members)
@@ -296,10 +303,11 @@ class Starts:
             case _core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
             case _core.Status.MEMORY:
-                limit = f"counting start states needs more than {self._limits[1]} MB ({diagram.nodes} nodes)"
-                raise LimitReached(limit, "--memory-limit")
+                limit = f"counting start states needs more than {self._megabytes} MB ({diagram.nodes} nodes)"
+                raise LimitReached(limit, "memory")
             case _core.Status.TIME:
-                raise LimitReached(f"counting start states took {self._limits[0]:g} s", "--time-limit")
+                reached = self._budget.reached("time")
+                raise LimitReached(f"{reached} while start states were counted", reached.kind)
 
     # -- using it
 
@@ -333,17 +341,19 @@ class Starts:
             else:
                 rows[:, place] = np.array([_bits(value) for value in table], dtype=np.int64)[values[:, column]]
 
-    def blocks(self, limit: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def blocks(self, limit: int | None = None, budget: Budget = UNLIMITED) -> Iterator[NDArray[np.int64]]:
         """Yield all start states (at most `limit`) as blocks of rows, in the order of their ranks."""
         if self.count is None:
             raise InputError("there are infinitely many start states.", self.where, "Sample them instead.")
         end = self.count if limit is None else min(limit, self.count)
         for begin in range(0, end, BLOCK):
+            if begin:  # a block is little work: what is small is listed however little time is left
+                budget.check()
             yield self.rows(range(begin, min(begin + BLOCK, end)))
 
-    def states(self, limit: int | None = None) -> Iterator[State]:
+    def states(self, limit: int | None = None, budget: Budget = UNLIMITED) -> Iterator[State]:
         """Yield all start states (at most `limit`), in the order of their ranks."""
-        for block in self.blocks(limit):
+        for block in self.blocks(limit, budget):
             yield from map(self._state, block.tolist())
 
     def state(self, rank: int) -> State:
@@ -360,32 +370,46 @@ class Starts:
             state[place] = _value(row[place], self.network.variables[place].kind)
         return tuple(state)
 
-    def sample(self, n: int, rng: random.Random, *, distinct: bool = False) -> list[State]:
+    def sample(self, n: int, rng: random.Random, *, distinct: bool = False, budget: Budget = UNLIMITED) -> list[State]:
         """Return n start states, independent and uniform; with `distinct` no two are the same (uniform among those)."""
-        if self.count is not None:
-            ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self.where)
-            return [self._state(row) for row in self.rows(ranks).tolist()]
         result: list[State] = []
+        if self.count is not None:
+            ranks = draw_ranks(self.count, n, rng, distinct=distinct, where=self.where, budget=budget)
+            for begin in range(0, len(ranks), BLOCK):
+                if begin:
+                    budget.check()
+                result += map(self._state, self.rows(ranks[begin : begin + BLOCK]).tolist())
+            return result
         seen: set[State] = set()
         while len(result) < n:
-            state = self._draw(rng)
+            if len(result) % 256 == 255:
+                budget.check()
+            state = self._draw(rng, budget)
             if not distinct or state not in seen:
                 seen.add(state)
                 result.append(state)
         return result
 
-    def _draw(self, rng: random.Random) -> State:
+    def _draw(self, rng: random.Random, budget: Budget) -> State:
         row = np.zeros((1, len(self.network.variables)), dtype=np.int64)
         self._write_fixed(row)
         for part, places in self._ranked:
             self._write_part(row, part, places, [rng.randrange(part.total)])
         state = list(self._state(row[0].tolist()))
         for drawn in self._drawn:
-            drawn.draw(state, rng)
+            drawn.draw(state, rng, budget)
         return tuple(state)
 
 
-def draw_ranks(count: int, n: int, rng: random.Random, *, distinct: bool = False, where: Where = NOWHERE) -> list[int]:
+def draw_ranks(
+    count: int,
+    n: int,
+    rng: random.Random,
+    *,
+    distinct: bool = False,
+    where: Where = NOWHERE,
+    budget: Budget = UNLIMITED,
+) -> list[int]:
     """Return n numbers below `count`, uniform and independent; with `distinct`, all different.
 
     >>> sorted(draw_ranks(5, 5, random.Random(0), distinct=True))
@@ -394,11 +418,18 @@ def draw_ranks(count: int, n: int, rng: random.Random, *, distinct: bool = False
     if count == 0 and n > 0:
         raise InputError("no state satisfies the start condition.", where, "Weaken it.")
     if not distinct:
-        return [rng.randrange(count) for _ in range(n)]
+        found: list[int] = []
+        while len(found) < n:
+            if found:
+                budget.check()
+            found += [rng.randrange(count) for _ in range(min(BLOCK, n - len(found)))]
+        return found
     if n > count:
         raise InputError(f"{n} different start states are wanted, and there are {count}.", where, "Ask for fewer.")
     chosen: dict[int, None] = {}
     for top in range(count - n, count):  # Floyd's algorithm: every set of n numbers is equally likely
+        if len(chosen) % BLOCK == BLOCK - 1:
+            budget.check()
         rank = rng.randrange(top + 1)
         chosen[top if rank in chosen else rank] = None
     ranks = list(chosen)

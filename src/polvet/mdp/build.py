@@ -5,7 +5,6 @@ A choice is one enabled operator. In a Markov chain (`dtmc`) several enabled ope
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,8 +12,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.kernel.compiled import Compiled, Limits, describe_limit
+from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.mdp.sparse import Mask, SparseMdp
 from polvet.model.automata import ModelType
@@ -49,7 +49,7 @@ def build(
     conditions: Sequence[Expression] = (),
     rewards: Mapping[str, Reward] | None = None,
     stop_at: Sequence[int] = (),
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
 ) -> Built:
     """Return the reachable MDP; states where a condition in `stop_at` holds are not left.
@@ -57,16 +57,15 @@ def build(
     With a policy (fitted to a task of this network) only the operators of its label and silent ones are choices.
     """
     rewards = rewards or {}
-    bounds = limits or Limits()
     compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
     bound = None if policy is None else policy.bind(compiled).core
-    space = compiled.explore(build=True, stop_at=stop_at, limits=bounds, policy=bound)
+    space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
     mdp = SparseMdp(
         choice_start, branch_start, target, probability, space.initial,
         rewards=dict(zip(rewards, earned, strict=True)),
     )  # fmt: skip
-    limit = describe_limit(space, bounds)
+    limit = describe_limit(space, budget)
     masks = () if limit else tuple(space.mask(i).astype(bool) for i in range(len(conditions)))
     return Built(mdp, masks, labels, lambda n: compiled.unpack(space.states(n, n + 1))[0], limit, space.near_ties)
 
@@ -77,13 +76,11 @@ def build_exactly(
     conditions: Sequence[Expression] = (),
     rewards: Mapping[str, Reward] | None = None,
     stop_at: Sequence[int] = (),
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
 ) -> Built:
     """Return the same MDP with every probability and reward as a Fraction, built by the slow interpreter."""
-    bounds = limits or Limits()
-    most = min(EXACT_STATES, bounds.states or EXACT_STATES)
-    deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
+    most = min(EXACT_STATES, budget.most_states)
     semantics = Semantics(network)
     tests = [semantics.compile(condition) for condition in conditions]
     gains = {name: _Gain(semantics, reward) for name, reward in (rewards or {}).items()}
@@ -99,10 +96,12 @@ def build_exactly(
     limit = None
     for state in order:  # grows while it is walked
         if len(order) > most:
-            limit = LimitReached(f"exact mode is limited to {most} states", "--max-states")
+            limit = LimitReached(f"exact mode is limited to {most} states", "states")
             break
-        if deadline is not None and time.monotonic() > deadline:
-            limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+        try:
+            budget.check()
+        except LimitReached as reached:
+            limit = reached
             break
         choices: list[list[tuple[int, Fraction]]] = []
         if not any(tests[i](state) for i in stop_at):

@@ -7,7 +7,6 @@ once and only as far as the property looks; then to evaluate it over the states 
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,8 +14,8 @@ from math import ceil, inf
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.kernel.compiled import Limits
 from polvet.kernel.lower import Reward as KernelReward
 from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
@@ -88,12 +87,11 @@ def check_property(
     *,
     relative_gap: float = 1e-6,
     exact: bool = False,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
 ) -> CheckResult:
     """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it."""
-    begun = time.monotonic()
-    bounds = limits or Limits()
+    spent = stopwatch()
     plan = _Plan(network, one)
     make = build_exactly if exact else build
     built = make(
@@ -101,26 +99,27 @@ def check_property(
         conditions=plan.conditions,
         rewards=plan.rewards,
         stop_at=plan.stop_at,
-        limits=bounds,
+        budget=budget,
         policy=policy,
     )
-    spent = time.monotonic() - begun
+    build_seconds = spent()
     mdp = built.mdp
     size = {
         "states": mdp.states,
         "choices": mdp.choices,
         "transitions": mdp.branches,
-        "build_seconds": spent,
+        "build_seconds": build_seconds,
         "near_ties": built.near_ties,
     }
     if built.limit is not None:
         return CheckResult(None, None, limit=built.limit, **size)  # type: ignore[arg-type]
-    left = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
-    evaluation = _Evaluation(plan, built, relative_gap, exact, left)
-    found = evaluation.top(one.expression)
-    limit = None if found.limit is None else LimitReached(found.limit, "--time-limit")
+    evaluation = _Evaluation(plan, built, relative_gap, exact, budget)
+    try:
+        found = evaluation.top(one.expression)
+    except LimitReached as limit:
+        return CheckResult(None, None, limit=limit, **size)  # type: ignore[arg-type]
     return CheckResult(
-        found.lower, found.upper, found.exact, found.truth, limit=limit, scheduler=evaluation.scheduler, built=built,
+        found.lower, found.upper, found.exact, found.truth, limit=found.limit, scheduler=evaluation.scheduler, built=built,
         **size,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -247,14 +246,14 @@ class _Found:
     upper: float | None
     exact: Fraction | None = None
     truth: bool | None = None
-    limit: str | None = None
+    limit: LimitReached | None = None
 
 
 class _Evaluation:
     """Evaluates the parts of a property over the states built."""
 
-    def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, seconds: float | None) -> None:
-        self.plan, self.built, self.gap, self.exact, self.seconds = plan, built, gap, exact, seconds
+    def __init__(self, plan: _Plan, built: Built, gap: float, exact: bool, budget: Budget) -> None:
+        self.plan, self.built, self.gap, self.exact, self.budget = plan, built, gap, exact, budget
         self.scheduler: Uint32s | None = None
         self.initial = np.zeros(built.mdp.states, dtype=bool)
         self.initial[built.mdp.initial] = True
@@ -287,7 +286,11 @@ class _Evaluation:
         combine = np.any if part.function in ("∃", "max") else np.all
         certain, possible = bool(combine(low[states])), bool(combine(high[states]))
         if certain != possible:
-            return _Found(None, None, limit="the bounds do not decide the comparison; use --exact or a smaller --gap")
+            return _Found(
+                None,
+                None,
+                limit=LimitReached("the bounds do not decide the comparison; use --exact or a smaller --gap"),
+            )
         return _Found(float(certain), float(certain), None, certain)
 
     def mask(self, formula: StateFormula) -> Mask:
@@ -366,7 +369,7 @@ class _Evaluation:
                 return self._solve(ask.Always(self.mask(operand), minimise, last))
             case Next(operand):
                 truth = self.mask(operand).astype(np.float64)
-                return self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise))
+                return self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise, budget=self.budget))
         raise _unsupported(part.path, self.plan.where)
 
     def _late(self, goal: Mask, safe: Mask | None, minimise: bool, first: int, last: int | None) -> Value:
@@ -374,10 +377,12 @@ class _Evaluation:
         if safe is not None:
             raise InputError("U with a lower step bound needs 'true' on its left.", self.plan.where, AGAIN)
         after = self._solve(ask.Reach(goal, None, minimise, None if last is None else last - first))
-        value = self._value(*step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise))
+        earlier = step_back(self.built.mdp, after.lowers, after.uppers, first, minimise=minimise, budget=self.budget)
+        value = self._value(*earlier)
         if not self.exact or last is None:
             return value
-        return replace(value, exact=late_until_exactly(self.built.mdp, goal, first, last, minimise=minimise))
+        exactly = late_until_exactly(self.built.mdp, goal, first, last, minimise=minimise, budget=self.budget)
+        return replace(value, exact=exactly)
 
     def _at_least(self, goal: Mask, safe: Mask | None, minimise: bool, rewards: tuple[RewardBound, ...]) -> Value:
         """Return `true U goal` with an accumulated reward of at least the bound."""
@@ -405,11 +410,13 @@ class _Evaluation:
             steps = int(self.plan.constant(part.step_instant, "step-instant"))
             return self._solve(ask.CumulativeReward(name, steps, minimise, goal))
         if goal is None:
-            return total_reward(self.built.mdp, name, minimise=minimise, gap=self.gap, exact=self.exact)
+            return total_reward(
+                self.built.mdp, name, minimise=minimise, gap=self.gap, exact=self.exact, budget=self.budget
+            )
         return self._solve(ask.Reward(name, goal, minimise))
 
     def _solve(self, question: ask.Query) -> Value:
-        return solve(self.built.mdp, question, relative_gap=self.gap, exact=self.exact, time_limit=self.seconds)
+        return solve(self.built.mdp, question, relative_gap=self.gap, exact=self.exact, budget=self.budget)
 
     def _value(self, lowers: Float64s, uppers: Float64s) -> Value:
         start = self.built.mdp.initial

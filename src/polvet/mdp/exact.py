@@ -14,7 +14,6 @@ Limits   bounds on reward are unfolded first (states times bound).
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,10 +21,11 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.mdp.graph import connected_components, find_probability_one, find_probability_zero
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
-from polvet.mdp.solve import GOAL, GOES_ON, TIME, Value, integer_reward, solve, stops_of
+from polvet.mdp.solve import GOAL, GOES_ON, Value, integer_reward, solve, stops_of
 from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
 
 Row = list[tuple[int, Fraction]]
@@ -39,31 +39,33 @@ class _Chains:
     gains: dict[int, list[Fraction]]
 
 
-def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, deadline: float | None = None) -> Value:
+def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, budget: Budget = UNLIMITED) -> Value:
     """Return `value` (computed if absent) with the exact answer in it, its bounds the doubles next to that."""
     if isinstance(query, Always):
         opposite = Reach(goal=~query.safe, minimise=not query.minimise, step_bound=query.step_bound)
-        inner = solve_exactly(mdp, opposite, deadline=deadline)
+        inner = solve_exactly(mdp, opposite, budget=budget)
         if inner.exact is None:
             return replace(value or inner, limit=inner.limit)
-        return _with_exact(value or solve(mdp, query), 1 - inner.exact, inner.scheduler)
+        return _with_exact(value or solve(mdp, query, budget=budget), 1 - inner.exact, inner.scheduler)
     if value is None:
-        value = solve(mdp, query)
+        value = solve(mdp, query, budget=budget)
     try:
         match query:
             case Reach(step_bound=int(steps)):
-                return _with_exact(value, _iterate_exactly(mdp, query, None, steps, deadline), None)
+                return _with_exact(value, _iterate_exactly(mdp, query, None, steps, budget), None)
             case CumulativeReward():
-                return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps, deadline), None)
+                return _with_exact(value, _iterate_exactly(mdp, query, query.reward, query.steps, budget), None)
             case Reach(reward_bound=(str(), int())) | Reach(reward_at_least=(str(), int())):
-                unfolded, goal = unfold_reward(mdp, query, deadline=deadline)
+                unfolded, goal = unfold_reward(mdp, query, budget=budget)
                 plain = Reach(goal=goal, minimise=query.minimise)
-                inner = solve_exactly(unfolded, plain, solve(unfolded, plain), deadline=deadline)
-                return replace(value, limit=TIME) if inner.exact is None else _with_exact(value, inner.exact, None)
+                inner = solve_exactly(unfolded, plain, solve(unfolded, plain, budget=budget), budget=budget)
+                return (
+                    replace(value, limit=inner.limit) if inner.exact is None else _with_exact(value, inner.exact, None)
+                )
             case Reach() | Reward():
-                return _improve(mdp, query, value, deadline)
+                return _improve(mdp, query, value, budget)
     except LimitReached as limit:
-        return replace(value, limit=limit.limit)
+        return replace(value, limit=limit)
     raise TypeError(f"{query!r} is not a query")
 
 
@@ -82,12 +84,6 @@ def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Val
     )
 
 
-def _check(deadline: float | None) -> None:
-    """Raise LimitReached where the deadline has passed."""
-    if deadline is not None and time.monotonic() > deadline:
-        raise LimitReached(TIME)
-
-
 def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
     """Return the states to solve numerically, and those known to be infinite (rewards only)."""
     nothing = np.zeros(mdp.states, dtype=np.bool_)
@@ -99,15 +95,15 @@ def _finite_states(mdp: SparseMdp, query: Reach | Reward) -> tuple[Mask, Mask]:
 
 
 def exact_values(
-    mdp: SparseMdp, query: Reach | Reward, value: Value | None = None, *, deadline: float | None = None
+    mdp: SparseMdp, query: Reach | Reward, value: Value | None = None, *, budget: Budget = UNLIMITED
 ) -> list[Fraction | None]:
     """Return the exact optimum at every reachable state, None where it is infinite or no initial state leads."""
-    worth, _, _ = _optimum(mdp, query, value or solve(mdp, query), deadline)
+    worth, _, _ = _optimum(mdp, query, value or solve(mdp, query, budget=budget), budget)
     return [worth.get(s) for s in range(mdp.states)]
 
 
-def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None) -> Value:
-    worth, scheduler, infinite = _optimum(mdp, query, value, deadline)
+def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, budget: Budget) -> Value:
+    worth, scheduler, infinite = _optimum(mdp, query, value, budget)
     starts = [int(s) for s in mdp.initial]
     finite = [worth[s] for s in starts if not infinite[s]]
     if not finite or (not query.minimise and len(finite) < len(starts)):
@@ -116,7 +112,7 @@ def _improve(mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: floa
 
 
 def _optimum(
-    mdp: SparseMdp, query: Reach | Reward, value: Value, deadline: float | None
+    mdp: SparseMdp, query: Reach | Reward, value: Value, budget: Budget
 ) -> tuple[dict[int, Fraction], Uint32s, Mask]:
     """Return the exact worth of every reachable state, a scheduler that attains it, and where it is infinite."""
     if value.scheduler is None:
@@ -130,7 +126,8 @@ def _optimum(
     if isinstance(query, Reach):
         known.update((int(s), Fraction(1)) for s in np.flatnonzero(stop == GOAL))
     while True:
-        worth = _evaluate(chains, scheduler, known, deadline)
+        worth = _evaluate(chains, scheduler, known, budget)
+        budget.check()
         if not _switch(chains, scheduler, worth, minimise=query.minimise):
             # SOUND: no choice is strictly better, and the scheduler attains `worth`. Greatest probability: `worth` is
             # a pre-fixed point, so no scheduler is above. Least probability and greatest reward: one fixed point only
@@ -174,9 +171,7 @@ def _chains(mdp: SparseMdp, query: Reach | Reward, scope: Mask, infinite: Mask) 
     return _Chains(rows, gains)
 
 
-def _evaluate(
-    chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], deadline: float | None
-) -> dict[int, Fraction]:
+def _evaluate(chains: _Chains, scheduler: Uint32s, known: dict[int, Fraction], budget: Budget) -> dict[int, Fraction]:
     """Return the exact worth of the scheduler in every state of the chains."""
     states = list(chains.rows)
     number = {state: i for i, state in enumerate(states)}
@@ -188,8 +183,8 @@ def _evaluate(
         members[c].append(i)
     worth = dict(known)
     for group in members:
-        _check(deadline)
-        _eliminate([states[i] for i in group], [chosen[i] for i in group], chains, scheduler, worth, deadline)
+        budget.check()
+        _eliminate([states[i] for i in group], [chosen[i] for i in group], chains, scheduler, worth, budget)
     return worth
 
 
@@ -199,7 +194,7 @@ def _eliminate(
     chains: _Chains,
     scheduler: Uint32s,
     worth: dict[int, Fraction],
-    deadline: float | None,
+    budget: Budget,
 ) -> None:
     """Solve x = gain + P x on one component by eliminating one state after the other; the outside is known."""
     inside = set(group)
@@ -230,7 +225,7 @@ def _eliminate(
             heappush(heap, (len(equations[state]) * len(users[state]), state))
             continue
         order.append(state)
-        _check(deadline)
+        budget.check()
         equation = equations[state]
         stay = equation.pop(state, Fraction(0))
         if stay == 1:
@@ -271,7 +266,7 @@ def _switch(chains: _Chains, scheduler: Uint32s, worth: dict[int, Fraction], *, 
 
 
 def _iterate_exactly(
-    mdp: SparseMdp, query: Reach | CumulativeReward, reward_name: str | None, steps: int, deadline: float | None
+    mdp: SparseMdp, query: Reach | CumulativeReward, reward_name: str | None, steps: int, budget: Budget
 ) -> Fraction:
     """Return the exact value after so many steps of value iteration."""
     stop = stops_of(mdp, query).tolist()
@@ -281,7 +276,7 @@ def _iterate_exactly(
     pick = min if query.minimise else max
     now = [Fraction(int(reward_name is None and s == GOAL)) for s in stop]
     for _ in range(steps):
-        _check(deadline)
+        budget.check()
         new = now.copy()
         for state in range(mdp.states):
             if stop[state] == GOES_ON and choice_start[state] < choice_start[state + 1]:
@@ -299,7 +294,7 @@ def _iterate_exactly(
     return pick(now[int(s)] for s in mdp.initial)
 
 
-def unfold_reward(mdp: SparseMdp, query: Reach, *, deadline: float | None = None) -> tuple[SparseMdp, Mask]:
+def unfold_reward(mdp: SparseMdp, query: Reach, *, budget: Budget = UNLIMITED) -> tuple[SparseMdp, Mask]:
     """Return the MDP over (state, reward left) and its goal states: a reward bound becomes plain reachability.
 
     "Left" is what may still be spent (at most) or must still be earned (at least).
@@ -331,7 +326,7 @@ def unfold_reward(mdp: SparseMdp, query: Reach, *, deadline: float | None = None
     choices: dict[int, list[list[tuple[int, Fraction]]]] = {}
     goal: list[int] = []
     while todo:
-        _check(deadline)
+        budget.check()
         state, left = todo.pop()
         here = number[state, left]
         choices[here] = []

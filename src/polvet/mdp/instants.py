@@ -10,11 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.sparse import Float64s, Mask, SparseMdp
 
 
 def step_back(
-    mdp: SparseMdp, lower: Float64s, upper: Float64s, steps: int, *, minimise: bool
+    mdp: SparseMdp, lower: Float64s, upper: Float64s, steps: int, *, minimise: bool, budget: Budget = UNLIMITED
 ) -> tuple[Float64s, Float64s]:
     """Return bounds on the expected value `steps` steps later; a deadlock stays where it is."""
     widest = int(np.diff(mdp.branch_start).max()) if mdp.choices else 1
@@ -27,6 +28,7 @@ def step_back(
     for value, scale in ((lower, 1 - factor), (upper, 1 + factor)):
         current = value.astype(np.float64, copy=True)
         for _ in range(steps):
+            budget.check()
             if mdp.choices:
                 sums = np.add.reduceat(mdp.probability * current[mdp.target], first_branch) * scale
                 current[has_choice] = best.reduceat(sums, first_choice)
@@ -34,13 +36,16 @@ def step_back(
     return bounds[0], bounds[1]
 
 
-def late_until_exactly(mdp: SparseMdp, goal: Mask, first: int, last: int, *, minimise: bool) -> Fraction:
+def late_until_exactly(
+    mdp: SparseMdp, goal: Mask, first: int, last: int, *, minimise: bool, budget: Budget = UNLIMITED
+) -> Fraction:
     """Return the exact probability of `true U[first, last] goal` from the initial state that is best for the optimiser."""
     chances = mdp.exact_probabilities()
     starts, targets, choices = mdp.branch_start.tolist(), mdp.target.tolist(), mdp.choice_start.tolist()
     best = min if minimise else max
     worth = [Fraction(int(reached)) for reached in goal]
     for step in range(last):
+        budget.check()
         worth = [
             Fraction(1)
             if step < last - first and goal[state]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.mdp.query import Query
 from polvet.mdp.solve import Value, solve
@@ -53,7 +54,7 @@ def evaluate(
     *,
     relative_gap: float = 1e-6,
     exact: bool = False,
-    time_limit: float | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Value:
     """Return what `scheduler` achieves for `query`: the value of the induced DTMC."""
-    return solve(induce(mdp, scheduler), query, relative_gap=relative_gap, exact=exact, time_limit=time_limit)
+    return solve(induce(mdp, scheduler), query, relative_gap=relative_gap, exact=exact, budget=budget)

@@ -13,7 +13,6 @@ Limits   rewards must not be negative; bounds on reward need integer rewards. A 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -21,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polvet._core as _core
-from polvet.errors import InputError, did_you_mean
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import InputError, LimitReached, did_you_mean
 from polvet.mdp.query import Always, CumulativeReward, Query, Reach, Reward
 from polvet.mdp.sparse import Float64s, Mask, SparseMdp, Uint32s
 
 GOES_ON, GOAL, LOST = np.uint8(0), np.uint8(1), np.uint8(2)
 FINEST_GAP = 1e-13
 SMALL = 2000  # up to so many states exact arithmetic takes over where double precision does not reach the gap
-TIME, PRECISION = "time limit", "double precision"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +49,7 @@ class Value:
     sweeps: int = 0
     components: int = 0
     largest_component: int = 0
-    limit: str | None = None
+    limit: LimitReached | None = None
 
     @property
     def relative_gap(self) -> float:
@@ -60,8 +59,17 @@ class Value:
         return (self.upper - self.lower) / self.lower if self.lower > 0 else math.inf
 
 
+def is_late(value: Value) -> bool:
+    """Return whether the bounds are wide because time was up."""
+    return value.limit is not None and value.limit.kind == "time"
+
+
+def _imprecise(gap: float) -> LimitReached:
+    return LimitReached(f"double precision: the gap of {gap:g} was not reached")
+
+
 def solve(
-    mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, time_limit: float | None = None
+    mdp: SparseMdp, query: Query, *, relative_gap: float = 1e-6, exact: bool = False, budget: Budget = UNLIMITED
 ) -> Value:
     """Return proved bounds for `query`, at most `relative_gap` apart unless `limit` says why not.
 
@@ -73,19 +81,18 @@ def solve(
     """
     if not 0 < relative_gap < 1:
         raise InputError(f"the relative gap is {relative_gap!r}.", hint="It must lie between 0 and 1.")
-    deadline = None if time_limit is None else time.monotonic() + time_limit
-    value = _solve_with_bounds(mdp, query, relative_gap, deadline)
+    value = _solve_with_bounds(mdp, query, relative_gap, budget)
     small = mdp.is_exact and mdp.states <= SMALL
-    if not exact and not (small and value.limit is not None and value.limit.startswith(PRECISION)):
+    if not exact and not (small and value.limit is not None and value.limit.kind is None):
         return value
-    if value.limit == TIME:
+    if is_late(value):
         return value
     from polvet.mdp.exact import solve_exactly
 
-    return solve_exactly(mdp, query, value, deadline=deadline)
+    return solve_exactly(mdp, query, value, budget=budget)
 
 
-def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float | None) -> Value:
+def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, budget: Budget) -> Value:
     if (
         isinstance(query, Reach)
         and sum(b is not None for b in (query.step_bound, query.reward_bound, query.reward_at_least)) > 1
@@ -95,17 +102,17 @@ def _solve_with_bounds(mdp: SparseMdp, query: Query, gap: float, deadline: float
         )
     match query:
         case Always():
-            return _solve_always(mdp, query, gap, deadline)
+            return _solve_always(mdp, query, gap, budget)
         case Reach(step_bound=int(steps)):
-            return _solve_steps(mdp, query, None, steps, deadline)
+            return _solve_steps(mdp, query, None, steps, budget)
         case CumulativeReward():
-            return _solve_steps(mdp, query, reward_of(mdp, query.reward), query.steps, deadline)
+            return _solve_steps(mdp, query, reward_of(mdp, query.reward), query.steps, budget)
         case Reach(reward_bound=(name, bound)):
-            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=False)
+            return _solve_reward_bounded(mdp, query, name, bound, gap, budget, at_least=False)
         case Reach(reward_at_least=(name, bound)):
-            return _solve_reward_bounded(mdp, query, name, bound, gap, deadline, at_least=True)
+            return _solve_reward_bounded(mdp, query, name, bound, gap, budget, at_least=True)
         case Reach() | Reward():
-            return _solve_unbounded(mdp, query, gap, deadline)
+            return _solve_unbounded(mdp, query, gap, budget)
     raise TypeError(f"{query!r} is not a query")
 
 
@@ -144,11 +151,7 @@ def _mask(mdp: SparseMdp, mask: Mask, name: str) -> Mask:
     return mask
 
 
-def _seconds(deadline: float | None) -> float:
-    return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, deadline: float | None) -> Value:
+def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, budget: Budget) -> Value:
     reward = reward_of(mdp, query.reward) if isinstance(query, Reward) else None
     stop, model = stops_of(mdp, query), mdp.core()
     wanted = gap
@@ -157,13 +160,13 @@ def _solve_unbounded(mdp: SparseMdp, query: Reach | Reward, gap: float, deadline
         value[:, 0], value[:, 1] = 0.0, math.inf if reward is not None else 1.0
         choice = np.full(mdp.states, 0xFFFFFFFF, dtype=np.uint32)
         figures = _core.mdp_solve(
-            model, stop, reward, not query.minimise, wanted, mdp.initial, value, choice, _seconds(deadline)
+            model, stop, reward, not query.minimise, wanted, mdp.initial, value, choice, budget.left()
         )
-        answer = _answer(mdp, value, query.minimise, choice, figures, deadline)
+        answer = _answer(mdp, value, query.minimise, choice, figures, budget)
         if answer.relative_gap <= gap or answer.limit is not None or answer.upper < 1e-290:
             return answer
         if wanted <= FINEST_GAP or figures["unsolved"]:
-            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
+            return replace(answer, limit=_imprecise(gap))
         wanted = max(wanted / 64, FINEST_GAP)
 
 
@@ -173,12 +176,12 @@ def _answer(
     minimise: bool,
     choice: Uint32s | None,
     figures: dict[str, int],
-    deadline: float | None,
+    budget: Budget,
 ) -> Value:
     lowers, uppers = value[:, 0], value[:, 1]
     pick = np.min if minimise else np.max
     lower, upper = float(pick(lowers[mdp.initial])), float(pick(uppers[mdp.initial]))
-    limit = TIME if figures.get("limit") and lower != upper else None
+    limit = budget.reached("time") if figures.get("limit") and lower != upper else None
     return Value(
         lower=lower,
         upper=upper,
@@ -194,7 +197,7 @@ def _answer(
 
 
 def _solve_steps(
-    mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float64s | None, steps: int, deadline: float | None
+    mdp: SparseMdp, query: Reach | CumulativeReward, reward: Float64s | None, steps: int, budget: Budget
 ) -> Value:
     if steps < 0:
         raise InputError(f"the step bound is {steps}.", hint="It must not be negative.")
@@ -202,7 +205,7 @@ def _solve_steps(
     value = np.zeros((mdp.states, 2))
     if reward is None:
         value[stop == GOAL] = 1.0
-    done = _core.mdp_steps(mdp.core(), stop, reward, not query.minimise, steps, value, _seconds(deadline))
+    done = _core.mdp_steps(mdp.core(), stop, reward, not query.minimise, steps, value, budget.left())
     if done < steps:
         # SOUND: fewer steps give a lower bound only, for both probabilities and rewards that are not negative.
         value[:, 1] = (
@@ -210,11 +213,11 @@ def _solve_steps(
             if reward is None
             else float(steps) * (1 + 1e-9) * float(reward.max(initial=0.0))
         )
-    return _answer(mdp, value, query.minimise, None, {"limit": done < steps, "sweeps": done}, deadline)
+    return _answer(mdp, value, query.minimise, None, {"limit": done < steps, "sweeps": done}, budget)
 
 
 def _solve_reward_bounded(
-    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, deadline: float | None, *, at_least: bool
+    mdp: SparseMdp, query: Reach, name: str, bound: int, gap: float, budget: Budget, *, at_least: bool
 ) -> Value:
     amount = integer_reward(mdp, name)
     if bound < 0:
@@ -225,9 +228,9 @@ def _solve_reward_bounded(
     if at_least:
         above = np.zeros_like(stop) if query.safe is None else np.where(query.safe, GOES_ON, LOST)
     figures = _core.mdp_reward_bounded(
-        mdp.core(), stop, above, amount, not query.minimise, bound, at_least, gap, value, _seconds(deadline)
+        mdp.core(), stop, above, amount, not query.minimise, bound, at_least, gap, value, budget.left()
     )
-    return _answer(mdp, value, query.minimise, None, figures, deadline)
+    return _answer(mdp, value, query.minimise, None, figures, budget)
 
 
 def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
@@ -243,11 +246,11 @@ def integer_reward(mdp: SparseMdp, name: str) -> Uint32s:
     return values.astype(np.uint32)
 
 
-def _solve_always(mdp: SparseMdp, query: Always, gap: float, deadline: float | None) -> Value:
+def _solve_always(mdp: SparseMdp, query: Always, gap: float, budget: Budget) -> Value:
     wanted = gap
     while True:
         opposite = Reach(goal=~_mask(mdp, query.safe, "safe"), minimise=not query.minimise, step_bound=query.step_bound)
-        value = _solve_with_bounds(mdp, opposite, wanted, deadline)
+        value = _solve_with_bounds(mdp, opposite, wanted, budget)
         # SOUND: 1 - x rounds to nearest, so the result is moved one double outward (unless it is exact: 0 and 1 are).
         lowers, uppers = _complement(value.uppers, -math.inf), _complement(value.lowers, math.inf)
         answer = replace(
@@ -257,10 +260,10 @@ def _solve_always(mdp: SparseMdp, query: Always, gap: float, deadline: float | N
             lowers=lowers,
             uppers=uppers,
         )
-        if answer.relative_gap <= gap or query.step_bound is not None or value.limit == TIME:
+        if answer.relative_gap <= gap or query.step_bound is not None or is_late(value):
             return replace(answer, limit=None if answer.relative_gap <= gap else value.limit)
         if wanted <= FINEST_GAP or value.limit is not None:
-            return replace(answer, limit=f"{PRECISION}: the gap of {gap:g} was not reached")
+            return replace(answer, limit=_imprecise(gap))
         wanted = max(wanted / 256, FINEST_GAP)
 
 

@@ -11,19 +11,24 @@ from fractions import Fraction
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.graph import end_components, find_probability_zero
 from polvet.mdp.query import Reward
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Mask, SparseMdp, Uint32s
 
 
-def total_reward(mdp: SparseMdp, name: str, *, minimise: bool, gap: float, exact: bool) -> Value:
+def total_reward(
+    mdp: SparseMdp, name: str, *, minimise: bool, gap: float, exact: bool, budget: Budget = UNLIMITED
+) -> Value:
     """Return bounds on the least or greatest expected total reward."""
     reward = mdp.rewards[name]
     free = reward == 0
     if minimise:
         places = end_components(mdp, allowed=free)
-        return _solve_stopping(mdp, name, places.component, places.choices, minimise=True, gap=gap, exact=exact)
+        return _solve_stopping(
+            mdp, name, places.component, places.choices, minimise=True, gap=gap, exact=exact, budget=budget
+        )
     everything = end_components(mdp)
     earning = everything.choices & ~free
     endless = np.zeros(mdp.states, dtype=bool)
@@ -35,8 +40,10 @@ def total_reward(mdp: SparseMdp, name: str, *, minimise: bool, gap: float, exact
             lowers = np.where(infinite, np.inf, 0.0)
             uppers = np.full(mdp.states, np.inf)
             return Value(np.inf, np.inf, True, lowers, uppers, None)
-        return total_reward(_without(mdp, infinite), name, minimise=False, gap=gap, exact=exact)
-    return _solve_stopping(mdp, name, everything.component, everything.choices, minimise=False, gap=gap, exact=exact)
+        return total_reward(_without(mdp, infinite), name, minimise=False, gap=gap, exact=exact, budget=budget)
+    return _solve_stopping(
+        mdp, name, everything.component, everything.choices, minimise=False, gap=gap, exact=exact, budget=budget
+    )
 
 
 def _without(mdp: SparseMdp, lost: Mask) -> SparseMdp:
@@ -68,7 +75,15 @@ def _rows(mdp: SparseMdp) -> list[list[list[tuple[int, Fraction | float]]]]:
 
 
 def _solve_stopping(
-    mdp: SparseMdp, name: str, component: Uint32s, inner: Mask, *, minimise: bool, gap: float, exact: bool
+    mdp: SparseMdp,
+    name: str,
+    component: Uint32s,
+    inner: Mask,
+    *,
+    minimise: bool,
+    gap: float,
+    exact: bool,
+    budget: Budget,
 ) -> Value:
     """Solve the MDP whose end components are single states that may stop."""
     size = int(component.max()) + 1 if len(component) else 0
@@ -102,7 +117,7 @@ def _solve_stopping(
     smaller = SparseMdp.build(rows, initial=initial, rewards={name: flat})
     goal = np.zeros(stop + 1, dtype=bool)
     goal[stop] = True
-    value = solve(smaller, Reward(name, goal, minimise), relative_gap=gap, exact=exact)
+    value = solve(smaller, Reward(name, goal, minimise), relative_gap=gap, exact=exact, budget=budget)
     return Value(
         value.lower, value.upper, value.infinite, value.lowers[number], value.uppers[number], None, value.exact,
         value.sweeps, value.components, value.largest_component, value.limit,

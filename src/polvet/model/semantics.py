@@ -233,14 +233,19 @@ class Semantics:
 
     def show(self, state: Sequence[Value]) -> str:
         """Return the state as `x=1,y=2`, the way the command line takes it."""
-        return ",".join(
-            f"{variable.name}={show_value(variable, value)}"
-            for variable, value in zip(self.network.variables, state, strict=False)
-        )
+        return show_state(self.network, state)
 
 
 class LeavesBounds(ModelError):
     """An assignment leaves its variable's bounds."""
+
+
+def show_state(network: Network, state: Sequence[Value]) -> str:
+    """Return the state as `x=1,y=2`, the way the command line takes it."""
+    return ",".join(
+        f"{variable.name}={show_value(variable, value)}"
+        for variable, value in zip(network.variables, state, strict=False)
+    )
 
 
 def show_value(variable: Variable, value: Value) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import Budget
 from polvet.errors import InputError
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import sample_starts
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted, fit
@@ -82,7 +82,7 @@ def _rows_around_starts(fitted: Fitted, seed: int) -> Rows:
     """Return the inputs in start states and in states near them, whatever is chosen there."""
     bound = fitted.compile()
     starts = bound.compiled.pack(sample_starts(fitted.task, MOST_STARTS, seed=seed))
-    space = bound.compiled.explore(starts, limits=Limits(states=MOST_ROWS))
+    space = bound.compiled.explore(starts, budget=Budget(states=MOST_ROWS))
     return bound.core.rows(space.states(0, min(len(space), MOST_ROWS)))
 
 

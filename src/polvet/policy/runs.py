@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.kernel.compiled import Limits, Words
+from polvet.kernel.compiled import Words, limit_of
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 
@@ -85,18 +85,15 @@ def simulate(
     seed: int = 0,
     first_run: int = 0,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Batch:
     """Return how runs from packed start states end; run k * runs_per_start + i starts in starts[k]."""
-    bounds = limits or Limits()
     found = _core.simulate(
         bound.core, starts, FAIL, GOAL, runs_per_start, max_steps, seed, first_run, threads,
-        inf if bounds.seconds is None else bounds.seconds, bounds.on_progress,
+        budget.left(), budget.on_progress,
     )  # fmt: skip
     raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    limit = None
-    if found["status"] == _core.Status.TIME:
-        limit = LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
+    limit = limit_of(found["status"], budget)
     return Batch(found["end"], found["length"], found["last"], found["steps"], runs_per_start, limit)
 
 
@@ -124,19 +121,12 @@ class Inspection:
         self._core = _core.Inspector(bound.core, FAIL, GOAL)
         self.limit: LimitReached | None = None
 
-    def judge(self, starts: Words, *, limits: Limits | None = None) -> list[Judgement]:
+    def judge(self, starts: Words, *, budget: Budget = UNLIMITED) -> list[Judgement]:
         """Return the judgement on each packed start; OPEN where a limit came first (`limit` says which)."""
-        bounds = limits or Limits()
-        found = self._core.inspect(
-            starts,
-            inf if bounds.seconds is None else bounds.seconds,
-            2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
-            2**32 if bounds.states is None else bounds.states,
-            bounds.on_progress,
-        )
+        found = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
         core = self._core
         raise_what_broke(self.bound, core.status, core.faulty, core.fault, core.policy_broken)
-        self.limit = _limit(core.status, bounds)
+        self.limit = limit_of(core.status, budget)
         return [Judgement(code) for code in found.tolist()]
 
     def witness(self, start: State) -> Run:
@@ -159,18 +149,6 @@ class Inspection:
             "branching": self._core.branching, "near_ties": self._core.near_ties, "fail_states": fail,
             "goal_states": goal, "stuck_states": stuck, "deadlocks": deadlock, "bytes": self._core.bytes,
         }  # fmt: skip
-
-
-def _limit(status: _core.Status, bounds: Limits) -> LimitReached | None:
-    match status:
-        case _core.Status.TIME:
-            return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
-        case _core.Status.MEMORY:
-            return LimitReached(f"memory limit of {bounds.megabytes or 2**20} MB reached", "--memory-limit")
-        case _core.Status.STATES:
-            return LimitReached(f"limit of {bounds.states or 2**32 - 2} states reached", "--max-states")
-        case _:
-            return None
 
 
 def runs_of(bound: Bound, starts: Sequence[State], runs: Sequence[int], **options: Any) -> list[Run]:

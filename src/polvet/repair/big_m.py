@@ -10,13 +10,13 @@ Limits   objective and bound in doubles. "Infeasible" is never believed: the kno
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.repair.demands import Demands, Reals
 from polvet.repair.linear_scores import LinearScores
 from polvet.repair.target_lp import TOLERANCE, Found
@@ -59,7 +59,7 @@ def solve_big_m(
     demands: Demands,
     known: Found,
     *,
-    deadline: float = math.inf,
+    budget: Budget = UNLIMITED,
     nodes: int | None = None,
     solver: Milp = solve_milp,
 ) -> Bounded:
@@ -73,10 +73,9 @@ def solve_big_m(
         if not len(active):
             break
         program = _Program(view, demands, active, objective)
-        seconds = max(0.1, deadline - time.monotonic()) if math.isfinite(deadline) else math.inf
         answer = solver(
             program.cost, program.upper, program.integer, program.lower, program.rows,
-            start=program.start(best), seconds=seconds, nodes=nodes,
+            start=program.start(best), seconds=max(0.1, budget.left()), nodes=nodes,
         )  # fmt: skip
         status, late = answer.status, answer.timed_out
         if math.isfinite(answer.bound):

@@ -14,8 +14,9 @@ from enum import Enum
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached
-from polvet.kernel.compiled import Compiled, Limits, Words, describe_limit
+from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Fitted
@@ -68,23 +69,22 @@ def compare(
     new: Fitted,
     *,
     starts: Sequence[State] | None = None,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     compiled: Compiled | None = None,
 ) -> Comparison:
     """Return where two policies of the same task differ; from all start states, or from the given ones."""
     if old.task.network.labels != new.task.network.labels:
         raise InputError("the two policies are not fitted to the same task.", hint="Fit both to the same task.")
-    bounds = limits or Limits()
     program = compiled or Compiled(old.task.network, conditions=[old.task.fail, old.task.goal])
-    packed = _packed_starts(old, program, starts)
+    packed = _packed_starts(old, program, starts, budget)
     reached: list[set[bytes]] = []
     limit = None
     parts = []
     for fitted in (old, new):
         space = program.explore(
-            packed, stop_at=[FAIL, GOAL], limits=bounds, policy=fitted.bind(program).core
+            packed, stop_at=[FAIL, GOAL], budget=budget, policy=fitted.bind(program).core
         )  # fmt: skip
-        limit = limit or describe_limit(space, bounds)
+        limit = limit or describe_limit(space, budget)
         words = space.states(0, len(space))
         ended = space.mask(FAIL).view(np.bool_) | space.mask(GOAL).view(np.bool_)
         parts.append(words[~ended])
@@ -97,20 +97,20 @@ def compare(
         state = program.unpack(words.reshape(1, -1))[0]
         seen = key in reached[0], key in reached[1]
         try:
-            effect = _effect(decider, state, (first, second), seen, bounds)
+            effect = _effect(decider, state, (first, second), seen, budget)
         except LimitReached as stopped:
             effect, limit = Effect.OPEN, limit or stopped
         differences.append(Difference(state, first, second, *seen, effect))
     return Comparison(len(union), len(reached[0]), len(reached[1]), tuple(differences), limit)
 
 
-def _packed_starts(fitted: Fitted, program: Compiled, starts: Sequence[State] | None) -> Words:
+def _packed_starts(fitted: Fitted, program: Compiled, starts: Sequence[State] | None, budget: Budget) -> Words:
     if starts is not None:
         return program.pack(starts)
-    known = Starts.of(fitted.task)
+    known = Starts.of(fitted.task, budget)
     if known.count is None:
         raise InputError("the task has infinitely many start states.", hint="Give some with --starts N.")
-    return program.pack_starts(known)
+    return program.pack_starts(known, budget=budget)
 
 
 def _union(parts: Sequence[Words]) -> Words:
@@ -143,9 +143,9 @@ def _choices(
 
 
 def _effect(
-    decider: Decider, state: State, taken: tuple[str | None, str | None], seen: tuple[bool, bool], limits: Limits
+    decider: Decider, state: State, taken: tuple[str | None, str | None], seen: tuple[bool, bool], budget: Budget
 ) -> Effect:
-    judged = dict(decider.judge_actions(state, limits=limits))
+    judged = dict(decider.judge_actions(state, budget=budget))
     if not any(judged.values()):
         return Effect.UNSAFE_STATE
     # Where a policy is stuck its run ends, and what it never reaches is no fault of it.

@@ -6,7 +6,8 @@ import random
 
 import numpy as np
 
-from polvet.kernel.compiled import Limits, Words
+from polvet.budget import UNLIMITED, Budget
+from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
@@ -22,10 +23,10 @@ def goal_runs(
     max_steps: int = MAX_STEPS,
     seed: int = 0,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> tuple[float, list[Run]]:
     """Return the share of simulated runs that reach the goal, and these runs in full: all, or `most` of them by chance."""
-    batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, limits=limits)
+    batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, seed=seed, threads=threads, budget=budget)
     if batch.limit is not None:
         raise batch.limit
     reached = np.flatnonzero(batch.ends == End.GOAL).tolist()

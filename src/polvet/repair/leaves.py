@@ -4,7 +4,7 @@ Source   sections 5.2 and 5.3. `repair_leaves` is the loop of 5.3: conflicts, ne
 Differs  conflicts come from the exact pre-check (equal output configurations) and from the elastic program: the demands it leaves
          unmet and those whose rows have a high price. After `ROUNDS` separating trees, what is still in conflict gets leaves of
          its own (`point_shape`), so the loop ends with a repair in any case.
-         Where more of the kept states change than the budget allows: trees that separate faults from the states that changed;
+         Where more of the kept states change than is allowed: trees that separate faults from the states that changed;
          then leaves of their own for the faults that cost most; at last for all faults, which changes nothing else.
          Many faults: one tree that meets everything at once (`fault_tree.py`), unless leaf values suffice. Thrifty repairs take
          it sooner.
@@ -12,14 +12,13 @@ Differs  conflicts come from the exact pre-check (equal output configurations) a
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.big_m import Milp, binaries, coefficients, solve_big_m
 from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
@@ -67,15 +66,15 @@ def repair_leaves(
     keeps: Demands,
     integers: list[bool],
     *,
-    budget: float = 1.0,
-    deadline: float = math.inf,
+    most_changed: float = 1.0,
+    budget: Budget = UNLIMITED,
     exact: bool = False,
     thrifty: bool = False,
     only_tree: bool = False,
     milp: Milp = solve_milp,
 ) -> RepairedTrees:
     """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, deadline, exact, thrifty, milp)
+    task = _Task(ensemble, faults, sample, keeps, integers, budget, exact, thrifty, milp)
     best: RepairedTrees | None = None
     attempts: list[Attempt] = [] if only_tree else [task.by_leaves]
     if only_tree or task.many:
@@ -88,7 +87,7 @@ def repair_leaves(
             continue
         better = best is None or (made.fixed.sum(), -made.changed) > (best.fixed.sum(), -best.changed)
         best = made if better else best
-        if best is made and made.changed <= budget and made.fixed.sum() == task.possible:
+        if best is made and made.changed <= most_changed and made.fixed.sum() == task.possible:
             break
     if best is None:
         raise AssertionError("leaves of their own repair every fault that can be repaired")
@@ -103,13 +102,13 @@ class _Task:
         sample: Demands,
         keeps: Demands,
         integers: list[bool],
-        deadline: float,
+        budget: Budget,
         exact: bool,
         thrifty: bool,
         milp: Milp,
     ) -> None:
         self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
-        self.deadline, self.exact, self.milp, self.timed_out = deadline, exact, milp, False
+        self.budget, self.exact, self.milp, self.timed_out = budget, exact, milp, False
         hopeful = np.flatnonzero(faults.targets.any(axis=1))
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
@@ -147,7 +146,7 @@ class _Task:
             if best is None or not len(self.sample) or self._late():
                 return None
             both = join(self.faults.with_weight(price), self.sample)
-            answer = TargetLp(leaf_values(self.ensemble, both.rows), both, self.deadline).solve(passes=1)
+            answer = TargetLp(leaf_values(self.ensemble, both.rows), both, self.budget).solve(passes=1)
             if isinstance(answer, Unmet):
                 return None
             costly = np.flatnonzero(answer.lost[: len(self.faults)])
@@ -216,9 +215,9 @@ class _Task:
         if large and not self.exact:
             return self._result(policy, None, view.ensemble)
         # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
-        until = min(self.deadline, time.monotonic() + MILP_SECONDS) if self.exact else self.deadline
+        within = self.budget.at_most(MILP_SECONDS) if self.exact else self.budget
         answer = solve_big_m(
-            view, asked, found, deadline=until,
+            view, asked, found, budget=within,
             nodes=None if self.exact else NODES, solver=self.milp,
         )  # fmt: skip
         # A program that the time limit stopped answers differently on another day: the default takes only its bound.
@@ -231,7 +230,7 @@ class _Task:
     def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
         for attempt in range(ROUNDS + 4):
             view = leaf_values(work, both.rows)
-            answer = TargetLp(view, both, self.deadline).solve(most_work=self.most_work)
+            answer = TargetLp(view, both, self.budget).solve(most_work=self.most_work)
             if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():
@@ -279,5 +278,5 @@ class _Task:
         )
 
     def _late(self) -> bool:
-        self.timed_out |= time.monotonic() > self.deadline
+        self.timed_out |= self.budget.is_over()
         return self.timed_out

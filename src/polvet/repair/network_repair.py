@@ -7,13 +7,13 @@ Differs  the guarantee is that of the paper's leaf repair; a fault counts as fix
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.networks import Network
 from polvet.policy.rounding import rounding_bounds
 from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
@@ -46,8 +46,8 @@ def repair_network(
     integers: Sequence[bool],
     *,
     only_units: bool = False,
-    budget: float = 1.0,
-    deadline: float = math.inf,
+    most_changed: float = 1.0,
+    budget: Budget = UNLIMITED,
 ) -> RepairedNetwork:
     """Return the network in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
@@ -58,14 +58,14 @@ def repair_network(
     best: RepairedNetwork | None = None
     late = False
     for price in () if only_units else (math.inf, *PRICES):
-        made = _by_last_layer(network, asked, sample, price, deadline)
-        late |= time.monotonic() > deadline
+        made = _by_last_layer(network, asked, sample, price, budget)
+        late |= budget.is_over()
         if made is None or late:
             continue
         result = _with_units(network, made, asked, integers, faults, keeps)
         if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
             best = result
-        if best.changed <= budget and best.fixed.sum() >= len(asked):
+        if best.changed <= most_changed and best.fixed.sum() >= len(asked):
             return best
     result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
@@ -73,12 +73,12 @@ def repair_network(
     return result
 
 
-def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: float, deadline: float) -> Network | None:
+def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: float, budget: Budget) -> Network | None:
     """Return the network with a changed last layer; with a finite price, faults that cost more stay as they are."""
     for _ in range(RAISES):
         both = join(faults if math.isinf(price) else faults.with_weight(price), sample)
         view = last_layer(network, both.rows)
-        answer = TargetLp(view, both, deadline).solve()
+        answer = TargetLp(view, both, budget).solve()
         if isinstance(answer, Unmet):
             if answer.timed_out or not len(answer.torn):
                 return None

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Compiled, Limits
+from polvet.kernel.compiled import Compiled
 from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.binding import Fitted, fit
@@ -100,7 +100,7 @@ def repair(
     keep: Sequence[State] = (),
     max_goal_loss: float = 0.01,
     margin: float = MARGIN,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     seed: int = 0,
     compiled: Compiled | None = None,
     solver: str = "highs",
@@ -111,13 +111,11 @@ def repair(
     change their action where that can be had. `compiled` is the task's network where it is compiled already.
     `solver` (highs or scip) solves the big-M program.
     """
-    begun = time.monotonic()
+    spent = stopwatch()
     thrifty = method == "auto"
     method = _fitting_method(fitted.policy, method)
     if mode not in MODES:
         raise InputError(f"'{mode}' is unknown.", Where("--mode"), f"Known are {', '.join(MODES)}.")
-    seconds = None if limits is None else limits.seconds
-    deadline = math.inf if seconds is None else begun + seconds
     program = compiled or Compiled(fitted.task.network)
     known = Applicability(fitted, program)
     demands = fault_demands(known, faults, mode, margin)
@@ -132,12 +130,12 @@ def repair(
     else:
         sample = _sampled(keeps, seed)
         made = _by_method(
-            fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, deadline, solver, thrifty=thrifty
+            fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, budget, solver, thrifty=thrifty
         )
         retention = _retention(keeps, made.policy)
-    limit = LimitReached(f"time limit of {seconds:g} s reached", "--time-limit") if made.timed_out else None
+    limit = budget.reached("time") if made.timed_out else None
     used = made.method or method
-    return _repaired(faults, demands, made, retention, before, used, mode, time.monotonic() - begun, limit)
+    return _repaired(faults, demands, made, retention, before, used, mode, spent(), limit)
 
 
 def judged(fitted: Fitted, faults: Sequence[Fault], made: Made, method: str, compiled: Compiled) -> Repaired:
@@ -189,8 +187,8 @@ def _by_method(
     sample: Demands,
     method: str,
     mode: Mode,
-    budget: float,
-    deadline: float,
+    most_changed: float,
+    budget: Budget,
     solver: str,
     *,
     thrifty: bool,
@@ -214,8 +212,8 @@ def _by_method(
                 sample,
                 keeps,
                 integers,
+                most_changed=most_changed,
                 budget=budget,
-                deadline=deadline,
                 exact=method == "milp",
                 thrifty=thrifty,
                 only_tree=method == "tree",
@@ -229,7 +227,14 @@ def _by_method(
             from polvet.repair.network_repair import repair_network
 
             network = repair_network(
-                policy, demands, sample, keeps, integers, only_units=method == "units", budget=budget, deadline=deadline
+                policy,
+                demands,
+                sample,
+                keeps,
+                integers,
+                only_units=method == "units",
+                most_changed=most_changed,
+                budget=budget,
             )
             return Made(network.policy, network.objective, units_added=network.units_added, timed_out=network.timed_out)
         case _:

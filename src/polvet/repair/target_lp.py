@@ -12,13 +12,12 @@ Cost     one warm-started simplex per round; rows only for demands that were vio
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.repair.demands import Demands, Flags, Reals
 from polvet.repair.linear_scores import LinearScores
 from polvet.solvers.highs import GrowingLp, Row
@@ -63,8 +62,8 @@ class Unmet:
 class TargetLp:
     """The growing program of one list of demands."""
 
-    def __init__(self, view: LinearScores, demands: Demands, deadline: float = math.inf) -> None:
-        self.view, self.demands, self.deadline = view, demands, deadline
+    def __init__(self, view: LinearScores, demands: Demands, budget: Budget = UNLIMITED) -> None:
+        self.view, self.demands, self.budget = view, demands, budget
         self.width = view.columns
         self.lp = GrowingLp(np.ones(2 * self.width))
         self.change = np.zeros(self.width)
@@ -117,7 +116,7 @@ class TargetLp:
 
     def _run(self, work: int | None = None) -> Unmet | None:
         left = None if work is None else max(0, work - self.lp.iterations)
-        answer = self.lp.solve(self.deadline - time.monotonic(), left)
+        answer = self.lp.solve(self.budget.left(), left)
         self.rounds += 1
         if answer.status != "optimal":
             return Unmet(f"the linear program ended with: {answer.status}", answer.status == "time", NOBODY, NOBODY)

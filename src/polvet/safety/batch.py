@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.state_files import StateFormat
 from polvet.files import parse_json, read_text
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import State
 from polvet.safety.decide import Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
@@ -48,12 +47,10 @@ def decide_many(
     states: Sequence[State],
     *,
     file: Path | None = None,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
-    bounds = limits or Limits()
-    begun = time.monotonic()
     head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": decider.task.options.to_json()}
     names = StateFormat(decider.task)
     known = _resume(names, file, head) if file is not None else {}
@@ -61,30 +58,27 @@ def decide_many(
     resumed = sum(state in known for state in distinct)
     left = [state for state in distinct if state not in known]
     if crew is not None:
-        for part, answers in _by_crew(crew, decider, left, bounds):
+        for part, answers in _by_crew(crew, decider, left, budget):
             known.update(zip(part, answers, strict=True))
             if file is not None:
                 _append(names, file, part, answers)
-            if bounds.on_progress is not None:
-                bounds.on_progress(len(known), len(distinct))
+            if budget.on_progress is not None:
+                budget.on_progress(len(known), len(distinct))
         return Batch([known[state] for state in states], resumed)
     portion, position = FIRST_PORTION, 0
     while position < len(left):
         part = left[position : position + portion]
-        spent = time.monotonic() - begun
-        rest = None if bounds.seconds is None else max(0.0, bounds.seconds - spent)
+        spent = stopwatch()
         done = position + resumed
-        answers = decider.decide(
-            part, limits=replace(bounds, seconds=rest, on_progress=_later(bounds.on_progress, done, len(distinct)))
-        )
+        answers = decider.decide(part, budget=budget.told(_later(budget.on_progress, done, len(distinct))))
         for state, answer in zip(part, answers, strict=True):
             known[state] = answer
         if file is not None:
             _append(names, file, part, answers)
         position += len(part)
-        if time.monotonic() - begun - spent < WANTED_SECONDS / 2:
+        if spent() < WANTED_SECONDS / 2:
             portion = min(2 * portion, LARGEST_PORTION)
-        elif time.monotonic() - begun - spent > 2 * WANTED_SECONDS:
+        elif spent() > 2 * WANTED_SECONDS:
             portion = max(portion // 2, 1)
     return Batch([known[state] for state in states], resumed)
 
@@ -103,20 +97,20 @@ def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
     """Return the verdict on each state of the portion; nothing is remembered from another one."""
     opened = open_parcel(parcel)
     decider = Decider(opened.task, preference=opened.bound, **asdict(portion.question))
-    return decider.decide(portion.states, limits=Limits(None, portion.megabytes, portion.most_states))
+    return decider.decide(portion.states, budget=Budget(None, portion.megabytes, portion.most_states))
 
 
 def _by_crew(
-    crew: Crew, decider: Decider, states: Sequence[State], bounds: Limits
+    crew: Crew, decider: Decider, states: Sequence[State], budget: Budget
 ) -> Iterator[tuple[Sequence[State], list[Decided]]]:
     cuts = range(0, len(states), CREW_PORTION)
     portions = [
-        Portion(tuple(states[cut : cut + CREW_PORTION]), decider.question, bounds.megabytes, bounds.states)
+        Portion(tuple(states[cut : cut + CREW_PORTION]), decider.question, budget.megabytes, budget.states)
         for cut in cuts
     ]
     done = 0
     try:
-        for answers in crew.map(decide_portion, portions, seconds=bounds.seconds):
+        for answers in crew.map(decide_portion, portions, budget=budget):
             yield portions[done].states, answers
             done += 1
     except LimitReached as limit:

@@ -11,7 +11,6 @@ Limits   the reachable part must be finite and fit into memory; exact evaluation
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,8 +18,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.kernel.compiled import Compiled, Limits, describe_limit
+from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.mdp import Reach, SparseMdp, Value, solve
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -45,24 +45,21 @@ class Within:
     limit: LimitReached | None = None
 
 
-def decide_within(task: Task, state: State, bound: Fraction, *, limits: Limits | None = None) -> Within:
+def decide_within(task: Task, state: State, bound: Fraction, *, budget: Budget = UNLIMITED) -> Within:
     """Return whether some policy from the state fails with probability at most `bound`."""
-    bounds = limits or Limits()
-    begun = time.monotonic()
     compiled = compile_task(task)
-    space = compiled.explore(compiled.pack([state]), build=True, stop_at=[FAIL, GOAL], limits=bounds)
-    if (limit := describe_limit(space, bounds)) is not None:
+    space = compiled.explore(compiled.pack([state]), build=True, stop_at=[FAIL, GOAL], budget=budget)
+    if (limit := describe_limit(space, budget)) is not None:
         return Within(Verdict.UNKNOWN, 0.0, 1.0, len(space), limit)
     fail = space.mask(FAIL).astype(bool)
     choice_start, branch_start, target, probability, labels, _ = space.take_matrix()
     mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
     game = _Game(mdp, fail, _groups(choice_start, labels))
-    left = None if bounds.seconds is None else max(0.01, bounds.seconds - (time.monotonic() - begun))
-    worth = game.values(left)
-    verdict, lower, upper = game.decide(bound, worth, left)
+    worth = game.values(budget.share(0.5))
+    verdict, lower, upper = game.decide(bound, worth, budget)
     if verdict is Verdict.UNKNOWN and len(space) <= EXACT_STATES:
         exact = replace(game, mdp=_exact_twin(compiled, space.states(), mdp))
-        verdict, lower, upper = exact.decide(bound, worth, left, exact=True)
+        verdict, lower, upper = exact.decide(bound, worth, budget, exact=True)
     unsure = LimitReached(f"the bounds [{lower:.12g}, {upper:.12g}] do not tell the probability from {bound}")
     return Within(verdict, lower, upper, len(space), unsure if verdict is Verdict.UNKNOWN else None)
 
@@ -74,20 +71,20 @@ class _Game:
     groups: list[list[Group]]  # per state, per label
 
     def decide(
-        self, bound: Fraction, worth: NDArray[np.float64], seconds: float | None, *, exact: bool = False
+        self, bound: Fraction, worth: NDArray[np.float64], budget: Budget, *, exact: bool = False
     ) -> tuple[Verdict, float, float]:
         """Return the verdict, and bounds on the least failure probability; `worth` approximates it per state."""
-        worst = self._solve(self._best_labels(worth), False, seconds, exact)
+        worst = self._solve(self._best_labels(worth), False, budget, exact)
         # SOUND: this policy fails with at most `upper` (or exactly `exact`) whatever the environment does.
         if (worst.exact if worst.exact is not None else worst.upper) <= bound:
             return Verdict.SAFE, 0.0, worst.upper
-        least = self._solve(self._answers(worth), True, seconds, exact)
+        least = self._solve(self._answers(worth), True, budget, exact)
         # SOUND: against this environment no policy fails with less than `lower` (or exactly `exact`).
         if (least.exact if least.exact is not None else least.lower) > bound:
             return Verdict.UNSAFE, least.lower, worst.upper
         return Verdict.UNKNOWN, least.lower, worst.upper
 
-    def values(self, seconds: float | None) -> NDArray[np.float64]:
+    def values(self, budget: Budget) -> NDArray[np.float64]:
         """Return the least failure probability per state, approached from below by value iteration."""
         choices = np.array([c for groups in self.groups for group in groups for c in group], dtype=np.int64)
         group_sizes = [len(group) for groups in self.groups for group in groups]
@@ -95,7 +92,6 @@ class _Game:
         owners = np.array([s for s, groups in enumerate(self.groups) if groups], dtype=np.int64)
         owner_start = np.cumsum([0, *(len(self.groups[s]) for s in owners)])[:-1]
         value = self.fail.astype(np.float64)
-        deadline = None if seconds is None else time.monotonic() + seconds / 2
         for _ in range(SWEEPS if len(choices) else 0):
             operator = np.add.reduceat(
                 self.mdp.probability * value[self.mdp.target], self.mdp.branch_start[:-1].astype(np.int64)
@@ -104,7 +100,7 @@ class _Game:
             better = np.minimum(np.minimum.reduceat(label, owner_start), 1.0)
             change = float(np.max(np.abs(better - value[owners]), initial=0.0))
             value[owners] = better
-            if change < STILL or (deadline is not None and time.monotonic() > deadline):
+            if change < STILL or budget.is_over():
                 break
         return value
 
@@ -115,10 +111,10 @@ class _Game:
             for groups in self.groups
         ]
 
-    def _solve(self, kept: Sequence[Sequence[Group]], minimise: bool, seconds: float | None, exact: bool) -> Value:
+    def _solve(self, kept: Sequence[Sequence[Group]], minimise: bool, budget: Budget, exact: bool) -> Value:
         """Solve the MDP with only the kept choices; the other side is fixed."""
         sub = _restrict(self.mdp, [[choice for group in groups for choice in group] for groups in kept])
-        return solve(sub, Reach(goal=self.fail, minimise=minimise), relative_gap=1e-9, exact=exact, time_limit=seconds)
+        return solve(sub, Reach(goal=self.fail, minimise=minimise), relative_gap=1e-9, exact=exact, budget=budget)
 
     def _answers(self, worth: NDArray[np.float64]) -> list[list[Group]]:
         """Return the environment's operator for every label: one of greatest value that also comes nearer to `fail`.

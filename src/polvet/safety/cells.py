@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.evidence.affine_forms import Bools, Floats, truth_of
 from polvet.evidence.box_view import Unreadable
 from polvet.evidence.flow import Moves, Sets, Way
-from polvet.kernel.compiled import Limits, Words
+from polvet.kernel.compiled import Words
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name
 from polvet.model.network import Kind
 from polvet.safety.decide import SAFE, UNSAFE, Decider
@@ -57,9 +57,9 @@ class Judged:
     latest: tuple[int, int] | None
 
 
-def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits: Limits | None = None) -> int:
+def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, budget: Budget = UNLIMITED) -> int:
     """Let the decider know which cells are won and lost; return how many tables had something to say."""
-    found = judge_cells(decider, around, cells=cells, limits=limits)
+    found = judge_cells(decider, around, cells=cells, budget=budget)
     if found is None:
         return 0
     told = 0
@@ -73,7 +73,7 @@ def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits
     return told
 
 
-def judge_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits: Limits | None = None) -> Judged | None:
+def judge_cells(decider: Decider, around: Words, *, cells: int = CELLS, budget: Budget = UNLIMITED) -> Judged | None:
     """Return the cells around the packed states with their verdicts; None where the model cannot be followed over cells."""
     try:
         moves = Moves(decider.task)
@@ -83,16 +83,15 @@ def judge_cells(decider: Decider, around: Words, *, cells: int = CELLS, limits: 
         game = _Game(moves, grid)
     except Unreadable:
         return None
-    bounds = limits or Limits()
-    deadline = None if bounds.seconds is None else monotonic() + bounds.seconds / 4
-    lost, steps = game.lost(deadline)
+    part = budget.share(0.25)
+    lost, steps = game.lost(part)
     latest = None
     if grid.clock is not None:
         if grid.clock_end - steps < moves.lower[grid.clock]:
             lost = np.zeros_like(lost)
         else:
             latest = (grid.clock, grid.clock_end - steps)
-    won = game.won(deadline)
+    won = game.won(part)
     return Judged(
         grid.variables,
         tuple((line.lower, line.scale, line.count) for line in grid.lines if line.real),
@@ -301,7 +300,7 @@ class _Game:
     def _labels(self) -> list[int]:
         return sorted({outcome.label for outcome in self.outcomes if outcome.label is not None})
 
-    def lost(self, deadline: float | None) -> tuple[Bools, int]:
+    def lost(self, budget: Budget) -> tuple[Bools, int]:
         """Return the cells that are lost, and within how many steps."""
         lost = self.surely_fail.copy()
         moving = np.zeros(self.count, dtype=np.bool_)  # some label is surely applicable
@@ -311,7 +310,7 @@ class _Game:
         clock = self.grid.clock
         most = MOST_STEPS if clock is None else min(MOST_STEPS, self.grid.clock_end // 2)
         for step in range(1, most + 1):
-            if deadline is not None and monotonic() > deadline:
+            if budget.is_over():
                 return lost, step - 1
             bad = [outcome.fails | self._all_in(lost, outcome) for outcome in self.outcomes]
             every, forced = moving.copy(), np.zeros(self.count, dtype=np.bool_)
@@ -331,11 +330,11 @@ class _Game:
             lost = fresh
         return lost, most
 
-    def won(self, deadline: float | None) -> Bools:
+    def won(self, budget: Budget) -> Bools:
         """Return the cells that are won; none where time is up."""
         won = ~self.may_fail & self.late
         while True:
-            if deadline is not None and monotonic() > deadline:
+            if budget.is_over():
                 return np.zeros(self.count, dtype=np.bool_)
             good = [~outcome.possible | self._all_in(won, outcome) for outcome in self.outcomes]
             some, everything = np.zeros(self.count, dtype=np.bool_), np.ones(self.count, dtype=np.bool_)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.evidence.states import state_to_json
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import State
 from polvet.safety.decide import Decider, Verdict
 
@@ -20,7 +20,7 @@ def prove(
     states: Sequence[State],
     verdict: Verdict,
     *,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> dict[str, Any]:
     """Return the certificate that all the states are safe, or that all are unsafe; the prover is `lazy` with sharing."""
     task = prover.task
@@ -29,14 +29,14 @@ def prove(
         head["options"] = given
     distinct = list(dict.fromkeys(states))
     if verdict is Verdict.SAFE:
-        policy = prover.safe_policy(distinct, limits=limits)
+        policy = prover.safe_policy(distinct, budget=budget)
         rows: list[dict[str, Any]] = [
             {"state": state_to_json(task, state), "action": action} for state, action in policy.items()
         ]
         places = {state: k for k, state in enumerate(policy)}
         kind = "safe-policy"
     else:
-        ranked = prover.unsafe_rank(distinct, limits=limits)
+        ranked = prover.unsafe_rank(distinct, budget=budget)
         rows = [
             {
                 "state": state_to_json(task, one.state), "rank": one.rank,

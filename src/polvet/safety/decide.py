@@ -11,18 +11,17 @@ Limits   models with infinitely many reachable states are searched on the fly an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from math import inf
-from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where, did_you_mean
-from polvet.kernel.compiled import Compiled, Limits, Words
+from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
@@ -117,39 +116,35 @@ class Decider:
             NO_RADIUS if radius is None else radius, _preferred(preference, self.compiled),
         )  # fmt: skip
 
-    def decide(self, states: Iterable[State], *, limits: Limits | None = None) -> list[Decided]:
+    def decide(self, states: Iterable[State], *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each state."""
-        return self.decide_packed(self.compiled.pack(states), limits=limits)
+        return self.decide_packed(self.compiled.pack(states), budget=budget)
 
-    def decide_packed(self, states: Words, *, limits: Limits | None = None) -> list[Decided]:
+    def decide_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each packed state."""
-        bounds = limits or Limits()
         known, status, looks, passes, nanoseconds = self._core.decide(
-            states, inf if bounds.seconds is None else bounds.seconds, self._room(bounds),
-            2**32 if bounds.states is None else bounds.states, bounds.on_progress,
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
         )  # fmt: skip
         self._raise_what_stopped()
         verdicts = (Verdict.UNKNOWN, Verdict.UNSAFE, Verdict.SAFE)
         return [
             Decided(
                 verdicts[k], expanded, rounds, spent * 1e-9,
-                None if verdicts[k] is not Verdict.UNKNOWN else self._limit(why, bounds),
+                None if verdicts[k] is not Verdict.UNKNOWN else self._limit(why, budget),
             )
             for k, why, expanded, rounds, spent in zip(
                 known.tolist(), status.tolist(), looks.tolist(), passes.tolist(), nanoseconds.tolist(), strict=True
             )
         ]  # fmt: skip
 
-    def known_packed(self, states: Words, *, limits: Limits | None = None) -> NDArray[np.uint8]:
+    def known_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> NDArray[np.uint8]:
         """Return what is known about each packed state as a number: 0 a limit came first (`stopped`), 1 unsafe, 2 safe."""
-        bounds = limits or Limits()
         known, status, *_ = self._core.decide(
-            states, inf if bounds.seconds is None else bounds.seconds, self._room(bounds),
-            2**32 if bounds.states is None else bounds.states, bounds.on_progress,
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
         )  # fmt: skip
         self._raise_what_stopped()
         left = np.flatnonzero(known == 0)
-        self.stopped = self._limit(int(status[left[0]]), bounds) if len(left) else None
+        self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None
         return known
 
     def foresee(
@@ -168,28 +163,26 @@ class Decider:
         self._core.foresee(self.compiled.program, variables, lines, clocks, verdicts)
         self.smaller_games += 1
 
-    def safe_actions(self, state: State, *, limits: Limits | None = None) -> tuple[str | None, ...]:
+    def safe_actions(self, state: State, *, budget: Budget = UNLIMITED) -> tuple[str | None, ...]:
         """Return the labels of the state all of whose outcomes are safe; None stands for the silent pseudo-action."""
-        return tuple(label for label, safe in self.judge_actions(state, limits=limits) if safe)
+        return tuple(label for label, safe in self.judge_actions(state, budget=budget) if safe)
 
-    def judge_actions(self, state: State, *, limits: Limits | None = None) -> Judged:
+    def judge_actions(self, state: State, *, budget: Budget = UNLIMITED) -> Judged:
         """Return each applicable label of the state with whether all its outcomes are safe; none where runs end.
 
         A limit raises LimitReached.
         """
-        found = self.judge_actions_packed(self.compiled.pack([state]), limits=limits)[0]
+        found = self.judge_actions_packed(self.compiled.pack([state]), budget=budget)[0]
         if found is None:
             assert self.stopped is not None
             raise self.stopped
         return found
 
-    def judge_actions_packed(self, states: Words, *, limits: Limits | None = None) -> list[Judged | None]:
+    def judge_actions_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Judged | None]:
         """Return for each packed state what `judge_actions` does, or None where a limit came first (`stopped`)."""
-        bounds = limits or Limits()
-        seconds = inf if bounds.seconds is None else bounds.seconds
-        starts, numbers, outcome_start, outcomes = self._core.outlook(states, seconds, self._room(bounds))
-        self._raise_what_stopped(bounds)
-        known = self._known_of_each(outcome_start.astype(np.int64), outcomes, bounds).tolist()
+        starts, numbers, outcome_start, outcomes = self._core.outlook(states, budget.left(), self._room(budget))
+        self._raise_what_stopped(budget)
+        known = self._known_of_each(outcome_start.astype(np.int64), outcomes, budget).tolist()
         labels = [None if label == SILENT else self.task.network.labels[label] for label in numbers.tolist()]
         result: list[Judged | None] = []
         for first, last in pairwise(starts.tolist()):
@@ -197,9 +190,8 @@ class Decider:
             result.append([(labels[k], known[k] == SAFE) for k in range(first, last)] if clear else None)
         return result
 
-    def _known_of_each(self, start: NDArray[np.int64], outcomes: Words, bounds: Limits) -> NDArray[np.uint8]:
+    def _known_of_each(self, start: NDArray[np.int64], outcomes: Words, budget: Budget) -> NDArray[np.uint8]:
         """Return what is known about each set of outcomes: all are safe, or one is unsafe; the others are not asked about then."""
-        begun = monotonic()
         stopped: LimitReached | None = None
         known = np.full(len(start) - 1, SAFE, dtype=np.uint8)
         count, asked, width = np.diff(start), 0, 1
@@ -207,8 +199,7 @@ class Decider:
             sizes = np.minimum(count[open_] - asked, width)
             owner = np.repeat(open_, sizes)
             places = np.repeat(start[open_] + asked - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
-            left = bounds.seconds if bounds.seconds is None else max(0.0, bounds.seconds - (monotonic() - begun))
-            told = self.known_packed(np.ascontiguousarray(outcomes[places]), limits=replace(bounds, seconds=left))
+            told = self.known_packed(np.ascontiguousarray(outcomes[places]), budget=budget)
             known[owner[told == UNDECIDED]] = UNDECIDED
             known[owner[told == UNSAFE]] = UNSAFE
             stopped = stopped or self.stopped
@@ -216,26 +207,22 @@ class Decider:
         self.stopped = stopped
         return known
 
-    def safe_policy(self, states: Sequence[State], *, limits: Limits | None = None) -> dict[State, str | None]:
+    def safe_policy(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[State, str | None]:
         """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
-        bounds = limits or Limits()
-        seconds = inf if bounds.seconds is None else bounds.seconds
-        words, chosen = self._core.safe_policy(self.compiled.pack(states), seconds, self._room(bounds))
-        self._raise_what_stopped(bounds)
+        words, chosen = self._core.safe_policy(self.compiled.pack(states), budget.left(), self._room(budget))
+        self._raise_what_stopped(budget)
         labels = self.task.network.labels
         return {
             state: labels[label] if label >= 0 else None
             for state, label in zip(self.compiled.unpack(words), chosen.tolist(), strict=True)
         }
 
-    def unsafe_rank(self, states: Sequence[State], *, limits: Limits | None = None) -> list[Ranked]:
+    def unsafe_rank(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> list[Ranked]:
         """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
-        bounds = limits or Limits()
-        seconds = inf if bounds.seconds is None else bounds.seconds
         words, rank, start, label, witness = self._core.unsafe_rank(
-            self.compiled.pack(states), seconds, self._room(bounds)
+            self.compiled.pack(states), budget.left(), self._room(budget)
         )
-        self._raise_what_stopped(bounds)
+        self._raise_what_stopped(budget)
         labels = self.task.network.labels
         result = []
         for k, state in enumerate(self.compiled.unpack(words)):
@@ -244,15 +231,15 @@ class Decider:
             result.append(Ranked(state, int(rank[k]), outcomes))
         return result
 
-    def _room(self, bounds: Limits) -> int:
+    def _room(self, budget: Budget) -> int:
         """Return how many bytes searches may hold so that the whole process stays within the limit.
 
         Growing tables are copied, so that half of what others leave free is theirs.
         """
-        if bounds.megabytes is None:
+        if budget.megabytes is None:
             return 2**63
         others = resident_bytes() - self._core.held_bytes
-        return max(2**20, (bounds.megabytes * 2**20 - max(0, others)) // 2)
+        return max(2**20, (budget.megabytes * 2**20 - max(0, others)) // 2)
 
     @property
     def peak_bytes(self) -> int:
@@ -269,25 +256,18 @@ class Decider:
         """Return the CPU seconds of each thread in the last batch."""
         return self._core.busy
 
-    def _raise_what_stopped(self, bounds: Limits | None = None) -> None:
+    def _raise_what_stopped(self, budget: Budget | None = None) -> None:
         match self._core.status:
             case _core.Status.FAULT:
                 self.compiled.explain_fault(self.compiled.unpack(self._core.faulty)[0], self._core.fault)
             case _core.Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            case status if bounds is not None and status != _core.Status.DONE:
-                raise self._limit(status.value, bounds)
+            case status if budget is not None and status != _core.Status.DONE:
+                raise self._limit(status.value, budget)
 
-    def _limit(self, status: int, bounds: Limits) -> LimitReached:
-        match _core.Status(status):
-            case _core.Status.TIME:
-                return LimitReached(f"time limit of {bounds.seconds:g} s reached", "--time-limit")
-            case _core.Status.MEMORY:
-                return LimitReached(f"memory limit of {bounds.megabytes} MB reached", "--memory-limit")
-            case _core.Status.STATES:
-                return LimitReached(f"limit of {bounds.states or 2**32 - 2} states reached", "--max-states")
-            case _:
-                return LimitReached(f"safety radius of {self.radius} steps reached", "--radius")
+    def _limit(self, status: int, budget: Budget) -> LimitReached:
+        beyond = LimitReached(f"safety radius of {self.radius} steps reached", "radius")
+        return limit_of(_core.Status(status), budget) or beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
 from polvet.model.network import Variable
 from polvet.model.task import Task
 from polvet.safety.projections import Told, count_of
@@ -47,10 +47,10 @@ class Exits:
         return boxes_around(self.marked(label))
 
 
-def find_exits(task: Task, *, linear: LinearTask | None = None, limits: Limits | None = None) -> Exits:
+def find_exits(task: Task, *, linear: LinearTask | None = None, budget: Budget = UNLIMITED) -> Exits:
     """Return the exits of all won cells; raise NotLinear where they cannot be told."""
     system = (linear_task(task) if linear is None else linear).system
-    told = _won(task, limits)
+    told = _won(task, budget)
     kept = told.variables
     if not is_closed(system.transitions, kept):
         raise NotLinear("what is assigned to the variables that decide fail depends on others")
@@ -91,9 +91,9 @@ def least_of(variable: Variable) -> int:
     return 0 if variable.lower is None else int(variable.lower)
 
 
-def _won(task: Task, limits: Limits | None) -> Told:
+def _won(task: Task, budget: Budget) -> Told:
     """Return the game over the fewest variables that wins as much as any."""
-    games = [told for told in iter_won(task, limits=limits) if told.share]
+    games = [told for told in iter_won(task, budget=budget) if told.share]
     if not games:
         raise NotLinear("nothing is won whatever the variables hold that do not decide fail")
     return max(games, key=lambda told: told.share)

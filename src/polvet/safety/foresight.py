@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from itertools import islice
 from math import prod
 
-from polvet.kernel.compiled import Limits, Words
+from polvet.budget import UNLIMITED, Budget
+from polvet.kernel.compiled import Words
 from polvet.model.task import Task
 from polvet.safety.cells import foresee_cells
 from polvet.safety.decide import Decider
@@ -29,7 +30,7 @@ def is_large(task: Task) -> bool:
     return not all(is_countable(v) for v in variables) or prod(count_of(v) for v in variables) > LARGE
 
 
-def sharpen(decider: Decider, around: Words | None = None, *, limits: Limits | None = None) -> int:
+def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = UNLIMITED) -> int:
     """Let the decider know what smaller games tell; return how many of them had something to say.
 
     `around`: packed states of the kind that will be asked about; cells of real values are laid around them.
@@ -38,14 +39,14 @@ def sharpen(decider: Decider, around: Words | None = None, *, limits: Limits | N
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
     if decider.smaller_games:
         return decider.smaller_games  # it knows already
-    lost = iter_lost(decider.task, limits=limits)
+    lost = iter_lost(decider.task, budget=budget)
     core = list(islice(lost, 1))
-    won = list(iter_won(decider.task, limits=limits))
+    won = list(iter_won(decider.task, budget=budget))
     _tell(decider, [*core, *won])
     if sum(told.share for told in core) + max((told.share for told in won), default=0) < ENOUGH:
         _tell(decider, lost)
     if around is not None:
-        foresee_cells(decider, around, limits=limits)
+        foresee_cells(decider, around, budget=budget)
     return decider.smaller_games
 
 

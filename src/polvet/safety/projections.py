@@ -24,7 +24,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
 from polvet.model.expressions import (
     TRUE,
     Expression,
@@ -59,7 +59,7 @@ class Told:
         return Fraction(int(np.count_nonzero(self.verdicts)), len(self.verdicts))
 
 
-def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
+def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
     """Yield what is lost in the relaxed games: over what decides `fail` alone, then over each pattern of `choose_patterns`.
 
     Two patterns in a row that say no more than the first game end the search: the others are of the same kind.
@@ -71,7 +71,7 @@ def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     core = tuple(sorted(network.index_of(name) for name in core_of(task)))
     if not core or not fits(network, core_of(task)):
         return
-    first = solve_pattern(task, core, limits=limits)
+    first = solve_pattern(task, core, budget=budget)
     yield first
     room, idle = MOST_IN_ALL, 0
     for pattern in choose_patterns(task):
@@ -80,7 +80,7 @@ def iter_lost(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
         room -= prod(count_of(network.variables[k]) for k in pattern)
         if room < 0:
             return
-        found = solve_pattern(task, pattern, limits=limits)
+        found = solve_pattern(task, pattern, budget=budget)
         idle = idle + 1 if found.share <= first.share else 0
         if idle == 0:
             yield found
@@ -161,12 +161,12 @@ def count_of(variable: Variable) -> int:
     return int(variable.upper) - int(variable.lower) + 1
 
 
-def solve_pattern(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Told:
+def solve_pattern(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> Told:
     """Return which combinations of the pattern's variables are lost; nothing is lost where a limit comes first."""
-    return solve_game(task, relax(task, pattern), pattern, UNSAFE, limits=limits)
+    return solve_game(task, relax(task, pattern), pattern, UNSAFE, budget=budget)
 
 
-def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, limits: Limits | None = None) -> Told:
+def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED) -> Told:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
     game = replace(game, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
     compiled = compile_task(game)
@@ -176,7 +176,7 @@ def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, l
     rows += np.array([0 if v.kind is Kind.BOOL else int(v.lower or 0) for v in variables], dtype=np.int64)
     more = np.zeros((len(rows), len(game.network.variables) - len(variables)), dtype=np.int64)
     known = Decider(game, compiled=compiled).known_packed(
-        compiled.machine.pack(np.concatenate([rows, more], axis=1)), limits=limits
+        compiled.machine.pack(np.concatenate([rows, more], axis=1)), budget=budget
     )
     return Told(tuple(pattern), np.where(known == wanted, known, 0).astype(np.uint8))
 

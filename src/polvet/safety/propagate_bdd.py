@@ -13,13 +13,12 @@ Limits   bool and bounded int variables, constant probabilities; + - * min max a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
-from polvet.kernel.compiled import Limits
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -41,29 +40,27 @@ BYTES_PER_NODE = 60
 Item = Diagram | Number  # a truth value or a number, by the expression's kind
 
 
-def decide_by_diagrams(
-    task: Task, states: Sequence[State], *, limits: Limits | None = None
-) -> tuple[list[Decided], int]:
+def decide_by_diagrams(task: Task, states: Sequence[State], *, budget: Budget = UNLIMITED) -> tuple[list[Decided], int]:
     """Return the verdict on each state, and how many nodes the diagrams took."""
     failure: InputError | None = None
     try:
-        return _decide(task, states, limits or Limits())
+        return _decide(task, states, budget)
     except InputError as error:
         failure = InputError(error.what, error.where, error.hint)
     # Raised anew, out here: frames in a traceback would keep diagrams alive until their manager is gone.
     raise failure
 
 
-def _decide(task: Task, states: Sequence[State], limits: Limits) -> tuple[list[Decided], int]:
-    begun = time.monotonic()
+def _decide(task: Task, states: Sequence[State], budget: Budget) -> tuple[list[Decided], int]:
+    spent = stopwatch()
     encoder = _Encoder(task)
     try:
-        region = _Region(task, encoder, _Budget(encoder.diagrams, limits, begun))
+        region = _Region(task, encoder, _Watch(encoder.diagrams, budget))
         surely, perhaps = region.surely_unsafe(), region.perhaps_unsafe()
     except LimitReached as limit:
-        reached = LimitReached(limit.limit, limit.option)
-        return [Decided(Verdict.UNKNOWN, 0, 0, time.monotonic() - begun, reached)] * len(states), encoder.diagrams.nodes
-    share = (time.monotonic() - begun) / max(1, len(states))
+        reached = LimitReached(limit.limit, limit.kind)
+        return [Decided(Verdict.UNKNOWN, 0, 0, spent(), reached)] * len(states), encoder.diagrams.nodes
+    share = spent() / max(1, len(states))
     leaves = LimitReached("the model may leave the bounds of a variable on the way (see --out-of-bounds)")
     result = []
     for state in states:
@@ -77,19 +74,17 @@ def _decide(task: Task, states: Sequence[State], limits: Limits) -> tuple[list[D
 
 
 @dataclass(frozen=True, slots=True)
-class _Budget:
-    """Raises LimitReached when time or memory is used up."""
+class _Watch:
+    """Raises LimitReached when time or memory is used up; what counts are the nodes, not what others hold."""
 
     diagrams: Diagrams
-    limits: Limits
-    begun: float
+    budget: Budget
 
     def check(self) -> None:
-        seconds, megabytes = self.limits.seconds, self.limits.megabytes
-        if seconds is not None and time.monotonic() - self.begun > seconds:
-            raise LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
-        if megabytes is not None and self.diagrams.nodes * BYTES_PER_NODE > megabytes * 2**20:
-            raise LimitReached(f"memory limit of {megabytes} MB reached", "--memory-limit")
+        if self.budget.is_over():
+            raise self.budget.reached("time")
+        if self.diagrams.nodes * BYTES_PER_NODE > self.budget.most_bytes:
+            raise self.budget.reached("memory")
 
 
 class _Encoder:
@@ -309,7 +304,7 @@ class _Operator:
 class _Region:
     """The operators by label, and the fixpoint over them."""
 
-    def __init__(self, task: Task, encoder: _Encoder, budget: _Budget) -> None:
+    def __init__(self, task: Task, encoder: _Encoder, budget: _Watch) -> None:
         self._encoder, self._budget = encoder, budget
         d = encoder.diagrams
         self.fail = encoder.truth(task.fail, encoder.start) & encoder.valid

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
 from polvet.model.expressions import (
     FALSE,
     TRUE,
@@ -47,7 +47,7 @@ BROKEN = "broken"
 """The variable that tells whether a kept variable was written in a way that cannot be told."""
 
 
-def iter_won(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
+def iter_won(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
     """Yield what is won in restricted games: over what decides `fail`, and over that with what its changes depend on."""
     network = task.network
     # SOUND: where operators are disabled out of bounds, forgotten values decide which are enabled.
@@ -56,7 +56,7 @@ def iter_won(task: Task, *, limits: Limits | None = None) -> Iterator[Told]:
     core, wider = core_of(task), wider_core_of(task)
     for kept in [core, *([wider] if wider > core else [])]:
         if kept and fits(network, kept):
-            yield solve_restricted(task, sorted(network.index_of(name) for name in kept), limits=limits)
+            yield solve_restricted(task, sorted(network.index_of(name) for name in kept), budget=budget)
 
 
 def wider_core_of(task: Task) -> set[str]:
@@ -68,9 +68,9 @@ def wider_core_of(task: Task) -> set[str]:
     }
 
 
-def solve_restricted(task: Task, pattern: Sequence[int], *, limits: Limits | None = None) -> Told:
+def solve_restricted(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMITED) -> Told:
     """Return which combinations of the pattern's variables are won; none where a limit comes first."""
-    return solve_game(task, restrict(task, pattern), pattern, SAFE, limits=limits)
+    return solve_game(task, restrict(task, pattern), pattern, SAFE, budget=budget)
 
 
 def restrict(task: Task, pattern: Sequence[int]) -> Task:

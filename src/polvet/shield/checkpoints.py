@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.debug.faults import all_faults
 from polvet.errors import MissingExtra, Where
-from polvet.kernel.compiled import Limits
 from polvet.model.task import Task
 from polvet.policy.binding import fit
 from polvet.policy.stable_baselines import network_from_stable_baselines
@@ -47,12 +47,12 @@ class FaultsPerCheckpoint(_Callback):  # type: ignore[misc]
     """
 
     def __init__(
-        self, task: Task, *, every: int = 10_000, folder: str | Path | None = None, limits: Limits | None = None
+        self, task: Task, *, every: int = 10_000, folder: str | Path | None = None, budget: Budget = UNLIMITED
     ) -> None:
         if _callbacks is None:
             raise MissingExtra("stable_baselines3", "train")
         super().__init__()
-        self.task, self.every, self.limits = task, every, limits
+        self.task, self.every, self.budget = task, every, budget
         self.folder = None if folder is None else Path(folder)
         self.checkpoints: list[Checkpoint] = []
         self._decider = Decider(task)  # what it proves about states is kept for the next checkpoint
@@ -78,7 +78,7 @@ class FaultsPerCheckpoint(_Callback):  # type: ignore[misc]
         variables = [variable.name for variable in self.task.network.variables]
         network = network_from_stable_baselines(data, Where("checkpoint"), variables, list(self.task.network.labels))
         bound = fit(self.task, network).compile()
-        found = all_faults(bound, self._decider, limits=self.limits)
+        found = all_faults(bound, self._decider, budget=self.budget)
         archive = None if self.folder is None else self.folder / f"steps-{self.num_timesteps}.zip"
         checkpoint = Checkpoint(
             self.num_timesteps, len(found.faults), found.states, len(found.unsafe_starts), found.exhaustive,

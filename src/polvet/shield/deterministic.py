@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.mdp import Reach, Reward, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.occupation import Occupation, OccupationProgram, prove_lower_bound
@@ -48,24 +49,23 @@ def find_deterministic(
     *,
     gap: float = 1e-6,
     nodes: int = 2_000,
-    seconds: float | None = None,
+    budget: Budget = UNLIMITED,
     known: list[Mask] | None = None,
 ) -> Deterministic:
     """Return bounds at most `gap` apart (relatively) where nodes and time suffice; `careful` names least risky options.
 
     `known` are schedulers to begin with. An infinite lower bound says that no safe scheduler surely ends.
     """
-    search = _Search(world, cost, bound, careful)
+    search = _Search(world, cost, bound, careful, budget)
     for mask in known or []:
         search.consider(mask)
-    deadline = None if seconds is None else time.monotonic() + seconds
     root = search.open_node(frozenset(), 0.0)
     heap: list[_Node] = [] if root is None else [root]
     done = math.inf  # the least bound of a node that is not branched on although it lies below the upper bound
     while heap:
         if heap[0].lower >= search.upper - gap * max(1.0, abs(search.upper)):
             break
-        if search.nodes >= nodes or (deadline is not None and time.monotonic() > deadline):
+        if search.nodes >= nodes or budget.is_over():
             break
         node = heapq.heappop(heap)
         if node.coin is None:
@@ -90,8 +90,8 @@ class _Node:
 class _Search:
     """The relaxation, the best scheduler so far, and how nodes are opened."""
 
-    def __init__(self, world: World, cost: Float64s, bound: Fraction, careful: Uint32s) -> None:
-        self.world, self.cost, self.bound, self.careful = world, cost, bound, careful
+    def __init__(self, world: World, cost: Float64s, bound: Fraction, careful: Uint32s, budget: Budget) -> None:
+        self.world, self.cost, self.bound, self.careful, self.budget = world, cost, bound, careful, budget
         self.bare = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
         self.program = OccupationProgram(world, cost, bound)
         self.starts = world.mdp.choice_start.astype(np.int64)
@@ -105,12 +105,12 @@ class _Search:
         self.nodes += 1
         open_ = np.ones(self.world.options, dtype=bool)
         open_[list(closed)] = False
-        found = self.program.optimum(closed)
+        found = self.program.optimum(closed, self.budget)
         if found is None:
             # SOUND: the program's "infeasible" is a hint; the price of failing is raised until the bound itself says so.
             lower = self._raise_price(open_, above)
             return None if lower == math.inf else _Node(lower, self.nodes, closed, None)
-        lower = max(above, prove_lower_bound(self.bare, self.cost, self.bound, found.price, open_=open_))
+        lower = max(above, self._proved(found.price, open_))
         return _Node(lower, self.nodes, closed, self._round(found))
 
     def children(self, node: _Node) -> tuple[frozenset[int], frozenset[int]]:
@@ -120,14 +120,17 @@ class _Search:
         others = set(range(int(self.starts[state]), int(self.starts[state + 1]))) - {node.coin}
         return node.closed | others, node.closed | {node.coin}
 
+    def _proved(self, price: float, open_: Mask) -> float:
+        return prove_lower_bound(self.bare, self.cost, self.bound, price, open_=open_, budget=self.budget)
+
     def _raise_price(self, open_: Mask, above: float) -> float:
         """Return a proved lower bound, infinite where no scheduler is safe, or none surely ends."""
         sub = induce_permitted(self.bare, open_)
-        if Fraction(solve(sub.mdp, Reach(goal=sub.fail, minimise=True)).lower) > self.bound:
+        if Fraction(solve(sub.mdp, Reach(goal=sub.fail, minimise=True), budget=self.budget).lower) > self.bound:
             return math.inf
         scale, lower = max(1.0, float(self.cost.max(initial=0.0))), above
         for price in (scale * 100.0**k for k in range(1, 6)):
-            lower = max(lower, prove_lower_bound(self.bare, self.cost, self.bound, price, open_=open_))
+            lower = max(lower, self._proved(price, open_))
             if lower >= self.upper:
                 break
         return lower
@@ -153,12 +156,18 @@ class _Search:
             self.consider(one)
         return max(mine, key=lambda c: float(share[c]))
 
+    def _is_safe(self, mask: Mask) -> bool:
+        try:
+            return is_safe(self.bare, mask, self.bound, self.budget)
+        except LimitReached:
+            return False  # not proved
+
     def consider(self, mask: Mask) -> None:
         """Take the scheduler as the best one where it is proved safe and cheaper."""
         sub = induce_permitted(self.bare, mask)
         mdp = replace(sub.mdp, rewards={COST: self.cost[sub.choices]})
-        spent = solve(mdp, Reward(COST, sub.goal | sub.fail), relative_gap=1e-9).upper
-        if spent < self.upper and is_safe(self.bare, mask, self.bound):
+        spent = solve(mdp, Reward(COST, sub.goal | sub.fail), relative_gap=1e-9, budget=self.budget).upper
+        if spent < self.upper and self._is_safe(mask):
             kept = np.zeros(self.world.options, dtype=bool)
             kept[sub.options] = True
             self.upper, self.best = spent, kept

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -26,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polvet._core as _core
-from polvet.errors import InputError, Where
+from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.deterministic import find_deterministic
@@ -36,6 +36,7 @@ from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted
 
 FEW_NODES = 60
+PERMIT_SHARE = 0.5  # of the time that is left, for one permissive scheduler
 SEARCH_SHARE = 0.15  # of the time that is left, for one search for the deterministic optimum
 
 
@@ -90,7 +91,7 @@ def learn(
     options: LearningOptions | None = None,
     inside: Mask | None = None,
     rng: random.Random | None = None,
-    seconds: float | None = None,
+    budget: Budget = UNLIMITED,
     on_round: Callable[[Round], None] | None = None,
 ) -> Learned | Impossible:
     """Return a safe scheduler of least expected cost, learning the costs (reward `cost` of the world) by visiting.
@@ -104,10 +105,9 @@ def learn(
     _check_world(world, cost_lower, cost_upper)
     ceiling = float(world.mdp.rewards[COST].max()) if cost_upper is None else cost_upper
     chance = rng or random.Random(0)
-    begun = time.monotonic()
-    deadline = None if seconds is None else begun + seconds
+    spent = stopwatch()
     true_cost = world.mdp.rewards[COST]
-    careful = find_least_risk(world).option
+    careful = find_least_risk(world, budget.share(SEARCH_SHARE)).option
     seen = np.zeros(world.mdp.choices, dtype=np.uint64)
     rounds: list[Round] = []
     deployed: list[Mask] = []
@@ -120,53 +120,57 @@ def learn(
     last: Permitted | None = None
     reason = f"iteration limit of {how.iterations} reached"
     for iteration in range(how.iterations):
-        if deadline is not None and time.monotonic() > deadline:
-            reason = f"time limit of {seconds:g} s reached"
+        if budget.is_over():
+            reason = str(budget.reached("time"))
             break
         known = seen > 0
         hoped = np.where(known, true_cost, cost_lower)
         permitted = inside
         if inside is None:
-            found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance, hopeful)
+            try:
+                found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance, hopeful, budget)
+            except LimitReached as limit:
+                reason = str(limit)
+                break
             if isinstance(found, Impossible):
                 return found
             last = found
             permitted = found.permitted
         assert permitted is not None
         deployed.append(permitted)
-        _explore(world, permitted, true_cost, cost_lower, seen, how, chance)
+        _explore(world, permitted, true_cost, cost_lower, seen, how, chance, budget)
         if hopeful is not None:
-            _deploy(world, hopeful.astype(np.float64), seen, min(how.episodes, 500), how.longest, chance)
+            _deploy(world, hopeful.astype(np.float64), seen, min(how.episodes, 500), how.longest, chance, budget)
         # The scheduler that optimism prefers is safe by itself: it is deployed as well, and may show new costs.
         hoped = np.where(seen > 0, true_cost, cost_lower)
-        proposal = propose_occupation(world, hoped, bound)
+        proposal = propose_occupation(world, hoped, bound, budget)
         if proposal is not None and how.randomised and inside is None:
-            candidate = evaluate_randomised(world, hoped, proposal.visits, careful, bound)
+            candidate = evaluate_randomised(world, hoped, proposal.visits, careful, bound, budget)
             if candidate is not None:
-                _deploy(world, candidate.weights, seen, min(how.episodes, 500), how.longest, chance)
+                _deploy(world, candidate.weights, seen, min(how.episodes, 500), how.longest, chance, budget)
         known = seen > 0
         # SOUND: an upper bound may only use what was seen, or what is promised.
-        spent = np.where(known, true_cost, ceiling)
+        paid = np.where(known, true_cost, ceiling)
         for one in [permitted, *([hopeful] if hopeful is not None else [])]:
-            mask, value = _best_inside(world, one, spent)
+            mask, value = _best_inside(world, one, paid, budget)
             if value < upper_deterministic:
                 upper_deterministic, best_mask = value, mask
         hoped = np.where(known, true_cost, cost_lower)
-        unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower)
+        unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower, budget)
         if proposal is not None and how.randomised and inside is None:
-            mixed = evaluate_randomised(world, spent, proposal.visits, careful, bound)
+            mixed = evaluate_randomised(world, paid, proposal.visits, careful, bound, budget)
             if mixed is not None and mixed.cost < min(upper, upper_deterministic):
                 best_random = mixed
         if not how.randomised and inside is None and not _agree(lower, upper_deterministic, how.gap):
             searched = find_deterministic(
-                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, seconds=_share(deadline),
+                world, hoped, bound, careful, gap=how.gap / 2, nodes=nodes, budget=budget.share(SEARCH_SHARE),
                 known=[one for one in (best_mask, hopeful) if one is not None],
             )  # fmt: skip
             lower, hopeful = max(lower, searched.lower), searched.scheduler
         upper = min(upper, upper_deterministic, math.inf if best_random is None else best_random.cost)
         rounds.append(
             Round(
-                time.monotonic() - begun,
+                spent(),
                 int(permitted.sum()),
                 int(known.sum()),
                 unconstrained,
@@ -196,8 +200,11 @@ def learn(
                 break
             nodes = min(how.nodes, 4 * nodes)  # look harder for a cheaper one, and for the proof
     if best_mask is not None and last is not None and (best_mask & ~last.permitted).any():
-        wider = permit(world, bound, attempts=how.attempts, rng=chance, seeds=[best_mask])
-        last = wider if isinstance(wider, Permitted) else last  # it holds the best deterministic scheduler
+        try:
+            wider = permit(world, bound, attempts=how.attempts, rng=chance, seeds=[best_mask], budget=budget)
+            last = wider if isinstance(wider, Permitted) else last  # it holds the best deterministic scheduler
+        except LimitReached:
+            pass  # the last one deployed is a shield as well
     optimal = _agree(lower, upper, how.gap)
     return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal)
 
@@ -208,16 +215,6 @@ def _stalls(rounds: list[Round]) -> bool:
         return False
     old, new = rounds[-3], rounds[-1]
     return new.lower <= old.lower * (1 + 1e-9) and new.upper >= old.upper * (1 - 1e-9)
-
-
-def _share(deadline: float | None) -> float | None:
-    """Return what one search for the deterministic optimum may take of the time that is left."""
-    left = _left(deadline)
-    return None if left is None else SEARCH_SHARE * left
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _agree(lower: float, upper: float, gap: float) -> bool:
@@ -259,18 +256,24 @@ def _next_permissive(
     attempts: int,
     rng: random.Random,
     hopeful: Mask | None,
+    budget: Budget,
 ) -> Permitted | Impossible:
     """Return a safe permissive scheduler that is not part of an earlier one, where the search finds one.
 
     It holds the cheapest safe deterministic scheduler under the hoped-for costs; unknown choices are added first.
     """
-    seeds = ([] if hopeful is None else [hopeful]) + find_goal_seeds(world, bound, hoped)
+    seeds = ([] if hopeful is None else [hopeful]) + find_goal_seeds(
+        world, bound, hoped, budget=budget.share(SEARCH_SHARE)
+    )
     found: Permitted | Impossible | None = None
     for attempt in range(3):
         noise = np.random.default_rng(rng.getrandbits(64)).random(world.options)
         priority = noise + np.where(known, 1.0, 0.0)
         chosen = seeds if attempt == 0 else seeds[attempt % len(seeds) :] if seeds else seeds
-        found = permit(world, bound, attempts=attempts, rng=rng, seeds=chosen or None, priority=priority)
+        found = permit(
+            world, bound, attempts=attempts, rng=rng, seeds=chosen or None, priority=priority,
+            budget=budget.share(PERMIT_SHARE),
+        )  # fmt: skip
         if isinstance(found, Impossible) or not _is_old(found.permitted, deployed):
             return found
     assert found is not None
@@ -290,18 +293,25 @@ def _explore(
     seen: NDArray[np.uint64],
     how: LearningOptions,
     rng: random.Random,
+    budget: Budget,
 ) -> None:
     mdp = world.mdp
     quality = np.full(world.options, optimistic)
     _core.q_learn(
         mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
         permitted.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(cost), quality, seen,
-        how.episodes, how.longest, how.explore, rng.getrandbits(63), -1.0,
+        how.episodes, how.longest, how.explore, rng.getrandbits(63), budget.left(),
     )  # fmt: skip
 
 
 def _deploy(
-    world: World, shares: Float64s, seen: NDArray[np.uint64], episodes: int, longest: int, rng: random.Random
+    world: World,
+    shares: Float64s,
+    seen: NDArray[np.uint64],
+    episodes: int,
+    longest: int,
+    rng: random.Random,
+    budget: Budget,
 ) -> None:
     """Run the scheduler that takes choices with these shares and note which were taken."""
     mdp = world.mdp
@@ -309,6 +319,8 @@ def _deploy(
     targets, probabilities = mdp.target.tolist(), mdp.probability.tolist()
     weights = shares.tolist()
     for _ in range(episodes):
+        if budget.is_over():
+            return
         state = int(mdp.initial[0])
         for _ in range(longest):
             choices = range(starts[state], starts[state + 1])
@@ -320,12 +332,12 @@ def _deploy(
             state = targets[rng.choices(branches, [probabilities[b] for b in branches])[0]]
 
 
-def _best_inside(world: World, permitted: Mask, spent: Float64s) -> tuple[Mask | None, float]:
+def _best_inside(world: World, permitted: Mask, paid: Float64s, budget: Budget) -> tuple[Mask | None, float]:
     """Return the cheapest compliant scheduler and a proved upper bound on its cost, infinite where none surely ends."""
     sub = induce_permitted(world, permitted)
     ended = sub.goal | sub.fail
-    mdp = replace(sub.mdp, rewards={COST: spent[sub.choices]}, exact_rewards={})
-    value = solve(mdp, Reward(COST, ended, minimise=True), relative_gap=1e-9)
+    mdp = replace(sub.mdp, rewards={COST: paid[sub.choices]}, exact_rewards={})
+    value = solve(mdp, Reward(COST, ended, minimise=True), relative_gap=1e-9, budget=budget)
     if value.upper == math.inf or value.scheduler is None:
         return None, math.inf
     mask = np.zeros(world.options, dtype=bool)
@@ -338,12 +350,12 @@ def _best_inside(world: World, permitted: Mask, spent: Float64s) -> tuple[Mask |
 
 
 def _lower_bounds(
-    world: World, hoped: Float64s, bound: Fraction, before: float
+    world: World, hoped: Float64s, bound: Fraction, before: float, budget: Budget
 ) -> tuple[float, float, Occupation | None]:
     """Return the paper's lower bound, the best proved one, and the program's occupation measure."""
-    unconstrained = prove_lower_bound(world, hoped, bound, 0.0)
-    proposal = propose_occupation(world, hoped, bound)
+    unconstrained = prove_lower_bound(world, hoped, bound, 0.0, budget=budget)
+    proposal = propose_occupation(world, hoped, bound, budget)
     lower = max(before, unconstrained)
     if proposal is not None:
-        lower = max(lower, prove_lower_bound(world, hoped, bound, proposal.price))
+        lower = max(lower, prove_lower_bound(world, hoped, bound, proposal.price, budget=budget))
     return unconstrained, lower, proposal

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polvet._core as _core
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
@@ -35,12 +37,11 @@ class LeastRisk:
     exact: Fraction | None
 
 
-def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
+def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
     """Return how unlikely failing can be made; exact where the probabilities are and the model is plain."""
-    limit = -1.0 if seconds is None else seconds
     starts = world.mdp.initial
     if world.is_plain:
-        value = solve(world.mdp, Reach(goal=world.fail, minimise=True), time_limit=seconds)
+        value = solve(world.mdp, Reach(goal=world.fail, minimise=True), budget=budget)
         assert value.scheduler is not None
         option = np.full(world.mdp.states, NONE, dtype=np.uint32)
         # Where the solver names no choice (it may, where every one is as good) the first one is taken.
@@ -60,15 +61,15 @@ def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
             world.option_choice,
             lowers,
             option,
-            limit,
+            budget.left(),
         )
     permitted = np.zeros(world.options, dtype=bool)
     permitted[option[option != NONE]] = True
-    lower, upper, exact = risk_of(world, permitted)
+    lower, upper, exact = risk_of(world, permitted, budget)
     # The chosen options attain `upper`; nothing is below the lower bounds.
     bottom = float(lowers[starts].max())
     if world.is_plain and exact is not None:
-        best = exact_values(world.mdp, Reach(goal=world.fail, minimise=True))
+        best = _exact_or_none(world, budget)
         if best is not None:
             worst = max(x for s in starts if (x := best[int(s)]) is not None)
             return LeastRisk(lowers, option, bottom, float(worst), worst)
@@ -77,10 +78,19 @@ def find_least_risk(world: World, *, seconds: float | None = None) -> LeastRisk:
     )
 
 
-def risk_of(world: World, permitted: Mask) -> tuple[float, float, Fraction | None]:
+def _exact_or_none(world: World, budget: Budget) -> list[Fraction | None] | None:
+    """Return the least risk of every state in fractions, or None where that takes too long."""
+    query = Reach(goal=world.fail, minimise=True)
+    try:
+        return exact_values(world.mdp, query, solve(world.mdp, query, budget=budget), budget=budget)
+    except LimitReached:
+        return None
+
+
+def risk_of(world: World, permitted: Mask, budget: Budget = UNLIMITED) -> tuple[float, float, Fraction | None]:
     """Return bounds on the greatest probability of failing under the permitted options, exact where possible."""
     sub = induce_permitted(world, permitted)
-    value = solve(sub.mdp, Reach(goal=sub.fail), exact=sub.mdp.is_exact)
+    value = solve(sub.mdp, Reach(goal=sub.fail), exact=sub.mdp.is_exact, budget=budget)
     return value.lower, value.upper, value.exact
 
 
@@ -101,7 +111,7 @@ def risk_per_choice(mdp: SparseMdp, fail: Mask) -> Float64s:
 
 
 def find_goal_seeds(
-    world: World, bound: Fraction, cost: Float64s | None = None, *, most: int = 3, seconds: float | None = None
+    world: World, bound: Fraction, cost: Float64s | None = None, *, most: int = 3, budget: Budget = UNLIMITED
 ) -> list[Mask]:
     """Return deterministic schedulers (masks of options) that surely end and fail at most with `bound`, cheapest first.
 
@@ -116,10 +126,10 @@ def find_goal_seeds(
     found: list[Mask] = []
     scale = max(1.0, float(effort.max(initial=0.0)))
     for penalty in (scale * p for p in PENALTIES):
-        permitted = cheapest_scheduler(world, effort + penalty * immediate, seconds=seconds)
-        if permitted is None:
+        permitted = cheapest_scheduler(world, effort + penalty * immediate, budget)
+        if permitted is None or budget.is_over():
             return found
-        _, upper, exact = risk_of(world, permitted)
+        _, upper, exact = risk_of(world, permitted, budget)
         if (exact if exact is not None else upper) <= bound and not any((permitted == one).all() for one in found):
             found.append(permitted)
             if len(found) >= most:
@@ -127,10 +137,10 @@ def find_goal_seeds(
     return found
 
 
-def cheapest_scheduler(world: World, cost: Float64s, *, seconds: float | None = None) -> Mask | None:
+def cheapest_scheduler(world: World, cost: Float64s, budget: Budget = UNLIMITED) -> Mask | None:
     """Return the options of a scheduler of least expected cost until goal or fail; None where that is infinite."""
     mdp = replace(world.mdp, rewards={STEPS: cost}, exact_rewards={})
-    value = solve(mdp, Reward(STEPS, world.goal | world.fail, minimise=True), time_limit=seconds)
+    value = solve(mdp, Reward(STEPS, world.goal | world.fail, minimise=True), budget=budget)
     if value.upper == np.inf or value.scheduler is None:
         return None
     chosen: NDArray[np.bool_] = (value.scheduler != NONE) & ~world.ended
@@ -139,7 +149,7 @@ def cheapest_scheduler(world: World, cost: Float64s, *, seconds: float | None = 
     return permitted
 
 
-def expected_visits(world: World, permitted: Mask) -> Float64s:
+def expected_visits(world: World, permitted: Mask, budget: Budget = UNLIMITED) -> Float64s:
     """Return about how often a run visits each state where permitted options are taken with equal chance.
 
     A guide for orders, not a bound: the sum over the steps is cut off.
@@ -155,7 +165,7 @@ def expected_visits(world: World, permitted: Mask) -> Float64s:
     visits = now.copy()
     for _ in range(min(VISIT_STEPS, VISIT_WORK // max(1, mdp.branches))):
         now = np.bincount(mdp.target, weights=flow * now[sources], minlength=mdp.states).astype(np.float64)
-        if now.sum() < VISIT_REST:
+        if now.sum() < VISIT_REST or budget.is_over():
             break
         visits += now
     found = np.zeros(world.mdp.states)

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
 from polvet.shield.world import World, induce_permitted
 
+FOREVER = 1e9
 TIGHTER = 1e-6  # the program is asked to stay that much (relatively) below the bound
 
 
@@ -34,7 +36,7 @@ class MilpAnswer:
     status: str
 
 
-def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> MilpAnswer:
+def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) -> MilpAnswer:
     """Return the most permissive scheduler that the program finds in the given time."""
     import highspy as _highspy
 
@@ -46,7 +48,7 @@ def permit_by_milp(world: World, bound: Fraction, *, seconds: float = 60.0) -> M
     r, p = options, options + states
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("time_limit", seconds)
+    solver.setOptionValue("time_limit", min(budget.left(), FOREVER))
     columns = options + 2 * states
     lower, upper = np.zeros(columns), np.ones(columns)
     lower[p + np.flatnonzero(world.fail)] = 1.0

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.mdp import SparseMdp
 from polvet.mdp.sparse import Mask
@@ -48,7 +49,13 @@ class Mixed:
 
 
 def permit_mixtures(
-    world: World, bound: Fraction, *, distributions: int = 3, grain: int = GRAIN, attempts: int | None = None
+    world: World,
+    bound: Fraction,
+    *,
+    distributions: int = 3,
+    grain: int = GRAIN,
+    attempts: int | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Mixed | Impossible:
     """Return a safe permissive scheduler with at most so many mixtures per state.
 
@@ -63,30 +70,35 @@ def permit_mixtures(
         raise InputError(
             "mixtures need exact probabilities and one operator per label.", hint="Leave --distributions out."
         )
-    pure = permit(world, bound, attempts=attempts)
+    pure = permit(world, bound, attempts=attempts, budget=budget.share(0.5))
     if isinstance(pure, Impossible):
         return pure
-    wider, option = _with_mixtures(world, pure, grain)
+    wider, option = _with_mixtures(world, pure, grain, budget)
     seed = np.array([len(one) == 1 and bool(pure.permitted[next(iter(one))]) for one in option], dtype=bool)
     heaviest = np.array([2.0 if len(one) == 1 else 1.0 - float(list(one.values())[1]) for one in option])
-    found = permit(wider, bound, attempts=1, seeds=[seed], priority=heaviest)
+    found = permit(wider, bound, attempts=1, seeds=[seed], priority=heaviest, budget=budget.share(0.5))
     assert isinstance(found, Permitted), "the seed is safe"
     kept = _thin(wider, found.permitted, option, distributions)
-    proved = prove(wider, kept, bound)
+    proved = prove(wider, kept, bound, budget)
+    if proved is None:
+        budget.check()
     assert proved is not None, "fewer options are as safe"
     return Mixed(wider, proved, option, pure)
 
 
-def _with_mixtures(world: World, pure: Permitted, grain: int) -> tuple[World, tuple[Mapping[int, Fraction], ...]]:
+def _with_mixtures(
+    world: World, pure: Permitted, grain: int, budget: Budget
+) -> tuple[World, tuple[Mapping[int, Fraction], ...]]:
     mdp = world.mdp
     exact = mdp.exact_probabilities()
-    least = find_least_risk(world).option.tolist()
+    least = find_least_risk(world, budget).option.tolist()
     starts, branches, target = world.option_start.tolist(), mdp.branch_start.tolist(), mdp.target.tolist()
     reached = set(pure.sub.states.tolist())
     rows: list[list[list[tuple[int, Fraction]]]] = []
     option: list[Mapping[int, Fraction]] = []
     labels: list[int] = []
     for state in range(mdp.states):
+        budget.check()
         mine = range(starts[state], starts[state + 1])
         mixes: list[Mapping[int, Fraction]] = [{o: Fraction(1)} for o in mine]
         if state in reached and mine:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.least_risk import risk_per_choice
@@ -29,6 +30,7 @@ MARGIN = (
 )
 LOOSE = 1e-6
 """How far a proved bound may lie below the best one, relatively: sharper ones take exact arithmetic."""
+FOREVER = 1e9
 PRICED = "cost and price of failing"
 
 
@@ -95,13 +97,15 @@ class OccupationProgram:
         self._risk_row = rows - 2
         self._closed: frozenset[int] = frozenset()
 
-    def optimum(self, closed: frozenset[int] = frozenset()) -> Occupation | None:
+    def optimum(self, closed: frozenset[int] = frozenset(), budget: Budget = UNLIMITED) -> Occupation | None:
         """Return an optimal occupation measure without the closed choices, or None where the program finds none."""
         for choice in self._closed - closed:
             self._solver.changeColBounds(choice, 0.0, math.inf)
         for choice in closed - self._closed:
             self._solver.changeColBounds(choice, 0.0, 0.0)
         self._closed = closed
+        # HiGHS counts its time over all runs of one object.
+        self._solver.setOptionValue("time_limit", min(self._solver.getRunTime() + budget.left(), FOREVER))
         self._solver.run()
         if self._solver.getModelStatus() != self._optimal:
             return None
@@ -109,13 +113,19 @@ class OccupationProgram:
         return Occupation(np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[self._risk_row]))
 
 
-def propose_occupation(world: World, cost: Float64s, bound: Fraction) -> Occupation | None:
+def propose_occupation(world: World, cost: Float64s, bound: Fraction, budget: Budget = UNLIMITED) -> Occupation | None:
     """Return an optimal occupation measure of the constrained MDP, or None where the program finds none."""
-    return OccupationProgram(world, cost, bound).optimum()
+    return OccupationProgram(world, cost, bound).optimum(budget=budget)
 
 
 def prove_lower_bound(
-    world: World, cost: Float64s, bound: Fraction, price: float, *, open_: Mask | None = None
+    world: World,
+    cost: Float64s,
+    bound: Fraction,
+    price: float,
+    *,
+    open_: Mask | None = None,
+    budget: Budget = UNLIMITED,
 ) -> float:
     """Return a proved lower bound on the expected cost of every scheduler that fails with at most `bound`.
 
@@ -127,7 +137,7 @@ def prove_lower_bound(
         mdp, fail, goal, cost = sub.mdp, sub.fail, sub.goal, cost[sub.choices]
     priced = np.nextafter(cost + price * risk_per_choice(mdp, fail), 0.0)
     mdp = replace(mdp, rewards={PRICED: np.maximum(0.0, priced)}, exact_rewards={})
-    value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=LOOSE)
+    value = solve(mdp, Reward(PRICED, goal | fail, minimise=True), relative_gap=LOOSE, budget=budget)
     if value.lower == math.inf:
         return math.inf
     # SOUND: the rounding of the rewards is covered by scaling down; every term is >= 0 and exact within 2^-50.
@@ -136,7 +146,7 @@ def prove_lower_bound(
 
 
 def evaluate_randomised(
-    world: World, cost: Float64s, visits: Float64s, fallback: Uint32s, bound: Fraction
+    world: World, cost: Float64s, visits: Float64s, fallback: Uint32s, bound: Fraction, budget: Budget = UNLIMITED
 ) -> Randomised | None:
     """Return the scheduler that takes choices as often as visited, where it is proved safe and ends surely."""
     mdp = world.mdp
@@ -150,10 +160,11 @@ def evaluate_randomised(
     chain, costs, fail, goal = _mix(world, weights, cost)
     if chain is None:
         return None
-    risk = solve(chain, Reach(goal=fail), relative_gap=1e-10).upper
+    risk = solve(chain, Reach(goal=fail), relative_gap=1e-10, budget=budget).upper
     if Fraction(risk) > bound:
         return None
-    spent = solve(replace(chain, rewards={PRICED: costs}), Reward(PRICED, goal | fail), relative_gap=1e-9).upper
+    priced = replace(chain, rewards={PRICED: costs})
+    spent = solve(priced, Reward(PRICED, goal | fail), relative_gap=1e-9, budget=budget).upper
     return None if spent == math.inf else Randomised(weights, risk, spent)
 
 

@@ -13,13 +13,13 @@ Limits   locally, not globally maximal: no option of a reachable state can be ad
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 import polvet._core as _core
+from polvet.budget import UNLIMITED, Budget, Stopwatch, stopwatch
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
@@ -39,9 +39,11 @@ RELATIVE_SLACK = 1e-9
 ATTEMPTS = 100
 WORK = 100_000_000  # branches to look at, after which no further attempt is made
 WORK_PER_ATTEMPT = 20_000_000  # after the first one
-UNLIMITED = 2**63
+ANY_WORK = 2**63
 ORDERS_PER_SEED = 2  # the other attempts enlarge a thinned best one
 CORE = 0.9  # the share of its greatest risk below which a state is one that keeps the risk low
+FIRST_SHARE = 0.25  # of the time that is given, for each question that comes before the search
+EXACT_SHARE = 0.8  # of the time for a proof; then bounds in doubles must do
 SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
@@ -87,7 +89,7 @@ def permit(
     rng: random.Random | None = None,
     seeds: list[Mask] | None = None,
     priority: Float64s | None = None,
-    seconds: float | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Permitted | Impossible:
     """Return a locally maximal safe permissive scheduler for "fail with probability at most `bound`".
 
@@ -99,39 +101,41 @@ def permit(
     >>> permit(world, Fraction(1, 3)).permitted.tolist(), permit(world, Fraction(1, 2)).permitted.tolist()
     ([False, True], [True, True])
     """
-    begun = time.monotonic()
-    deadline = None if seconds is None else begun + seconds
+    spent = stopwatch()
     chance = rng or random.Random(0)
     world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))  # costs play no part
     everything = np.ones(world.options, dtype=bool)
-    proved = _judge(world, everything, bound, deadline)
+    proved = _judge(world, everything, bound, budget.share(FIRST_SHARE))
     if proved is not None:
-        return _permitted(world, everything, proved, True, 0, begun)
-    risk = find_least_risk(world, seconds=seconds)
+        return _permitted(world, everything, proved, True, 0, spent())
+    risk = find_least_risk(world, budget.share(FIRST_SHARE))
     if (risk.exact if risk.exact is not None else Fraction(risk.lower)) > bound:
         return Impossible(risk.lower, risk.upper, risk.exact)
     if bound == 0:
-        return _permit_without_risk(world, risk, deadline, begun)
+        return _permit_without_risk(world, risk, budget, spent)
     fallback = np.zeros(world.options, dtype=bool)
     fallback[risk.option[risk.option != NONE]] = True
     if seeds is None:
-        seeds = find_goal_seeds(world, bound, seconds=seconds)
+        seeds = find_goal_seeds(world, bound, budget=budget.share(FIRST_SHARE))
     seeds = seeds or [fallback]
-    enlargement = _Enlarger(world, bound, risk, deadline, None if seconds is None else begun + SEARCH_SHARE * seconds)
+    enlargement = _Enlarger(world, bound, risk, budget)
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
     best = enlargement.search(seeds, attempts, chance, priority)
     if best is None:
         best = enlargement.search([fallback], attempts, chance, priority)
     if best is None:
+        budget.check()
         raise LimitReached(
             f"no scheduler was proved to stay below {bound}: the least risk lies in [{risk.lower!r}, {risk.upper!r}]"
         )
     permitted, proved, maximal = best
-    return _permitted(world, permitted, proved, maximal, attempts, begun)
+    return _permitted(world, permitted, proved, maximal, attempts, spent())
 
 
-def _permitted(world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, begun: float) -> Permitted:
+def _permitted(
+    world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, seconds: float
+) -> Permitted:
     sub = proved.sub
     kept = np.zeros(world.options, dtype=bool)
     kept[sub.options] = True
@@ -142,8 +146,7 @@ def _permitted(world: World, permitted: Mask, proved: _Proof, maximal: bool, att
     options = int(np.diff(world.option_start)[sub.states].sum())
     return Permitted(
         kept, sub, proved.values, proved.exact, proved.lower, proved.upper, len(sub.options), options, maximal,
-        bool(surely[starts].all()), bool(reachable[starts].all() and sub.goal.any()), attempts,
-        time.monotonic() - begun,
+        bool(surely[starts].all()), bool(reachable[starts].all() and sub.goal.any()), attempts, seconds,
     )  # fmt: skip
 
 
@@ -156,48 +159,49 @@ class _Proof:
     upper: float
 
 
-def prove(world: World, permitted: Mask, bound: Fraction) -> Permitted | None:
+def prove(world: World, permitted: Mask, bound: Fraction, budget: Budget = UNLIMITED) -> Permitted | None:
     """Return the given options with the proof that they are safe, or None; whether more could be added is not asked."""
-    begun = time.monotonic()
-    proved = _judge(world, permitted, bound, None)
-    return None if proved is None else _permitted(world, permitted, proved, False, 0, begun)
+    spent = stopwatch()
+    proved = _judge(world, permitted, bound, budget)
+    return None if proved is None else _permitted(world, permitted, proved, False, 0, spent())
 
 
-def is_safe(world: World, permitted: Mask, bound: Fraction, deadline: float | None = None) -> bool:
+def is_safe(world: World, permitted: Mask, bound: Fraction, budget: Budget = UNLIMITED) -> bool:
     """Return whether every compliant scheduler is proved to fail with at most `bound`; fractions decide near ties."""
     sub = induce_permitted(world, permitted)
     query = Reach(goal=sub.fail)
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
     for gap in (1e-4, 1e-10):
-        value = solve(sub.mdp, query, relative_gap=gap, time_limit=left)
+        value = solve(sub.mdp, query, relative_gap=gap, budget=budget)
         if Fraction(value.upper) <= bound or Fraction(value.lower) > bound:
             return Fraction(value.upper) <= bound
     if not sub.mdp.is_exact:
         return False
-    exact = exact_values(sub.mdp, query, value, deadline=deadline)
-    return exact is not None and all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
+    exact = exact_values(sub.mdp, query, value, budget=budget)
+    return all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
 
 
-def _judge(world: World, permitted: Mask, bound: Fraction, deadline: float | None) -> _Proof | None:
+def _judge(world: World, permitted: Mask, bound: Fraction, budget: Budget) -> _Proof | None:
     """Return the proof that every compliant scheduler is safe, or None where that is wrong or does not show."""
     sub = induce_permitted(world, permitted)
     query = Reach(goal=sub.fail)
-    value = solve(sub.mdp, query, time_limit=None if deadline is None else max(0.0, deadline - time.monotonic()))
+    value = solve(sub.mdp, query, budget=budget)
     if Fraction(value.lower) > bound:
         return None
     if sub.mdp.is_exact:
-        exact = exact_values(sub.mdp, query, value, deadline=deadline)
-        if exact is not None:
+        try:
+            exact = exact_values(sub.mdp, query, value, budget=budget.share(EXACT_SHARE))
             values = tuple(x if x is not None else Fraction(0) for x in exact)
             worst = max(values[int(s)] for s in sub.mdp.initial)
             return _Proof(sub, values, True, float(worst), float(worst)) if worst <= bound else None
+        except LimitReached:
+            pass  # no time for fractions: the bounds in doubles may do
     # SOUND: the upper bounds are inductive for the exact probabilities (see docs/mdp.md), which the checker repeats.
     if Fraction(value.upper) > bound:
         return None
     return _Proof(sub, tuple(Fraction(x) for x in value.uppers.tolist()), False, value.lower, value.upper)
 
 
-def _permit_without_risk(world: World, risk: LeastRisk, deadline: float | None, begun: float) -> Permitted | Impossible:
+def _permit_without_risk(world: World, risk: LeastRisk, budget: Budget, spent: Stopwatch) -> Permitted | Impossible:
     """Return the scheduler that permits exactly what stays where failing is impossible: the classic shield."""
     safe = safe_region(world)
     mdp = world.mdp
@@ -210,9 +214,11 @@ def _permit_without_risk(world: World, risk: LeastRisk, deadline: float | None, 
     permitted &= safe[world.owners()] if world.options else True
     if not safe[mdp.initial].all():
         return Impossible(risk.lower, risk.upper, risk.exact)
-    proved = _judge(world, permitted, Fraction(0), deadline)
+    proved = _judge(world, permitted, Fraction(0), budget)
+    if proved is None:
+        budget.check()
     assert proved is not None, "the safe region is closed"
-    return _permitted(world, permitted, proved, True, 0, begun)
+    return _permitted(world, permitted, proved, True, 0, spent())
 
 
 def safe_region(world: World) -> Mask:
@@ -242,10 +248,8 @@ def safe_region(world: World) -> Mask:
 class _Enlarger:
     """The kernel's enlargement, its orders, and the exact tests that its doubles leave open."""
 
-    def __init__(
-        self, world: World, bound: Fraction, risk: LeastRisk, deadline: float | None, search_until: float | None
-    ) -> None:
-        self.world, self.bound, self.deadline, self.search_until = world, bound, deadline, search_until
+    def __init__(self, world: World, bound: Fraction, risk: LeastRisk, budget: Budget) -> None:
+        self.world, self.bound, self.budget, self.searching = world, bound, budget, budget.share(SEARCH_SHARE)
         mdp = world.mdp
         near = float(bound)
         above = near if Fraction(near) >= bound else float(np.nextafter(near, 1.0))
@@ -256,9 +260,9 @@ class _Enlarger:
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
-        self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, time_limit=self._limit()).uppers
+        self.greatest = solve(mdp, Reach(goal=world.fail), relative_gap=1e-3, budget=self.searching).uppers
         self.greatest_worth = worth_of_options(world, self.greatest)
-        self.work_left = UNLIMITED
+        self.work_left = ANY_WORK
 
     def search(
         self, seeds: list[Mask], attempts: int, rng: random.Random, priority: Float64s | None
@@ -270,7 +274,7 @@ class _Enlarger:
         for attempt in range(attempts):
             if best is not None:
                 self.work_left = min(WORK_PER_ATTEMPT, WORK - self.kernel.work())
-                if self._late() or self.work_left <= 0:
+                if self.searching.is_over() or self.work_left <= 0:
                     break
             fresh = best is None or attempt < ORDERS_PER_SEED * len(seeds)
             if fresh or best is None:
@@ -282,7 +286,10 @@ class _Enlarger:
                 order = np.ascontiguousarray(priority, dtype=np.float64)
             else:
                 order = self._order(attempt, seed, chance)
-            found = self._enlarge(seed, order)
+            try:
+                found = self._enlarge(seed, order)
+            except LimitReached:
+                break  # while a question about a wider set was open: what is known to be safe stays
             # What an attempt that was stopped found is not locally maximal: any other one is better.
             if found is not None and (best is None or (found[2], found[0]) >= (best[2], best[0])):
                 best = found
@@ -291,7 +298,7 @@ class _Enlarger:
                     root[induce_permitted(self.world, seed).options] = True
         if best is None:
             return None
-        proved = _judge(self.world, best[1], self.bound, self.deadline)
+        proved = _judge(self.world, best[1], self.bound, self.budget)
         if proved is None:
             return None
         return best[1], proved, best[2]
@@ -304,7 +311,7 @@ class _Enlarger:
         world = self.world
         sub = induce_permitted(world, permitted)
         value = np.zeros(world.mdp.states)
-        value[sub.states] = solve(sub.mdp, Reach(goal=sub.fail), relative_gap=1e-3, time_limit=self._limit()).uppers
+        value[sub.states] = solve(sub.mdp, Reach(goal=sub.fail), relative_gap=1e-3, budget=self.searching).uppers
         core = np.zeros(world.mdp.states, dtype=bool)
         core[sub.states] = value[sub.states] < CORE * self.greatest[sub.states]
         core &= chance.random(len(core)) < chance.choice([0.1, 0.3, 0.6])
@@ -325,17 +332,8 @@ class _Enlarger:
         noise = chance.random(self.world.options)
         if self.world.options > SMALL_OPTIONS:
             return self.extra_risk + 1e-9 * noise  # what costs nothing is added without any change of values
-        rarely = expected_visits(self.world, seed)[self.world.owners()]
+        rarely = expected_visits(self.world, seed, self.searching)[self.world.owners()]
         return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
-
-    def _limit(self) -> float | None:
-        return None if self.search_until is None else max(0.0, self.search_until - time.monotonic())
-
-    def _late(self) -> bool:
-        return self.search_until is not None and time.monotonic() > self.search_until
-
-    def _seconds(self) -> float:
-        return -1.0 if self.search_until is None else max(0.0, self.search_until - time.monotonic())
 
     def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, bool] | None:
         """Return the permitted options of one pass; None where the seed does not stay below the bound."""
@@ -343,9 +341,9 @@ class _Enlarger:
         if kernel.reset(seed.astype(np.uint8)) > float(self.bound):
             return None
         base = self._read()
-        accepted, pending, complete = kernel.enlarge(order, self._seconds(), self.work_left)
+        accepted, pending, complete = kernel.enlarge(order, self.searching.left(), self.work_left)
         permitted = self._read()
-        if not is_safe(self.world, permitted, self.bound, self.deadline):
+        if not is_safe(self.world, permitted, self.bound, self.searching):
             kept = self._longest_safe(base, accepted)
             if kept is None:
                 return None
@@ -356,7 +354,7 @@ class _Enlarger:
             pending += self._open(permitted, accepted[kept:])
         settled = self._of_reached(permitted)  # every option of these states was tried
         while pending:
-            if self._late():
+            if self.searching.is_over():
                 return int(permitted.sum()), permitted, False
             option = pending.pop()
             wider = None if permitted[option] else self._try_exactly(permitted, option)
@@ -366,12 +364,12 @@ class _Enlarger:
             sure = permitted.copy()
             sure[wider] = True
             additions, more, finished = kernel.enlarge(
-                np.where(settled, np.inf, order), self._seconds(), self.work_left
+                np.where(settled, np.inf, order), self.searching.left(), self.work_left
             )
             complete = complete and finished
             permitted = self._read()
             pending += more
-            if additions and not is_safe(self.world, permitted, self.bound, self.deadline):
+            if additions and not is_safe(self.world, permitted, self.bound, self.searching):
                 permitted = sure
                 kernel.reset(permitted.astype(np.uint8))
                 pending += self._open(permitted, additions)
@@ -398,7 +396,7 @@ class _Enlarger:
             options = self.kernel.extension(option, best)
             wider = permitted.copy()
             wider[options] = True
-            if is_safe(self.world, wider, self.bound, self.deadline):
+            if is_safe(self.world, wider, self.bound, self.searching):
                 return list(options)
             if len(options) == 1:
                 break
@@ -411,7 +409,7 @@ class _Enlarger:
             permitted = base.copy()
             for options in accepted[:count]:
                 permitted[options] = True
-            return is_safe(self.world, permitted, self.bound, self.deadline)
+            return is_safe(self.world, permitted, self.bound, self.searching)
 
         if not safe(0):
             return None

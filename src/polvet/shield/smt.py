@@ -11,13 +11,13 @@ Limits   exact probabilities; constraint 2 speaks of all states, so unreachable 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
@@ -27,7 +27,7 @@ from polvet.shield.world import World, induce_permitted
 class PermissiveSmt:
     """The encoding, kept in one incremental solver."""
 
-    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, seconds: float | None = None) -> None:
+    def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, budget: Budget = UNLIMITED) -> None:
         import z3
 
         if not world.mdp.is_exact:
@@ -35,7 +35,7 @@ class PermissiveSmt:
         self.z3: Any = z3
         self.world, self.bound = world, bound
         self.solver: Any = z3.Optimize() if maximise else z3.Solver()
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.budget = budget
         self.allow = [z3.Bool(f"y{o}") for o in range(world.options)]
         self.value = [z3.Real(f"p{s}") for s in range(world.mdp.states)]
         self._encode()
@@ -69,11 +69,10 @@ class PermissiveSmt:
         self.solver.add(self.z3.Or([self.allow[o] for o in np.flatnonzero(~permitted)]))
 
     def _check(self, *assumptions: Any) -> Any:
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+        if self.budget.seconds is not None:
+            if self.budget.is_over():
                 return self.z3.unknown
-            self.solver.set("timeout", max(1, int(1000 * left)))
+            self.solver.set("timeout", self.budget.milliseconds(self.budget.left()))
         return self.solver.check(*assumptions)
 
     def find(self) -> Mask | None:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import polvet._core as _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.kernel.compiled import Compiled, Limits, describe_limit
+from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.mdp.build import build_exactly
 from polvet.mdp.sparse import Mask, SparseMdp, Uint64s
@@ -83,17 +84,16 @@ def build_world(
     *,
     cost: str | None = None,
     exact: bool | None = None,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
 ) -> World:
     """Return the world of the task, every reachable state; exact=None: in fractions where the model is small."""
-    bounds = limits or Limits()
     network = started(task)
     conditions = (task.fail, task.goal)
     rewards = {} if cost is None else {COST: cost_of(network, cost)}
     if exact is not True:
         compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
-        space = compiled.explore(build=True, stop_at=(0, 1), limits=bounds)
-        if (limit := describe_limit(space, bounds)) is not None:
+        space = compiled.explore(build=True, stop_at=(0, 1), budget=budget)
+        if (limit := describe_limit(space, budget)) is not None:
             raise limit
         if len(space) == 0:
             raise InputError(
@@ -110,7 +110,7 @@ def build_world(
             return replace(_regroup(mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
     built = build_exactly(
         network, conditions=conditions, rewards=rewards, stop_at=(0, 1),
-        limits=bounds,
+        budget=budget,
     )  # fmt: skip
     if built.limit is not None:
         raise built.limit

@@ -7,13 +7,14 @@ One thread and a fixed seed, so that equal programs give equal answers.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from polvet.budget import UNLIMITED, Budget
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
@@ -168,17 +169,17 @@ def _run_interruptibly(solver: Any, seconds: float) -> bool:
 
     Return whether it had to be stopped: HiGHS looks at its own time limit between nodes, and one node may take minutes.
     """
-    until = time.monotonic() + seconds + GRACE
+    patience = Budget(seconds + GRACE) if math.isfinite(seconds) else UNLIMITED
     stopped = False
     solver.HandleUserInterrupt = True
     solver.startSolve()
     try:
         while not solver.wait(0.2)[0]:
-            if not stopped and time.monotonic() > until:
+            if not stopped and patience.is_over():
                 stopped = True
                 solver.cancelSolve()
         return stopped
-    except KeyboardInterrupt:
+    except BaseException:  # Ctrl-C, or a limit
         solver.cancelSolve()
         solver.wait()
         raise

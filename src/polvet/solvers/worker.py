@@ -11,10 +11,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
+from polvet.budget import Budget
 from polvet.system import Pipe
 
 
@@ -37,12 +37,12 @@ class Worker:
 
     def ask(self, question: Mapping[str, Any], seconds: float | None = None) -> Any:
         """Return the answer, or raise SolverTimeout or SolverDied."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+        budget = Budget(seconds)
         try:
             if self._process is None:
-                self._start(deadline)
-            return self._round(question, deadline)
-        except (SolverTimeout, SolverDied, KeyboardInterrupt):
+                self._start(budget)
+            return self._round(question, budget)
+        except BaseException:  # also Ctrl-C and a limit: whoever asks next must not get the answer to this question
             self.close()
             raise
 
@@ -62,7 +62,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, deadline: float | None) -> None:
+    def _start(self, budget: Budget) -> None:
         environment = {**os.environ, "POLVET_WORKER_MB": str(self.megabytes or 0), "PYTHONWARNINGS": "ignore"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", self.module],
@@ -74,9 +74,9 @@ class Worker:
         assert self._process.stdout is not None
         self._answers = Pipe(self._process.stdout)
         if self.setup is not None:
-            self._round(self.setup, deadline)
+            self._round(self.setup, budget)
 
-    def _round(self, question: Mapping[str, Any], deadline: float | None) -> Any:
+    def _round(self, question: Mapping[str, Any], budget: Budget) -> Any:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
@@ -84,18 +84,17 @@ class Worker:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise SolverDied(f"{self.module} ended by itself") from None
-        answer = json.loads(self._line(deadline))
+        answer = json.loads(self._line(budget))
         if isinstance(answer, dict) and "error" in answer:
             raise SolverDied(str(answer["error"]))
         return answer
 
-    def _line(self, deadline: float | None) -> bytes:
+    def _line(self, budget: Budget) -> bytes:
         assert self._answers is not None
         while b"\n" not in self._buffer:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            if budget.is_over():
                 raise SolverTimeout(f"{self.module} did not answer in time")
-            piece = self._answers.read(left)
+            piece = self._answers.read(budget.left_or_none())
             if piece is None:
                 continue
             if not piece:

@@ -10,19 +10,18 @@ Cost     a few dozen rounds in practice; each is one Bellman-Ford pass and a few
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.termination.cutting_plane import CuttingPlane
 from polvet.termination.potentials import potential_or_cycles
 from polvet.termination.walks import Component, Matrix, RootedWalks, dot
 
-Tick = Callable[[], None]
-"""Called once per round; raises LimitReached when time is up."""
 AT_ONCE = 3
 """How many of the violated rooted walks become cuts in one round."""
 
@@ -58,7 +57,7 @@ def balance(
     *,
     bonus: Matrix | None = None,
     stop_early: bool = True,
-    tick: Tick = lambda: None,
+    budget: Budget = UNLIMITED,
 ) -> Ranked | Balanced | Sustained:
     """Return a ranking that lowers a walk with effect `target` on the `columns`, or a circulation to go with it.
 
@@ -77,7 +76,7 @@ def balance(
     program = CuttingPlane(objective)
     cuts: list[int | list[int]] = []  # a rooted walk's edge, or a cycle
     while True:
-        tick()
+        budget.check()
         program.reoptimise()
         if program.value() == 0:
             return _circulation(program.multipliers(), cuts, rooted)
@@ -91,7 +90,9 @@ def balance(
                 cuts.append(edge)
             continue
         lengths = [int(value) for value in dot(changes, weights)]
-        potential, cycles = potential_or_cycles(len(component.nodes), component.sources, component.targets, lengths)
+        potential, cycles = potential_or_cycles(
+            len(component.nodes), component.sources, component.targets, lengths, budget
+        )
         if potential is not None:
             return Ranked(weights, potential)
         for cycle in cycles:

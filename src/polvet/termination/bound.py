@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, normalise
-from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, components_of, find_ranking
 from polvet.termination.walks import Row, best_change, rows_of
 
@@ -51,13 +51,13 @@ class _Exponents:
     variables: dict[int, int] = field(default_factory=dict)
 
 
-def longest_run(fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None) -> Bound:
+def longest_run(fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED) -> Bound:
     """Return the order of the longest run when every initial value is at most n."""
     reason = _why_not(fmp)
     if reason is not None:
         return Bound("unknown", reason=reason)
-    graph = normalise(fmp)
-    if isinstance(find_ranking(graph, tick=tick), Cycle):
+    graph = normalise(fmp, budget=budget)
+    if isinstance(find_ranking(graph, budget=budget), Cycle):
         return Bound("unknown", reason="the policy does not terminate")
     parts = components_of(graph, range(len(graph.edges)))
     if sum(len(edges) for _, edges in parts) > MAX_EDGES:
@@ -66,7 +66,7 @@ def longest_run(fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None) -> Bound:
         return Bound("constant", 0)
     best, grows = 0, False
     for _, edges in parts:
-        found = _exponents(graph, edges, tick)
+        found = _exponents(graph, edges, budget)
         if found is None:
             return Bound("exponential")
         best = max(best, *found.transitions.values())
@@ -86,19 +86,19 @@ def _why_not(fmp: FiniteMemoryPolicy) -> str | None:
     return None
 
 
-def _exponents(graph: Multigraph, edges: list[int], tick: Tick) -> _Exponents | None:
+def _exponents(graph: Multigraph, edges: list[int], budget: Budget) -> _Exponents | None:
     """Return the exponents of a strongly connected part, or None if they are not all finite: exponential."""
     rows = rows_of(graph)
     found = _Exponents()
     layers: list[list[list[int]]] = [[list(edges)]]  # layers[l]: the edges of each node of layer l
     changed_at = 0
     for level in range(1, MAX_EXPONENT + 1):
-        tick()
+        budget.check()
         alive = [edge for part in layers[level - 1] for edge in part]
         if not alive:
             return found
         before = len(found.transitions) + len(found.variables)
-        idle, steady = _layer(graph, rows, alive, layers, level, found)
+        idle, steady = _layer(graph, rows, alive, layers, level, found, budget)
         for row in steady:
             found.variables[row] = level
         for edge in idle:
@@ -120,7 +120,13 @@ def _exponents(graph: Multigraph, edges: list[int], tick: Tick) -> _Exponents | 
 
 
 def _layer(
-    graph: Multigraph, rows: list[Row], alive: list[int], layers: list[list[list[int]]], level: int, found: _Exponents
+    graph: Multigraph,
+    rows: list[Row],
+    alive: list[int],
+    layers: list[list[list[int]]],
+    level: int,
+    found: _Exponents,
+    budget: Budget,
 ) -> tuple[list[int], list[int]]:
     """Return the edges that no balanced multi-cycle uses, and the rows without exponent that none raises."""
     import z3
@@ -144,10 +150,14 @@ def _layer(
         solver.add([change(row, part) >= 0 for part in layers[place]])
 
     def is_possible(wish: Any) -> bool:
+        budget.check()
+        solver.set("timeout", budget.milliseconds(2**30 / 1000))
         solver.push()
         solver.add(wish)
         answer = solver.check()
         solver.pop()
+        if answer == z3.unknown:
+            budget.check()
         return bool(answer == z3.sat)
 
     idle = [edge for edge in alive if not is_possible(flow[edge] >= 1)]

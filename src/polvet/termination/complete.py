@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph, portable
-from polvet.termination.balance import Balanced, Ranked, Sustained, Tick, balance
+from polvet.termination.balance import Balanced, Ranked, Sustained, balance
 from polvet.termination.components import strong_components
 from polvet.termination.walks import Component, RootedWalks, Row, rows_of
 
@@ -66,7 +67,7 @@ def find_ranking(
     *,
     edges: Sequence[int] | None = None,
     rows_for: RowsFor | None = None,
-    tick: Tick = lambda: None,
+    budget: Budget = UNLIMITED,
     effort: Effort | None = None,
 ) -> Ranking | Cycle:
     """Return a ranking that proves termination, or a cycle that no ranking can lower.
@@ -80,12 +81,12 @@ def find_ranking(
     while agenda:
         part = agenda.pop()
         for nodes, inside in components_of(graph, part.edges):
-            tick()
+            budget.check()
             effort.components += 1
             effort.levels = max(effort.levels, part.level)
             effort.largest = max(effort.largest, len(nodes))
             component = Component(graph, nodes, inside, rows_for(nodes) if rows_for else rows)
-            found = _examine(component, tick)
+            found = _examine(component, budget)
             if isinstance(found, Cycle):
                 return found
             entry, left = ranking_entry(component, finite_rows(component), found)
@@ -113,7 +114,7 @@ def finite_rows(component: Component) -> list[int]:
     return [int(row) for row in np.flatnonzero(component.endless.sum(axis=0) == 0)]
 
 
-def _examine(component: Component, tick: Tick) -> Ranked | Cycle:
+def _examine(component: Component, budget: Budget) -> Ranked | Cycle:
     rooted = RootedWalks(component)
     sustained = ((rooted.effects >= 0) | (rooted.endless > 0)).all(axis=1)
     if sustained.any():
@@ -123,15 +124,15 @@ def _examine(component: Component, tick: Tick) -> Ranked | Cycle:
     columns = finite_rows(component)
     # The walks through every edge, one after the other: whatever lowers none of them lowers no edge at all.
     everything = [int(value) for value in rooted.effects[:, columns].sum(axis=0)]
-    found = balance(component, rooted, columns, everything, tick=tick)
+    found = balance(component, rooted, columns, everything, budget=budget)
     if isinstance(found, Ranked):
         return found
     if isinstance(found, Sustained):
         return Cycle(component, [(found.walk, 1)])
-    return _find_walks(component, rooted, columns, tick)
+    return _find_walks(component, rooted, columns, budget)
 
 
-def _find_walks(component: Component, rooted: RootedWalks, columns: list[int], tick: Tick) -> Cycle:
+def _find_walks(component: Component, rooted: RootedWalks, columns: list[int], budget: Budget) -> Cycle:
     """Return few connected closed walks that sustain, in a component where no ranking lowers anything.
 
     A base of rooted walks (one for each endless row, at least one) is balanced by further walks; as long as one of
@@ -147,7 +148,7 @@ def _find_walks(component: Component, rooted: RootedWalks, columns: list[int], t
     while True:
         base = list(dict.fromkeys(base))
         target = [int(value) for value in rooted.effects[np.ix_(base, columns)].sum(axis=0)]
-        found = balance(component, rooted, columns, target, tick=tick)
+        found = balance(component, rooted, columns, target, budget=budget)
         if isinstance(found, Sustained):
             return Cycle(component, [(found.walk, 1)])
         assert isinstance(found, Balanced), "a component that nothing lowers has a circulation through every edge"

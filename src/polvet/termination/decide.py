@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, did_you_mean
 from polvet.evidence.lasso import check_replay
 from polvet.evidence.lex_rank import check_ranking
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable, dump_fmp, normalise
 from polvet.policy.finite_memory.fmp import Atom
-from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Effort, find_ranking
 from polvet.termination.elimination import lowest_remaining_height, random_vertex
 from polvet.termination.gensieve import GenSieveTrace, gensieve
@@ -32,8 +32,8 @@ def terminates(
     method: str = "auto",
     seed: int = 0,
     forests: int = 20,
-    budget: int | None = 1_000_000,
-    time_limit: float | None = None,
+    most_steps: int | None = 1_000_000,
+    budget: Budget = UNLIMITED,
 ) -> TerminationResult:
     """Return whether every execution of the policy ends, from every valuation, with evidence.
 
@@ -44,9 +44,9 @@ def terminates(
         hint = did_you_mean(method, METHODS) or f"Choose one of: {', '.join(METHODS)}."
         raise InputError(f"no method '{method}'.", "--method", hint)
     try:
-        return _run(fmp, method, seed, forests, budget, deadline_tick(time_limit))
+        return _run(fmp, method, seed, forests, most_steps, budget)
     except LimitReached as limit:
-        return Unknown(str(limit), method)
+        return Unknown(str(limit), method, limit=limit.kind)
 
 
 def is_terminating(fmp: FiniteMemoryPolicy) -> bool:
@@ -57,33 +57,20 @@ def is_terminating(fmp: FiniteMemoryPolicy) -> bool:
     return not isinstance(find_ranking(normalise(fmp)), Cycle)
 
 
-def deadline_tick(time_limit: float | None) -> Tick:
-    """Return a function that raises LimitReached once the time is over."""
-    if time_limit is None:
-        return lambda: None
-    end = time.monotonic() + time_limit
-
-    def tick() -> None:
-        if time.monotonic() > end:
-            raise LimitReached(f"the time limit of {time_limit:g} s was reached", "--time-limit")
-
-    return tick
-
-
 def _run(
-    fmp: FiniteMemoryPolicy, method: str, seed: int, forests: int, budget: int | None, tick: Tick
+    fmp: FiniteMemoryPolicy, method: str, seed: int, forests: int, most_steps: int | None, budget: Budget
 ) -> TerminationResult:
-    graph = normalise(fmp)
+    graph = normalise(fmp, budget=budget)
     size = {"control_states": len(graph.nodes), "edges": len(graph.edges), "variables": len(fmp.variables)}
     match method:
         case "sieve":
-            return _judge_sieve(graph, sieve(graph), method, size, tick)
+            return _judge_sieve(graph, sieve(graph, budget), method, size, budget)
         case "progress-sieve":
-            return _judge_sieve(graph, progress_sieve(graph), method, size, tick)
+            return _judge_sieve(graph, progress_sieve(graph, budget), method, size, budget)
         case "gensieve":
-            return _judge_gensieve(graph, seed, forests, budget, size, tick)
+            return _judge_gensieve(graph, seed, forests, most_steps, size, budget)
     effort = Effort()
-    found = find_ranking(graph, tick=tick, effort=effort)
+    found = find_ranking(graph, budget=budget, effort=effort)
     figures: dict[str, Any] = {
         **size,
         "components": effort.components,
@@ -91,7 +78,9 @@ def _run(
         "largest_component": effort.largest,
     }
     if not isinstance(found, Cycle):
-        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, "complete", figures)
+        return checked_terminating(
+            graph, {"kind": "lex-rank", "components": found.components}, "complete", figures, budget
+        )
     certificate = lasso_certificate(graph, found)
     if check_replay(fmp, certificate) is None:
         return Nonterminating(_with_copy(fmp, certificate), "complete", figures)
@@ -100,20 +89,23 @@ def _run(
     if method == "complete":
         reason = "without its guards the policy does not end; with them this test cannot tell (try --method auto)"
         return Unknown(reason, method, figures)
-    proof, tried = prove_with_guards(fmp, tick=tick, seed=seed)
+    proof, tried, limit = prove_with_guards(fmp, budget=budget, seed=seed)
     figures["tried"] = tried
     if proof is None:
-        return Unknown(f"guards other than lower bounds are undecidable; tried: {'; '.join(tried)}", "guards", figures)
+        reason = f"guards other than lower bounds are undecidable; tried: {'; '.join(tried)}"
+        if limit is not None:
+            return Unknown(f"{reason}; then {limit}", "guards", figures, limit.kind)
+        return Unknown(reason, "guards", figures)
     if proof["kind"] == "lex-rank":
-        return checked_terminating(graph, proof, "guards", figures)
+        return checked_terminating(graph, proof, "guards", figures, budget)
     return Nonterminating(_with_copy(fmp, proof), "guards", figures)
 
 
 def checked_terminating(
-    graph: Multigraph, certificate: dict[str, Any], method: str, figures: Mapping[str, Any]
+    graph: Multigraph, certificate: dict[str, Any], method: str, figures: Mapping[str, Any], budget: Budget
 ) -> Terminating:
     """Return the verdict after the independent checker has accepted its certificate."""
-    problem = check_ranking(graph.fmp, certificate)
+    problem = check_ranking(graph.fmp, certificate, budget)
     if problem is not None:
         raise AssertionError(f"the checker rejects a ranking: {problem}")
     return Terminating(_with_copy(graph.fmp, certificate), method, figures)
@@ -125,7 +117,7 @@ def _with_copy(fmp: FiniteMemoryPolicy, certificate: dict[str, Any]) -> dict[str
 
 
 def _judge_sieve(
-    graph: Multigraph, trace: SieveTrace, method: str, size: Mapping[str, Any], tick: Tick
+    graph: Multigraph, trace: SieveTrace, method: str, size: Mapping[str, Any], budget: Budget
 ) -> TerminationResult:
     figures = {
         **size,
@@ -133,36 +125,39 @@ def _judge_sieve(
         "removed": [[graph.fmp.edges[graph.edges[e].edge].id for e in removed] for removed in trace.rounds],
         "left": [graph.fmp.edges[graph.edges[e].edge].id for e in trace.left],
     }
-    return _judge(graph, trace.proves_termination, method, figures, tick)
+    return _judge(graph, trace.proves_termination, method, figures, budget)
 
 
 def _judge_gensieve(
-    graph: Multigraph, seed: int, forests: int, budget: int | None, size: Mapping[str, Any], tick: Tick
+    graph: Multigraph, seed: int, forests: int, most_steps: int | None, size: Mapping[str, Any], budget: Budget
 ) -> TerminationResult:
     rng = random.Random(seed)
     last: GenSieveTrace | None = None
     for attempt in range(max(1, forests)):
-        tick()
-        last = gensieve(graph, lowest_remaining_height if attempt == 0 else random_vertex(rng), budget=budget)
+        budget.check()
+        choose = partial(lowest_remaining_height, budget=budget) if attempt == 0 else random_vertex(rng)
+        last = gensieve(graph, choose, most_steps=most_steps, budget=budget)
         if last.proves_termination:
             break
     assert last is not None
     figures = {**size, "forests": attempt + 1, "rounds": len(last.rounds), "steps": last.steps}
     figures["trace"] = trace_lines(graph, last)
     figures["trace_rounds"] = trace_rounds(graph, last)
-    return _judge(graph, last.proves_termination, "gensieve", figures, tick)
+    return _judge(graph, last.proves_termination, "gensieve", figures, budget)
 
 
-def _judge(graph: Multigraph, proved: bool, method: str, figures: Mapping[str, Any], tick: Tick) -> TerminationResult:
+def _judge(
+    graph: Multigraph, proved: bool, method: str, figures: Mapping[str, Any], budget: Budget
+) -> TerminationResult:
     """Return a sieve's answer as a verdict, with evidence from the complete test, which proves at least as much."""
     qualitative = graph.fmp.semantics == "qualitative" and method != "gensieve"
     if not proved and not qualitative:
         return Unknown(f"{method} cannot prove termination; it is not complete for these semantics", method, figures)
-    found = find_ranking(graph, tick=tick)
+    found = find_ranking(graph, budget=budget)
     if proved:
         if isinstance(found, Cycle):
             raise AssertionError(f"{method} and the complete test contradict each other")
-        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, method, figures)
+        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, method, figures, budget)
     if isinstance(found, Cycle):
         certificate = lasso_certificate(graph, found)
         if check_replay(graph.fmp, certificate) is None:

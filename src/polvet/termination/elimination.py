@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.termination.components import strong_components
 
 Ends = Sequence[tuple[int, int]]
@@ -69,13 +70,14 @@ def random_vertex(rng: random.Random) -> Chooser:
     return lambda vertices, edges, ends: rng.choice(vertices)
 
 
-def lowest_remaining_height(vertices: list[int], edges: list[int], ends: Ends) -> int:
+def lowest_remaining_height(vertices: list[int], edges: list[int], ends: Ends, *, budget: Budget = UNLIMITED) -> int:
     """Choose the vertex whose removal leaves the smallest largest component; ties go to the busiest vertex.
 
     A heuristic for trees of small height (finding the smallest is NP-complete).
     """
 
     def key(vertex: int) -> tuple[int, int, int]:
+        budget.check()
         rest = [ends[edge] for edge in edges if vertex not in ends[edge]]
         sizes = [len(component) for component in strong_components([v for v in vertices if v != vertex], rest)]
         degree = sum(vertex in ends[edge] for edge in edges)

@@ -8,7 +8,7 @@ Differs  as the text and not the print says: ZV counts only paths that touch the
          before edges are removed; lines 9 to 12 stand after the loop. Components are handled one by one.
          An effect counts with its best end; a variable that some edge of a component can raise without limit counts
          as increased. Variables bounded above only are mirrored, all others need a lower bound
-Cost     exponential: all simple paths. `budget` limits the edges that forests and paths look at
+Cost     exponential: all simple paths. `most_steps` limits the edges that forests and paths look at
 Limits   sound, not complete; the answer depends on the forest
 """
 
@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.elimination import Chooser, Tree, elimination_forest
 from polvet.termination.walks import best_change, rows_of
 
 Net = tuple[int, ...]
+LOOK_EVERY = 512
+"""Steps between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,10 @@ class GenSieveTrace:
 
 
 class _Paths:
-    """Enumerates paths of a multigraph under a budget of steps."""
+    """Enumerates paths of a multigraph under a limit on steps, within a budget."""
 
-    def __init__(self, graph: Multigraph, budget: int | None) -> None:
-        self.graph, self._budget, self.steps = graph, budget, 0
+    def __init__(self, graph: Multigraph, most_steps: int | None, budget: Budget) -> None:
+        self.graph, self._most_steps, self._budget, self.steps = graph, most_steps, budget, 0
         self.ends = [(edge.source, edge.target) for edge in graph.edges]
         # One row per variable: a variable bounded on both sides is followed at its lower bound.
         chosen: dict[int, int] = {}
@@ -60,10 +63,12 @@ class _Paths:
         self.changes = [[best_change(edge, row) for row in self.rows] for edge in graph.edges]
 
     def spend(self, amount: int = 1) -> None:
-        """Count steps and stop when the budget is used up."""
+        """Count steps, and stop when there are too many of them or the budget is used up."""
         self.steps += amount
-        if self._budget is not None and self.steps > self._budget:
-            raise LimitReached(f"GenSieve's budget of {self._budget} steps is used up", "--budget")
+        if self._most_steps is not None and self.steps > self._most_steps:
+            raise LimitReached(f"GenSieve's budget of {self._most_steps} steps is used up", "steps")
+        if amount > 1 or self.steps % LOOK_EVERY == 0:
+            self._budget.check()
 
     def net(self, path: Sequence[int]) -> tuple[Net, frozenset[int]]:
         """Return the net change of every row, and the rows that some edge of the path touches."""
@@ -109,9 +114,11 @@ class _Paths:
                     path.pop()
 
 
-def gensieve(graph: Multigraph, choose: Chooser, *, budget: int | None = 1_000_000) -> GenSieveTrace:
+def gensieve(
+    graph: Multigraph, choose: Chooser, *, most_steps: int | None = 1_000_000, budget: Budget = UNLIMITED
+) -> GenSieveTrace:
     """Return GenSieve's rounds with one forest, chosen anew after every removal; guards are dropped."""
-    paths = _Paths(graph, budget)
+    paths = _Paths(graph, most_steps, budget)
     rounds: list[tuple[Turn, ...]] = []
     edges = list(range(len(graph.edges)))
     while forest := elimination_forest(edges, paths.ends, choose, paths.spend):

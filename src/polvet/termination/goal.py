@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.evidence.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, normalise, portable
@@ -47,33 +48,37 @@ class Undecided:
     valuation: Valuation
 
 
-def check_goal(fmp: FiniteMemoryPolicy, goal: Goal) -> Reaching | Missed | Undecided:
+def check_goal(fmp: FiniteMemoryPolicy, goal: Goal, budget: Budget = UNLIMITED) -> Reaching | Missed | Undecided:
     """Return whether the stopping configurations of the policy all lie in the goal; termination is not asked here."""
     undecided: Undecided | None = None
-    graph = normalise(fmp)
-    tracked, places = _places(fmp)
+    graph = normalise(fmp, budget=budget)
+    tracked, places = _places(fmp, budget)
     tried: set[str] = set()
     for state, box in places:
+        budget.check()
         found = find_stop_outside(fmp, goal, state, box)
         if found is None or state in tried:
             continue
         tried.add(state)
         for path in _paths_to(graph, state):
-            run = _run_along(graph, goal, path, state)
+            budget.check()
+            run = _run_along(graph, goal, path, state, budget)
             if run is not None and check_missing_run(fmp, run) is None:
                 return Missed(run)
         undecided = undecided or Undecided(state, found)
     return undecided or Reaching(tracked)
 
 
-def _places(fmp: FiniteMemoryPolicy) -> tuple[dict[str, Window], list[tuple[str, dict[str, Ends]]]]:
+def _places(fmp: FiniteMemoryPolicy, budget: Budget) -> tuple[dict[str, Window], list[tuple[str, dict[str, Ends]]]]:
     """Return windows and reachable places; without windows if tracking them takes too many nodes."""
     windows = windows_of(fmp)
     try:
-        normalise(fmp, windows, max_nodes=MAX_NODES)
-    except LimitReached:
+        normalise(fmp, windows, max_nodes=MAX_NODES, budget=budget)
+    except LimitReached as limit:
+        if limit.kind is not None:
+            raise
         windows = {}
-    return windows, reachable_places(fmp, windows)
+    return windows, reachable_places(fmp, windows, budget)
 
 
 def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
@@ -96,14 +101,16 @@ def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
         layer = following
 
 
-def _run_along(graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state: str) -> dict[str, Any] | None:
+def _run_along(
+    graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state: str, budget: Budget
+) -> dict[str, Any] | None:
     """Return a run along the path that stops outside the goal, as Z3 proposes it."""
     import z3
 
     start, edges = path
     fmp = graph.fmp
     solver = z3.Solver()
-    solver.set("timeout", 2000)
+    solver.set("timeout", budget.milliseconds(2))
 
     def compared(atom: Atom, values: dict[str, Any]) -> Any:
         value = values[atom.variable]

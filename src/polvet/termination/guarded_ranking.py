@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph, Primitive
-from polvet.termination.balance import Balanced, Ranked, Tick, balance
+from polvet.termination.balance import Balanced, Ranked, balance
 from polvet.termination.complete import Ranking, components_of, finite_rows, ranking_entry
 from polvet.termination.walks import Component, RootedWalks, Row
 
@@ -40,7 +41,7 @@ class _Part:
     into: list[dict[str, Any]] = field(default_factory=list)
 
 
-def find_guarded_ranking(graph: Multigraph, *, tick: Tick = lambda: None) -> Ranking | Stuck:
+def find_guarded_ranking(graph: Multigraph, *, budget: Budget = UNLIMITED) -> Ranking | Stuck:
     """Return a ranking that proves termination under the guards, or the edges that none of this form lowers."""
     rows = [
         Row(index, sign) for index in range(len(graph.fmp.variables)) for sign in (1, -1)
@@ -51,8 +52,9 @@ def find_guarded_ranking(graph: Multigraph, *, tick: Tick = lambda: None) -> Ran
     while agenda:
         part = agenda.pop()
         for nodes, inside in components_of(graph, part.edges):
+            budget.check()
             component = Component(graph, nodes, inside, rows)
-            found = _lower_something(component, tick)
+            found = _lower_something(component, budget)
             if found is None:
                 return Stuck(inside)
             columns, ranked, removable = found
@@ -68,7 +70,7 @@ def is_bounded(edge: Primitive, row: Row) -> bool:
     return edge.before[row.variable][0 if row.sign > 0 else 1] is not None
 
 
-def _lower_something(component: Component, tick: Tick) -> tuple[list[int], Ranked, list[bool]] | None:
+def _lower_something(component: Component, budget: Budget) -> tuple[list[int], Ranked, list[bool]] | None:
     """Return rows, a ranking over them and which edges are bounded in them, such that one of these edges is lowered."""
     finite = set(finite_rows(component))
     primitives = [component.graph.edges[edge] for edge in component.edges]
@@ -81,10 +83,10 @@ def _lower_something(component: Component, tick: Tick) -> tuple[list[int], Ranke
         columns = sorted(rows)
         removable = [rows <= other for other in bounded]
         hopeful = [index for index, able in enumerate(removable) if able]
-        ranked = _try(component, rooted, columns, hopeful, tick)
+        ranked = _try(component, rooted, columns, hopeful, budget)
         while not isinstance(ranked, Ranked) and hopeful:
             edge = hopeful.pop()
-            ranked = _try(component, rooted, columns, [edge], tick)
+            ranked = _try(component, rooted, columns, [edge], budget)
             if isinstance(ranked, Balanced):
                 # A circulation that lowers none of the rows forbids to lower any of its edges.
                 used = {local for walk, _ in ranked.walks for local in walk}
@@ -95,9 +97,9 @@ def _lower_something(component: Component, tick: Tick) -> tuple[list[int], Ranke
 
 
 def _try(
-    component: Component, rooted: RootedWalks, columns: Sequence[int], edges: Sequence[int], tick: Tick
+    component: Component, rooted: RootedWalks, columns: Sequence[int], edges: Sequence[int], budget: Budget
 ) -> Ranked | Balanced | None:
     bonus = np.zeros(len(component.edges), dtype=component.changes.dtype)
     bonus[list(edges)] = 1
-    found = balance(component, rooted, columns, [], bonus=bonus, stop_early=False, tick=tick)
+    found = balance(component, rooted, columns, [], bonus=bonus, stop_early=False, budget=budget)
     return found if isinstance(found, Ranked | Balanced) else None

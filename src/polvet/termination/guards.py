@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.evidence.lasso import check_replay
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
 from polvet.policy.finite_memory.primitive import Interval
-from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import Segment, find_path, join_walks, name_step, write_lasso
@@ -33,6 +33,8 @@ from polvet.termination.walks import Row, rows_of
 MAX_NODES = 20_000
 MAX_SPAN = 2_000
 """The widest window that is tracked exactly."""
+MOST_SECONDS = 60.0
+"""How long the methods try where no limit is given."""
 
 
 def windows_of(fmp: FiniteMemoryPolicy, *, max_span: int = MAX_SPAN) -> dict[str, Window]:
@@ -64,36 +66,50 @@ def _window(variable: Variable, constants: Sequence[int]) -> Window | None:
 
 
 def prove_with_guards(
-    fmp: FiniteMemoryPolicy, *, tick: Tick = lambda: None, seed: int = 0
-) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return a certificate and what was tried; no certificate means unknown."""
+    fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED, seed: int = 0
+) -> tuple[dict[str, Any] | None, list[str], LimitReached | None]:
+    """Return a certificate, what was tried, and the limit that ended it; no certificate means unknown.
+
+    Nothing bounds the time that these methods may take on a small policy: without a limit they get `MOST_SECONDS`.
+    """
     tried = ["without guards"]
-    plain = find_guarded_ranking(normalise(fmp), tick=tick)
+    within = budget if budget.seconds is not None else budget.at_most(MOST_SECONDS)
+    try:
+        return _try_in_turn(fmp, within, seed, tried), tried, None
+    except LimitReached as limit:
+        return None, tried, limit
+
+
+def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list[str]) -> dict[str, Any] | None:
+    """Return a certificate, if a method finds one; `tried` grows with every method that is tried."""
+    plain = find_guarded_ranking(normalise(fmp, budget=budget), budget=budget)
     tried.append("a ranking bounded by guards")
     if isinstance(plain, Ranking):
-        return {"kind": "lex-rank", "components": plain.components}, tried
+        return {"kind": "lex-rank", "components": plain.components}
     for windows in _shrinking(windows_of(fmp)):
         names = ", ".join(f"{name} in {first}..{last}" for name, (first, last) in windows.items())
         try:
-            graph = normalise(fmp, windows, max_nodes=MAX_NODES)
-        except LimitReached:
+            graph = normalise(fmp, windows, max_nodes=MAX_NODES, budget=budget)
+        except LimitReached as limit:
+            if limit.kind is not None:
+                raise
             tried.append(f"tracking {names}: more than {MAX_NODES} nodes")
             continue
         tried.append(f"tracking {names}")
-        lasso = _find_tracked_lasso(graph, tick) or _find_realised_lasso(graph, tick)
+        lasso = _find_tracked_lasso(graph, budget) or _find_realised_lasso(graph, budget)
         if lasso is not None:
-            return lasso, tried
-        found = find_guarded_ranking(graph, tick=tick)
+            return lasso
+        found = find_guarded_ranking(graph, budget=budget)
         if isinstance(found, Ranking):
             tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
-            return {"kind": "lex-rank", "tracked": tracked, "components": found.components}, tried
+            return {"kind": "lex-rank", "tracked": tracked, "components": found.components}
         break
     tried.append("small concrete runs")
-    lasso = find_concrete_lasso(fmp, rng=random.Random(seed), tick=tick)
+    lasso = find_concrete_lasso(fmp, rng=random.Random(seed), budget=budget)
     if lasso is not None:
-        return lasso, tried
+        return lasso
     tried.append("recurrent sets")
-    return find_recurrent_set(fmp, tick=tick), tried
+    return find_recurrent_set(fmp, budget=budget)
 
 
 def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
@@ -102,7 +118,7 @@ def _shrinking(windows: dict[str, Window]) -> list[dict[str, Window]]:
     return [{name: windows[name] for name in order[:count]} for count in range(len(order), 0, -1)]
 
 
-def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
+def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
     """Return a lasso along tracked nodes that no variable leaves its outer class on."""
     firm = [index for index, edge in enumerate(graph.edges) if not _re_enters(graph, edge.source, edge.target)]
     names = [variable.name for variable in graph.fmp.variables]
@@ -114,7 +130,7 @@ def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
                 rows.add(Row(names.index(name), 1 if high is None else -1))
         return sorted(rows, key=lambda row: (row.variable, row.sign))
 
-    found = find_ranking(graph, edges=firm, rows_for=rows_for, tick=tick)
+    found = find_ranking(graph, edges=firm, rows_for=rows_for, budget=budget)
     if not isinstance(found, Cycle):
         return None
     segments = join_walks(found)
@@ -124,26 +140,28 @@ def _find_tracked_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
             prefix = find_path(graph, start, allowed)
         except KeyError:  # not reachable along firm edges
             continue
-        for lasso in (write_lasso(graph, prefix, segments), _realised(graph, prefix, segments)):
+        for lasso in (write_lasso(graph, prefix, segments), _realised(graph, prefix, segments, budget)):
             if lasso is not None and check_replay(graph.fmp, lasso) is None:
                 return lasso
     return None
 
 
-def _find_realised_lasso(graph: Multigraph, tick: Tick) -> dict[str, Any] | None:
+def _find_realised_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
     """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
-    found = find_ranking(graph, tick=tick)
+    found = find_ranking(graph, budget=budget)
     if not isinstance(found, Cycle):
         return None
     segments = join_walks(found)
-    lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments)
+    lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments, budget)
     return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
 
 
-def _realised(graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment]) -> dict[str, Any] | None:
+def _realised(
+    graph: Multigraph, prefix: Sequence[int], segments: Sequence[Segment], budget: Budget
+) -> dict[str, Any] | None:
     if sum(len(walk) * repeat for walk, repeat in segments) > MAX_STEPS:
         return None
-    return realise_walk(graph, prefix, [edge for walk, repeat in segments for edge in walk * repeat])
+    return realise_walk(graph, prefix, [edge for walk, repeat in segments for edge in walk * repeat], budget)
 
 
 def _re_enters(graph: Multigraph, source: int, target: int) -> bool:
@@ -161,11 +179,11 @@ def find_concrete_lasso(
     starts: int = 60,
     length: int = 80,
     replays: int = 400,
-    tick: Tick = lambda: None,
+    budget: Budget = UNLIMITED,
 ) -> dict[str, Any] | None:
     """Return a lasso met by following the policy from small valuations, if one of them replays for ever."""
     for state, start in _small_starts(fmp, rng, starts):
-        tick()
+        budget.check()
         here, values = state, dict(start)
         trail: list[tuple[str, Valuation]] = [(here, dict(values))]
         steps: list[Any] = []

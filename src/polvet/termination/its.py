@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.evidence.its_run import closed_region, find_flaw
 from polvet.policy.finite_memory import portable
 from polvet.policy.finite_memory.its import Transition, TransitionSystem, abstract_its
@@ -16,13 +18,19 @@ from polvet.policy.finite_memory.linear import CONSTANT
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown
 
+ABSTRACT_SHARE = 0.7
+"""Part of the time for the abstraction; the rest is for runs of the system."""
 
-def its_terminates(system: TransitionSystem, *, time_limit: float | None = None) -> TerminationResult:
+
+def its_terminates(system: TransitionSystem, budget: Budget = UNLIMITED) -> TerminationResult:
     """Return whether every run of the transition system ends, from every initial values, with evidence."""
-    result = terminates(abstract_its(system), time_limit=time_limit)
+    result = terminates(abstract_its(system, budget), budget=budget.share(ABSTRACT_SHARE))
     if isinstance(result, Terminating):
         return result
-    run = find_endless_run(system)
+    try:
+        run = find_endless_run(system, budget)
+    except LimitReached as limit:
+        return Unknown(str(limit), "its", result.figures, limit.kind)
     if run is not None:
         return Nonterminating(run, "its-run", result.figures)
     reason = (
@@ -33,15 +41,18 @@ def its_terminates(system: TransitionSystem, *, time_limit: float | None = None)
     return Unknown(reason, "its", result.figures)
 
 
-def find_endless_run(system: TransitionSystem, *, max_cycles: int = 60, longest: int = 12) -> dict[str, Any] | None:
+def find_endless_run(
+    system: TransitionSystem, budget: Budget = UNLIMITED, *, max_cycles: int = 60, longest: int = 12
+) -> dict[str, Any] | None:
     """Return an `its-run` certificate that the checker accepts, or None."""
     for count, (prefix, cycle) in enumerate(_candidates(system, longest)):
+        budget.check()
         if count >= max_cycles:
             break
         region = closed_region(system, cycle)
         attempts = [(cycle, None), ([*cycle, *cycle], None), *([(cycle, region)] if region is not None else [])]
         for repeated, inside in attempts:
-            found = _propose(system, prefix, repeated, inside)
+            found = _propose(system, prefix, repeated, inside, budget)
             if found is not None and find_flaw(system, found) is None:
                 return found
     return None
@@ -78,12 +89,13 @@ def _propose(
     prefix: Sequence[Transition],
     cycle: Sequence[Transition],
     region: Sequence[Mapping[str, int]] | None,
+    budget: Budget,
 ) -> dict[str, Any] | None:
     """Return a run along the transitions that Z3 finds: periodic, or into the region."""
     import z3
 
     solver = z3.Solver()
-    solver.set("timeout", 2000)
+    solver.set("timeout", budget.milliseconds(2))
     names: dict[str, Any] = {}
 
     def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:

@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
+
 Cycles = list[list[int]]
 SMALL = 400
 """Up to this many edges the plain loop is faster than arrays."""
 
 
 def potential_or_cycles(
-    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int]
+    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int], budget: Budget = UNLIMITED
 ) -> tuple[list[int] | None, Cycles]:
     """Return a potential and no cycles, or None and some cycles of positive weight, each a list of edge indices."""
     if len(sources) <= SMALL:
         return find_potential(size, sources, targets, weights)
-    return find_potential_at_once(size, sources, targets, weights)
+    return find_potential_at_once(size, sources, targets, weights, budget)
 
 
 def find_potential(
@@ -57,7 +59,7 @@ def find_potential(
 
 
 def find_potential_at_once(
-    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int]
+    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int], budget: Budget = UNLIMITED
 ) -> tuple[list[int] | None, Cycles]:
     """Return what `potential_or_cycles` does, relaxing all edges at once."""
     largest = max(map(abs, map(int, weights)), default=0)
@@ -73,6 +75,7 @@ def find_potential_at_once(
     parent = np.full(size, -1, dtype=np.int64)
     check_at = 8
     for passed in range(1, size + 2):
+        budget.check()
         reach = longest[source] + weight
         best = np.maximum.reduceat(reach, starts)
         better = best > longest[heads]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.components import strong_components
 from polvet.termination.walks import Row, best_change, rows_of
@@ -31,16 +32,17 @@ class SieveTrace:
         return not self.left
 
 
-def progress_sieve(graph: Multigraph) -> SieveTrace:
+def progress_sieve(graph: Multigraph, budget: Budget = UNLIMITED) -> SieveTrace:
     """Return the rounds of Progress-Sieve; it proves termination if no cycle is left."""
-    return sieve_rounds(graph, rows_of(graph))
+    return sieve_rounds(graph, rows_of(graph), budget)
 
 
-def sieve_rounds(graph: Multigraph, rows: Sequence[Row]) -> SieveTrace:
+def sieve_rounds(graph: Multigraph, rows: Sequence[Row], budget: Budget = UNLIMITED) -> SieveTrace:
     """Remove edges that move a row's counter towards its bound while nothing in their component moves it away."""
     alive = list(range(len(graph.edges)))
     rounds: list[tuple[int, ...]] = []
     while True:
+        budget.check()
         alive = _on_cycles(graph, alive)
         home = _homes(graph, alive)
         away: set[tuple[int, int]] = set()

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Atom, Multigraph, portable
 from polvet.termination.lasso import name_step
 
 MAX_STEPS = 400
+SECONDS = 3.0
+"""The longest that Z3 may look for one walk."""
 
 
 def realise_walk(
-    graph: Multigraph, prefix: Sequence[int], cycle: Sequence[int], *, seconds: float = 3.0
+    graph: Multigraph, prefix: Sequence[int], cycle: Sequence[int], budget: Budget = UNLIMITED
 ) -> dict[str, Any] | None:
     """Return a lasso along these primitive edges, or None if Z3 finds none in time; not yet checked."""
     if len(prefix) + len(cycle) > MAX_STEPS:
@@ -25,7 +28,7 @@ def realise_walk(
 
     fmp = graph.fmp
     solver = z3.Solver()
-    solver.set("timeout", int(1000 * seconds))
+    solver.set("timeout", budget.milliseconds(SECONDS))
     names = [variable.name for variable in fmp.variables]
     values = {name: z3.Int(f"{name}@0") for name in names}
     start = dict(values)

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.evidence.lasso import Step
 from polvet.evidence.recurrent_set import bound_rows, find_leak, move_conditions
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
-from polvet.termination.balance import Tick
 from polvet.termination.complete import components_of
 from polvet.termination.lasso import find_path, name_step
 
@@ -26,17 +26,17 @@ Sets = dict[str, tuple[Rows, ...]]
 
 
 def find_recurrent_set(
-    fmp: FiniteMemoryPolicy, *, queries: int = 150, tick: Tick = lambda: None
+    fmp: FiniteMemoryPolicy, *, queries: int = 150, budget: Budget = UNLIMITED
 ) -> dict[str, Any] | None:
     """Return a `recurrent-set` certificate that the checker accepts, or None."""
-    graph = normalise(fmp)
+    graph = normalise(fmp, budget=budget)
     pool = _pool(fmp)
     for nodes, _ in components_of(graph, range(len(graph.edges))):
         states = [graph.nodes[node].state for node in nodes]
         moves = {state: _moves(fmp, state, set(states)) for state in states}
-        search = _Search(fmp, moves, pool, queries, tick)
+        search = _Search(fmp, moves, pool, queries, budget)
         for sets in search.closed({state: () for state in states}, 0):
-            certificate = _certificate(fmp, graph, sets, moves)
+            certificate = _certificate(fmp, graph, sets, moves, budget)
             if certificate is not None and find_leak(fmp, certificate) is None:
                 return certificate
     return None
@@ -87,9 +87,14 @@ class _Search:
     """Strengthens sets until they are closed, within a budget of solver queries."""
 
     def __init__(
-        self, fmp: FiniteMemoryPolicy, moves: Mapping[str, list[Step]], pool: Sequence[Rows], queries: int, tick: Tick
+        self,
+        fmp: FiniteMemoryPolicy,
+        moves: Mapping[str, list[Step]],
+        pool: Sequence[Rows],
+        queries: int,
+        budget: Budget,
     ) -> None:
-        self._fmp, self._moves, self._pool, self._queries, self._tick = fmp, moves, pool, queries, tick
+        self._fmp, self._moves, self._pool, self._queries, self._budget = fmp, moves, pool, queries, budget
 
     def closed(self, sets: Sets, depth: int) -> Iterator[Sets]:
         """Yield closed sets that are stronger than the given ones."""
@@ -120,10 +125,10 @@ class _Search:
 
         lists = {state: list(rows) for state, rows in sets.items()}
         for state, rows in sets.items():
-            self._tick()
+            self._budget.check()
             self._queries -= 1
             solver = z3.Solver()
-            solver.set("timeout", 1000)
+            solver.set("timeout", self._budget.milliseconds(1))
             solver.add(*[holds(row) for row in [*rows, *bound_rows(self._fmp)]])
             for step in self._moves[state]:
                 for condition in move_conditions(self._fmp, step, lists):
@@ -139,10 +144,10 @@ def _value(row: Mapping[str, int], values: Mapping[str, int]) -> int:
 
 
 def _certificate(
-    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, moves: Mapping[str, list[Step]]
+    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, moves: Mapping[str, list[Step]], budget: Budget
 ) -> dict[str, Any] | None:
     """Return the certificate with an entry into the sets: a point of an initial set, or along a path."""
-    entry = _find_entry(fmp, graph, sets)
+    entry = _find_entry(fmp, graph, sets, budget)
     if entry is None:
         return None
     start, valuation, prefix = entry
@@ -163,7 +168,7 @@ def _certificate(
 
 
 def _find_entry(
-    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets
+    fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, budget: Budget
 ) -> tuple[str, Valuation, list[dict[str, Any]]] | None:
     """Return a start, its valuation and the steps into the sets, as Z3 finds them along shortest paths."""
     import z3
@@ -171,9 +176,10 @@ def _find_entry(
     for index, node in enumerate(graph.nodes):
         if node.state not in sets:
             continue
+        budget.check()
         path = find_path(graph, index)
         solver = z3.Solver()
-        solver.set("timeout", 1000)
+        solver.set("timeout", budget.milliseconds(1))
         first = {variable.name: z3.Int(variable.name) for variable in fmp.variables}
         values: dict[str, Any] = dict(first)
 

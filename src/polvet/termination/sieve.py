@@ -7,11 +7,12 @@ Limits   complete for qualitative semantics, only sound for deterministic ones; 
 
 from __future__ import annotations
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.progress_sieve import SieveTrace, sieve_rounds
 from polvet.termination.walks import rows_of
 
 
-def sieve(graph: Multigraph) -> SieveTrace:
+def sieve(graph: Multigraph, budget: Budget = UNLIMITED) -> SieveTrace:
     """Return the rounds of Sieve; it proves termination if no cycle is left."""
-    return sieve_rounds(graph, [row for row in rows_of(graph) if row.sign > 0])
+    return sieve_rounds(graph, [row for row in rows_of(graph) if row.sign > 0], budget)

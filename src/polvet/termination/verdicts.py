@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from polvet.errors import Limit
+
 
 class Verdict(Enum):
     """The three answers; deliberately no bool."""
@@ -44,6 +46,7 @@ class Unknown:
     reason: str
     method: str
     figures: Mapping[str, Any] = field(default_factory=dict)
+    limit: Limit | None = None
     verdict: ClassVar[Verdict] = Verdict.UNKNOWN
 
 

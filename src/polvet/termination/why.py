@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import EdgeId, FiniteMemoryPolicy, Multigraph, normalise
-from polvet.termination.balance import Tick
 from polvet.termination.complete import Cycle, components_of, find_ranking
 from polvet.termination.walks import best_change, rows_of
 
 MAX_EDGES = 150
+SECONDS = 5.0
+"""The longest that Z3 may look for one smaller set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +29,25 @@ class Blocking:
     smallest: bool
 
 
-def find_blocking_edges(fmp: FiniteMemoryPolicy, *, seconds: float = 5.0, tick: Tick = lambda: None) -> Blocking | None:
+def find_blocking_edges(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> Blocking | None:
     """Return a smallest set of edges that prevents a proof without guards, or None if nothing does."""
-    graph = normalise(fmp)
-    found = find_ranking(graph, tick=tick)
+    graph = normalise(fmp, budget=budget)
+    found = find_ranking(graph, budget=budget)
     if not isinstance(found, Cycle):
         return None
     component = found.component
     core = sorted({component.edges[edge] for walk, _ in found.walks for edge in walk})
     for edge in list(core):
         rest = [other for other in core if other != edge]
-        if isinstance(find_ranking(graph, edges=rest, tick=tick), Cycle):
+        if isinstance(find_ranking(graph, edges=rest, budget=budget), Cycle):
             core = rest
-    smaller, proved = _find_smaller(graph, len(core), seconds)
-    if smaller is not None and isinstance(find_ranking(graph, edges=smaller, tick=tick), Cycle):
+    smaller, proved = _find_smaller(graph, len(core), budget)
+    if smaller is not None and isinstance(find_ranking(graph, edges=smaller, budget=budget), Cycle):
         core = smaller
     return Blocking(tuple(dict.fromkeys(fmp.edges[graph.edges[edge].edge].id for edge in core)), proved)
 
 
-def _find_smaller(graph: Multigraph, size: int, seconds: float) -> tuple[list[int] | None, bool]:
+def _find_smaller(graph: Multigraph, size: int, budget: Budget) -> tuple[list[int] | None, bool]:
     """Return fewer edges that carry a connected circulation lowering nothing, and whether no set is smaller still."""
     if size <= 1:
         return None, True
@@ -58,8 +60,9 @@ def _find_smaller(graph: Multigraph, size: int, seconds: float) -> tuple[list[in
     for nodes, edges in parts:
         while True:
             goal = (len(best) if best is not None else size) - 1
+            budget.check()
             solver = z3.Solver()
-            solver.set("timeout", int(1000 * seconds))
+            solver.set("timeout", budget.milliseconds(SECONDS))
             flow = {edge: z3.Real(f"f{edge}") for edge in edges}
             level = {node: z3.Int(f"level{node}") for node in nodes}
             roots = {node: z3.Bool(f"root{node}") for node in nodes}

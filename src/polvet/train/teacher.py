@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import Budget
 from polvet.errors import LimitReached
-from polvet.kernel.compiled import Compiled, Limits, Words, describe_limit
+from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 
@@ -54,15 +55,15 @@ class Teacher:
     applicable: NDArray[np.bool_]
 
 
-def explore_all(task: Task, *, limits: Limits) -> tuple[Compiled, Space]:
+def explore_all(task: Task, *, budget: Budget) -> tuple[Compiled, Space]:
     """Return every state that runs may visit; more than the limit allows raises LimitReached."""
     compiled = Compiled(task.network, conditions=[task.fail, task.goal])
-    starts = Starts.of(task)
+    starts = Starts.of(task, budget)
     if starts.count is None or starts.count > MAX_STARTS:
         raise LimitReached(f"more than {MAX_STARTS:,} start states")
-    first = compiled.pack_starts(starts)
-    found = compiled.explore(first, build=True, stop_at=[0, 1], limits=limits)
-    limit = describe_limit(found, limits)
+    first = compiled.pack_starts(starts, budget=budget)
+    found = compiled.explore(first, build=True, stop_at=[0, 1], budget=budget)
+    limit = describe_limit(found, budget)
     if limit is not None:
         raise limit
     choice_start, branch_start, target, probability, label, _ = found.take_matrix()

@@ -24,6 +24,7 @@ from math import prod
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
@@ -36,7 +37,7 @@ from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, probability_of
 from polvet.verify.box_system import ALONE, Power
-from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Step
+from polvet.verify.engine import ANYTHING, Answer, Engine, Step
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.linearized import linearized
 
@@ -65,18 +66,17 @@ class AbstractRisk:
 
 
 def find_abstract_risk(
-    bound: Bound, *, seconds: float | None = None, seed: int = 0, power: Power = ALONE, most_states: int = MOST_STATES
+    bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power: Power = ALONE, most_states: int = MOST_STATES
 ) -> AbstractRisk:
     """Return the least bound that partitions over more and more variables give."""
-    clock = Clock(seconds)
-    linear = linearized(bound, seconds)
+    linear = linearized(bound, budget)
     if isinstance(linear, str):
         return AbstractRisk(1.0, limit=linear)
     try:
         rows = conserved_rows(linear)
-        rows = (*rows, *agreed_rows(bound.fitted, linear, rows, power))
+        rows = (*rows, *agreed_rows(bound.fitted, linear, rows, power, budget))
         engine = Engine(bound.fitted, rows=rows, linear=linear, seed=seed, power=power)
-        return _Refinement(engine, clock, most_states).run()
+        return _Refinement(engine, budget, most_states).run()
     except NotLinear as refusal:
         return AbstractRisk(1.0, limit=f"not linear: {refusal.why}")
 
@@ -103,8 +103,8 @@ def iter_levels(task: Task) -> Iterator[frozenset[str]]:
 class _Refinement:
     """Partitions one after the other: whole levels as long as they gain and fit, then single variables that make the bound less."""
 
-    def __init__(self, engine: Engine, clock: Clock, most_states: int) -> None:
-        self.engine, self.clock, self.most_states = engine, clock, most_states
+    def __init__(self, engine: Engine, budget: Budget, most_states: int) -> None:
+        self.engine, self.budget, self.most_states = engine, budget, most_states
         self.best = AbstractRisk(1.0, limit="no partition told anything")
 
     def run(self) -> AbstractRisk:
@@ -131,13 +131,12 @@ class _Refinement:
 
     def _try(self, kept: frozenset[str]) -> bool:
         """Return whether the partition over these variables fits the limits; the best bound is kept."""
-        if self.clock.left <= 0:
+        if self.budget.is_over():
             return False
-        clock = Clock(None if self.clock.seconds is None else self.clock.left * SHARE)
         variables = self.engine.fitted.task.network.variables
         places = [k for k, variable in enumerate(variables) if variable.name in kept]
         try:
-            found = _Abstraction(self.engine, places, clock, self.most_states).solve()
+            found = _Abstraction(self.engine, places, self.budget.share(SHARE), self.most_states).solve()
         except TooCoarse as vague:
             found = AbstractRisk(1.0, limit=str(vague))
         except LimitReached as limit:
@@ -152,8 +151,8 @@ class _Refinement:
 class _Abstraction:
     """One partition: its abstract states are numbered as they are met; 0 is `fail`."""
 
-    def __init__(self, engine: Engine, places: Sequence[int], clock: Clock, most_states: int) -> None:
-        self.engine, self.places, self.clock, self.most_states = engine, places, clock, most_states
+    def __init__(self, engine: Engine, places: Sequence[int], budget: Budget, most_states: int) -> None:
+        self.engine, self.places, self.budget, self.most_states = engine, places, budget, most_states
         self.linear = linear = engine.linear
         self.bounds = linear.system.bounds
         self.segments = [segments_of(linear, place) for place in places]
@@ -182,10 +181,14 @@ class _Abstraction:
         mdp = SparseMdp.build(self.choices, initial=[self.number[key] for key in start])
         fail = np.zeros(len(self.choices), dtype=np.bool_)
         fail[0] = True
-        left = None if self.clock.seconds is None else max(0.0, self.clock.left)
-        found = solve(mdp, Reach(fail), time_limit=left)
+        found = solve(mdp, Reach(fail), budget=self.budget)
         variables = self.linear.task.network.variables
-        return AbstractRisk(found.upper, len(self.number), tuple(variables[k].name for k in self.places), found.limit)
+        return AbstractRisk(
+            found.upper,
+            len(self.number),
+            tuple(variables[k].name for k in self.places),
+            None if found.limit is None else str(found.limit),
+        )
 
     def _starts(self) -> list[Key]:
         asked = []
@@ -210,7 +213,7 @@ class _Abstraction:
         fails = [
             [both for cell in self.linear.fail if (both := self._part(cell, key)) is not None] for key in keys
         ]  # fmt: skip
-        fail_replies = self.engine.find_all([(cells, ANYTHING) for cells in fails], clock=self.clock)
+        fail_replies = self.engine.find_all([(cells, ANYTHING) for cells in fails], budget=self.budget)
         moves = [
             (key, operator, branches, following, part, step.output)
             for key in keys
@@ -280,9 +283,10 @@ class _Abstraction:
 
     def _are_possible(self, asked: Sequence[tuple[Cell, int]], without: Sequence[Cell] = ()) -> list[bool]:
         """Return for each cell whether the policy may choose the output there."""
-        replies = self.engine.find_all([([cell], output) for cell, output in asked], without=without, clock=self.clock)
-        if self.clock.left <= 0:
-            raise LimitReached("no time for finer partitions", "--time-limit")
+        replies = self.engine.find_all(
+            [([cell], output) for cell, output in asked], without=without, budget=self.budget
+        )
+        self.budget.check()
         return [reply.answer != Answer.NO for reply in replies]
 
     def _check_bounds(self) -> None:

@@ -14,14 +14,13 @@ Limits   linear models over bounded integers. With Z3 or Marabou a closed abstra
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, Where
 from polvet.evidence.invariant_format import invariant_certificate
-from polvet.kernel.compiled import Limits
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
@@ -45,10 +44,10 @@ from polvet.verify.predicates import (
     read_predicates,
 )
 from polvet.verify.questions import (
-    Clock,
     MarabouTester,
     No,
     Open,
+    Patience,
     Relaxed,
     Reply,
     Tester,
@@ -83,12 +82,12 @@ class Stopped(Exception):
 class PaperTests:
     """The tests of Algorithm 1 as one of the paper's configurations makes them."""
 
-    def __init__(self, bound: Bound, task: LinearTask, options: Options, clock: Clock, megabytes: int | None) -> None:
+    def __init__(self, bound: Bound, task: LinearTask, options: Options, patience: Patience) -> None:
         self.bound, self.configuration = bound, options.configuration
-        self.z3 = Z3Tester(bound, task.system, clock, megabytes=megabytes)
+        self.z3 = Z3Tester(bound, task.system, patience, megabytes=patience.budget.megabytes)
         self.marabou = None
         if "Mar" in options.configuration:
-            self.marabou = MarabouTester(bound, task.system, clock, megabytes=megabytes)
+            self.marabou = MarabouTester(bound, task.system, patience, megabytes=patience.budget.megabytes)
         self.asked = {"plain": 0, "relaxed": 0, "exact": 0}
 
     def close(self) -> None:
@@ -299,29 +298,28 @@ def verify_abstractly(
     *,
     predicates: Sequence[Expression] | None = None,
     options: Options | None = None,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     seed: int = 0,
     linear: LinearTask | None = None,
     power: Power = ALONE,
 ) -> SafetyResult:
     """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
-    bounds = limits or Limits()
     options = options or Options()
     if options.configuration not in (BOXES, *CONFIGURATIONS):
         known = ", ".join((BOXES, *CONFIGURATIONS))
         raise InputError(f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {known}.")
-    clock = Clock(bounds.seconds, options.seconds_per_question)
+    patience = Patience(budget, options.seconds_per_question)
     figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
-        task = linear or linearized(bound, bounds.seconds)
+        task = linear or linearized(bound, budget)
         if isinstance(task, str):
             return Unknown(task, METHOD, figures)
         asked: Tester
         if options.configuration == BOXES:
-            asked = BoxTester(bound, task, clock, seed=seed, power=power)
+            asked = BoxTester(bound, task, patience, seed=seed, power=power)
         else:
-            asked = paper = PaperTests(bound, task, options, clock, bounds.megabytes)
+            asked = paper = PaperTests(bound, task, options, patience)
         if predicates is not None:
             chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
         else:
@@ -329,7 +327,7 @@ def verify_abstractly(
         facts = conserved_rows(task)
         conserved = {row.terms for row in facts if not row.marks}
         chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
-        return _decide(bound, task, chosen, facts, asked, options, clock, figures, refine_them=predicates is None)
+        return _decide(bound, task, chosen, facts, asked, options, budget, figures, refine_them=predicates is None)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -347,17 +345,17 @@ def _decide(
     facts: Sequence[Row],
     tester: Tester,
     options: Options,
-    clock: Clock,
+    budget: Budget,
     figures: dict[str, Any],
     *,
     refine_them: bool,
 ) -> SafetyResult:
     while True:
-        begun = time.monotonic()
+        spent = stopwatch()
         space = Expansion(task, predicates, tester, options, facts).build()
         figures |= {
             "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
-            "abstract_transitions": len(space.edges), "last_build_seconds": round(time.monotonic() - begun, 3),
+            "abstract_transitions": len(space.edges), "last_build_seconds": round(spent(), 3),
         }  # fmt: skip
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
@@ -368,7 +366,7 @@ def _decide(
         outcome = _concretize(bound, task, predicates, space)
         if isinstance(outcome, Run):
             return Unsafe(outcome, METHOD, figures, proved_start_regions(task, predicates, space))
-        if not refine_them or outcome is None or figures["refinements"] >= options.refinements or clock.is_over:
+        if not refine_them or outcome is None or figures["refinements"] >= options.refinements or budget.is_over():
             why = "the predicates do not decide" if not refine_them else "no further refinement"
             proved = proved_start_regions(task, predicates, space)
             return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)

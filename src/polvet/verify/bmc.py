@@ -9,12 +9,11 @@ Limits   linear models over bounded integers; never proves more than "not within
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
@@ -32,26 +31,25 @@ MOST_STEPS = 20
 
 
 def verify_bounded(
-    bound: Bound, *, limits: Limits | None = None, seed: int = 0, threads: int = 1, most_steps: int = MOST_STEPS
+    bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, threads: int = 1, most_steps: int = MOST_STEPS
 ) -> SafetyResult:
     """Return a shortest unsafe run of at most so many steps, or unknown with the length that was refuted."""
-    bounds = limits or Limits()
-    begun = time.monotonic()
-    known = find_unsafe_run(bound, seed=seed, threads=threads, limits=limits)
+    known = find_unsafe_run(bound, seed=seed, threads=threads, budget=budget)
     longest = most_steps if known is None else min(most_steps, len(known.actions) - 1)
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
         if bound.task.network.disables_out_of_bounds:
             raise NotLinear("operators that leave the bounds are disabled")
-        task = linearized(bound, None if bounds.seconds is None else bounds.seconds - (time.monotonic() - begun))
+        task = linearized(bound, budget)
         if isinstance(task, str):
             raise NotLinear(task)
         unrolled = Unrolling(bound, task)
-        with Worker("polvet.solvers.z3_worker", megabytes=bounds.megabytes) as z3:
+        with Worker("polvet.solvers.z3_worker", megabytes=budget.megabytes) as z3:
             for steps in range(longest + 1):
-                left = None if bounds.seconds is None else bounds.seconds - (time.monotonic() - begun)
-                answer = z3.ask({"query": unrolled.query(steps), "values": unrolled.names(steps)}, left)
+                answer = z3.ask(
+                    {"query": unrolled.query(steps), "values": unrolled.names(steps)}, budget.left_or_none()
+                )
                 if answer["answer"] == "sat":
                     run = unrolled.executed(answer["values"], steps)
                     if run is not None:
@@ -63,7 +61,7 @@ def verify_bounded(
                     break
                 figures["refuted_steps"] = steps
     except SolverTimeout:
-        reason = f"time limit of {bounds.seconds or 0:g} s reached after refuting {figures['refuted_steps']} steps"
+        reason = f"{budget.reached('time')} after refuting {figures['refuted_steps']} steps"
     except (NotLinear, NotEncodable, SolverDied) as error:
         reason = f"bmc does not apply: {error}"
     if known is not None:

@@ -10,18 +10,19 @@ from polvet.symbolic.cells import Cell
 from polvet.symbolic.operators import SILENT, LinearTask
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Engine
-from polvet.verify.engine import Clock as EngineClock
 from polvet.verify.engine import Reply as Found
-from polvet.verify.questions import Clock, No, Open, Reply, Yes
+from polvet.verify.questions import No, Open, Patience, Reply, Yes
 
 
 class BoxTester:
     """Questions of Algorithm 1, answered by `verify.engine`."""
 
-    def __init__(self, bound: Bound, task: LinearTask, clock: Clock, *, seed: int = 0, power: Power = ALONE) -> None:
+    def __init__(
+        self, bound: Bound, task: LinearTask, patience: Patience, *, seed: int = 0, power: Power = ALONE
+    ) -> None:
         self.engine = Engine(bound.fitted, linear=task, seed=seed, power=power)
         self.labels = bound.fitted.labels
-        self.clock = clock
+        self.patience = patience
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has an integer state."""
@@ -35,13 +36,13 @@ class BoxTester:
         """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
         replies = [self._told(cell, label) for cell, label in asked]
         open_ = [k for k, reply in enumerate(replies) if reply is None]
-        left = self.clock.left
-        if left is not None and left <= 0:
+        if self.patience.is_over:
             found = [Found(_core.BoxAnswer.UNKNOWN)] * len(open_)
         else:
             outputs = (ANYTHING if asked[k][1] == SILENT else self.labels.index(asked[k][1]) for k in open_)
             questions = [([asked[k][0]], output) for k, output in zip(open_, outputs, strict=True)]
-            found = self.engine.find_all(questions, use_rows=False, clock=EngineClock(left)) if questions else []
+            within = self.patience.budget.at_most(self.patience.each)
+            found = self.engine.find_all(questions, use_rows=False, budget=within) if questions else []
         for k, one in zip(open_, found, strict=True):
             replies[k] = _reply_of(one)
         return [reply for reply in replies if reply is not None]

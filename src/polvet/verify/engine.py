@@ -10,14 +10,13 @@ Limits   models that `symbolic` reads; networks and tree ensembles
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
 from typing import Any, TypeAlias
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
@@ -25,7 +24,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
-from polvet.verify.box_system import ALONE, BoxData, Far, Packed, Power, answer_far, seconds_of
+from polvet.verify.box_system import ALONE, BoxData, Far, Packed, Power, answer_far
 
 Point: TypeAlias = tuple[int, ...]
 Answer = _core.BoxAnswer
@@ -53,24 +52,6 @@ class Reply:
     state: Point | None = None
     step: int | None = None
     nodes: int = 0
-
-
-@dataclass(slots=True)
-class Clock:
-    """What is left of a limit on seconds."""
-
-    seconds: float | None = None
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def left(self) -> float:
-        """Return the seconds left, infinite without a limit."""
-        return inf if self.seconds is None else self.seconds - self.elapsed
-
-    @property
-    def elapsed(self) -> float:
-        """Return the seconds since the beginning."""
-        return time.monotonic() - self.begun
 
 
 class Engine:
@@ -117,7 +98,7 @@ class Engine:
         without: Iterable[Cell] = (),
         without_boxes: Iterable[Box] = (),
         use_rows: bool = True,
-        clock: Clock | None = None,
+        budget: Budget = UNLIMITED,
         nodes: int = MOST_NODES,
     ) -> Reply:
         """Return a state of the region, outside all of `without`, in which the policy chooses the output."""
@@ -126,7 +107,7 @@ class Engine:
             without=without,
             without_boxes=without_boxes,
             use_rows=use_rows,
-            clock=clock,
+            budget=budget,
             nodes=nodes,
         )
         return reply
@@ -138,7 +119,7 @@ class Engine:
         without: Iterable[Cell] = (),
         without_boxes: Iterable[Box] = (),
         use_rows: bool = True,
-        clock: Clock | None = None,
+        budget: Budget = UNLIMITED,
         nodes: int = MOST_NODES,
         until_yes: bool = False,
     ) -> list[Reply]:
@@ -146,7 +127,7 @@ class Engine:
         asked = [([cell_data(cell) for cell in region], output) for region, output in questions]
         out = [cell_data(cell) for cell in without]
         boxes = [(box.lower, box.upper) for box in without_boxes]
-        left = _left(clock)
+        left = budget.left()
         found = self.core.find(
             [region for region, _ in asked], [output for _, output in asked], out, boxes, use_rows, self.seed,
             self._nodes_here(nodes), left, until_yes, self.power.threads,
@@ -157,7 +138,7 @@ class Engine:
             Far("find", ([asked[k][0]], [asked[k][1]], out, boxes, use_rows, self.seed, nodes, left, False, 1))
             for k in hard
         )
-        for k, (answer, state, spent) in zip(hard, self._ask_far(far, left), strict=False):
+        for k, (answer, state, spent) in zip(hard, self._ask_far(far, budget), strict=False):
             replies[k] = Reply(Answer(answer), state, None, spent)
             if until_yes and replies[k].answer == Answer.YES:
                 replies = replies[: k + 1]
@@ -170,11 +151,11 @@ class Engine:
         target: Box | Cell,
         *,
         without_boxes: Iterable[Box] = (),
-        clock: Clock | None = None,
+        budget: Budget = UNLIMITED,
         nodes: int = MOST_NODES,
     ) -> Reply:
         """Return a state that is not ended, not blocked and not in `without_boxes`, and the step that takes it to `target`."""
-        _, reply = self.find_first_step([target], without_boxes=without_boxes, clock=clock, nodes=nodes)
+        _, reply = self.find_first_step([target], without_boxes=without_boxes, budget=budget, nodes=nodes)
         return reply
 
     def find_first_step(
@@ -182,20 +163,20 @@ class Engine:
         targets: Sequence[Box | Cell],
         *,
         without_boxes: Iterable[Box] = (),
-        clock: Clock | None = None,
+        budget: Budget = UNLIMITED,
         nodes: int = MOST_NODES,
     ) -> tuple[int, Reply]:
         """Return the first target that a step may lead into, with the state and the step; len(targets) and NO where there is none."""
         cells = [cell_data(target) if isinstance(target, Cell) else box_data(target) for target in targets]
         boxes = [(box.lower, box.upper) for box in without_boxes]
-        left = _left(clock)
+        left = budget.left()
         found = self.core.find_step_into(
             cells, boxes, self._order, self.seed, self._nodes_here(nodes), left, self.power.threads
         )
         replies = [Reply(answer, state, step if step >= 0 else None, spent) for answer, state, step, spent in found]
         hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
         if hard:
-            replies = self._ask_steps_far(replies, hard, cells, boxes, left)
+            replies = self._ask_steps_far(replies, hard, cells, boxes, budget)
         first = next((k for k, reply in enumerate(replies) if reply.answer != Answer.NO), len(targets))
         self._count(replies[: first + 1])
         if first == len(targets):
@@ -207,17 +188,18 @@ class Engine:
         return first, reply
 
     def _ask_steps_far(
-        self, replies: list[Reply], hard: Sequence[int], cells: Sequence[Any], boxes: Sequence[Any], left: float
+        self, replies: list[Reply], hard: Sequence[int], cells: Sequence[Any], boxes: Sequence[Any], budget: Budget
     ) -> list[Reply]:
         """Return the replies with those of hard targets found by workers, each step on its own; nothing after the first YES."""
         without = [*boxes, *self.core.blocked]
         items = [(k, step) for k in hard for step in self._order]
         far = (
-            Far("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, left, 1)) for k, step in items
+            Far("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, budget.left(), 1))
+            for k, step in items
         )
         done: dict[int, Reply] = {}
         answered = 0
-        for (k, step), (number, state, _, spent) in zip(items, self._ask_far(far, left), strict=False):
+        for (k, step), (number, state, _, spent) in zip(items, self._ask_far(far, budget), strict=False):
             answered += 1
             answer = Answer(number)
             before = done.get(k, Reply(Answer.NO))
@@ -232,19 +214,26 @@ class Engine:
         cut = last + 1 if done[last].answer == Answer.YES else len(replies)
         return [done.get(k, reply) for k, reply in enumerate(replies[:cut])]
 
-    def _ask_far(self, questions: Iterable[Far], left: float) -> Iterator[tuple[Any, ...]]:
+    def _ask_far(self, questions: Iterable[Far], budget: Budget) -> Iterator[tuple[Any, ...]]:
         """Yield the workers' answers in order, fewer where the time is over."""
         if self.power.workers is None:
             return
         try:
-            yield from self.power.workers.map(answer_far, self._packed, questions, seconds=seconds_of(left))
+            yield from self.power.workers.map(answer_far, self._packed, questions, budget=budget)
         except LimitReached:
-            if left == inf:
+            if not budget.is_over():
                 raise
 
     @cached_property
     def _packed(self) -> Packed:
         return Packed.of(self.data)
+
+    @staticmethod
+    def undecided(budget: Budget) -> LimitReached:
+        """Return the limit that left a question open: the time, or else the boxes that one question may be split into."""
+        if budget.is_over():
+            return budget.reached("time")
+        return LimitReached(f"a question needs more than {MOST_NODES:,} boxes")
 
     def _nodes_here(self, nodes: int) -> int:
         return NODES_HERE if self.power.workers is not None and nodes == MOST_NODES else nodes
@@ -253,11 +242,11 @@ class Engine:
         """Whether it is unknown only because the nodes here were few."""
         return reply.answer == Answer.UNKNOWN and reply.nodes > self._nodes_here(nodes) < nodes
 
-    def find_leaving(self, *, clock: Clock | None = None) -> Reply:
+    def find_leaving(self, *, budget: Budget = UNLIMITED) -> Reply:
         """Return a state that is not ended and not blocked, in which some operator leaves a variable's bounds, chosen or not."""
         questions = [(list(region), ANYTHING) for _, region in self.linear.system.leaving]
         replies = self.find_all(
-            questions, without=self.ended, without_boxes=self.blocked(), clock=clock, until_yes=True
+            questions, without=self.ended, without_boxes=self.blocked(), budget=budget, until_yes=True
         )
         result = Reply(Answer.NO)
         for reply in replies:
@@ -325,10 +314,6 @@ def outside(cell: Cell, taken: Sequence[Cell]) -> Iterable[Cell]:
             inside = [c for part in parts for hole in one.holes if (c := meet(part, hole)) is not None]
             parts = without + inside
     yield from parts
-
-
-def _left(clock: Clock | None) -> float:
-    return inf if clock is None else clock.left
 
 
 def _updates(step: Step) -> list[Any]:

@@ -9,14 +9,13 @@ Limits   finitely many start states; the certificate lists the states up to `MOS
 
 from __future__ import annotations
 
-import time
-from math import inf
 from typing import Any
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.evidence.packed import fits, pack_columns
-from polvet.kernel.compiled import Limits
+from polvet.kernel.compiled import limit_of
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run, raise_what_broke
@@ -29,43 +28,38 @@ MOST_LISTED = 3_000_000
 def verify_explicitly(
     bound: Bound,
     *,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     threads: int = 1,
     most_listed: int = MOST_LISTED,
 ) -> SafetyResult:
     """Decide by visiting every state that the policy reaches from the start states."""
-    return Search(bound, most_listed=most_listed).go_on(limits, threads=threads)
+    return Search(bound, budget, most_listed=most_listed).go_on(budget, threads=threads)
 
 
 class Search:
     """A search that can stop at a limit and go on later, where it stopped."""
 
-    def __init__(self, bound: Bound, *, most_listed: int = MOST_LISTED) -> None:
+    def __init__(self, bound: Bound, budget: Budget = UNLIMITED, *, most_listed: int = MOST_LISTED) -> None:
         self.bound, self.most_listed = bound, most_listed
         avoid = bound.task.avoid
         self.reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
-        self.starts = Starts.of(bound.task)
+        self.starts = Starts.of(bound.task, budget)
         self.blocks = self.starts.blocks() if self.starts.count is not None else iter(())
 
-    def go_on(self, limits: Limits | None = None, *, threads: int = 1) -> SafetyResult:
+    def go_on(self, budget: Budget = UNLIMITED, *, threads: int = 1) -> SafetyResult:
         """Search until it is decided, or until a limit comes first."""
         bound, reach, count = self.bound, self.reach, self.starts.count
-        bounds = limits or Limits()
-        begun = time.monotonic()
         if count is None:
             return Unknown("infinitely many start states", METHOD)
-        if bounds.states is not None and count > bounds.states:
-            reason = f"{count:,} start states are more than the {_limit(_core.Status.STATES, bounds)}"
-            return Unknown(reason, METHOD, {"starts": count})
+        if budget.states is not None and count > budget.states:
+            reason = f"{count:,} start states are more than the {budget.reached('states')}"
+            return Unknown(reason, METHOD, {"starts": count}, limit="states")
         for block in self.blocks:
             reach.add_starts(bound.compiled.machine.pack(block))
-            if (limit := _over(bounds, reach, time.monotonic() - begun)) is not None:
-                return Unknown(str(limit), METHOD, _figures(reach, count))
-        left = inf if bounds.seconds is None else max(0.0, bounds.seconds - (time.monotonic() - begun))
-        reach.close(
-            threads, left, 2**63 if bounds.megabytes is None else bounds.megabytes * 2**20,
-            2**62 if bounds.states is None else bounds.states, bounds.on_progress,
-        )  # fmt: skip
+            if (limit := _over(budget, reach)) is not None:
+                return Unknown(str(limit), METHOD, _figures(reach, count), limit=limit.kind)
+        most = 2**62 if budget.states is None else budget.states
+        reach.close(threads, budget.left(), budget.most_bytes, most, budget.on_progress)
         raise_what_broke(bound, reach.status, reach.faulty, reach.fault, reach.policy_broken)
         figures = _figures(reach, count)
         match reach.reached:
@@ -79,28 +73,18 @@ class Search:
                 shown = bound.compiled.semantics.show(state)
                 return Unknown(f"near-tie in state {shown}", METHOD, figures, tie=state)
             case _:
-                return Unknown(str(_limit(reach.status, bounds)), METHOD, figures)
+                stopped = limit_of(reach.status, budget) or budget.reached("memory")
+                return Unknown(str(stopped), METHOD, figures, limit=stopped.kind)
 
 
-def _over(bounds: Limits, reach: _core.Reachability, elapsed: float) -> LimitReached | None:
-    if bounds.seconds is not None and elapsed > bounds.seconds:
-        return _limit(_core.Status.TIME, bounds)
-    if bounds.megabytes is not None and reach.bytes > bounds.megabytes * 2**20:
-        return _limit(_core.Status.MEMORY, bounds)
-    if bounds.states is not None and len(reach) > bounds.states:
-        return _limit(_core.Status.STATES, bounds)
+def _over(budget: Budget, reach: _core.Reachability) -> LimitReached | None:
+    if budget.is_over():
+        return budget.reached("time")
+    if reach.bytes > budget.most_bytes:
+        return budget.reached("memory")
+    if budget.states is not None and len(reach) > budget.states:
+        return budget.reached("states")
     return None
-
-
-def _limit(status: _core.Status, bounds: Limits) -> LimitReached:
-    match status:
-        case _core.Status.TIME:
-            return LimitReached(f"time limit of {bounds.seconds or 0:g} s reached", "--time-limit")
-        case _core.Status.STATES:
-            return LimitReached(f"limit of {bounds.states} states reached", "--max-states")
-        case _:
-            shown = "address space" if bounds.megabytes is None else f"{bounds.megabytes} MB"
-            return LimitReached(f"memory limit ({shown}) reached", "--memory-limit")
 
 
 def _figures(reach: _core.Reachability, starts: int) -> dict[str, Any]:

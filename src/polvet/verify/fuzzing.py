@@ -9,12 +9,13 @@ import random
 
 import numpy as np
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run, simulate, trace
 
-RUNS, MAX_STEPS, SECONDS = 2_000, 1_000, 5.0
+RUNS, MAX_STEPS, SECONDS, SHARE = 2_000, 1_000, 5.0, 0.2
 
 
 def find_unsafe_run(
@@ -22,16 +23,19 @@ def find_unsafe_run(
     *,
     seed: int = 0,
     threads: int = 1,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     runs: int = RUNS,
     max_steps: int = MAX_STEPS,
 ) -> Run | None:
     """Return a shortest of the unsafe runs met, if one was."""
-    budget = SECONDS if limits is None or limits.seconds is None else min(SECONDS, 0.2 * limits.seconds)
-    starts = drawable_starts(bound.task).sample(runs, random.Random(seed))
+    try:
+        starts = drawable_starts(bound.task, budget=budget).sample(runs, random.Random(seed), budget=budget)
+    except LimitReached:
+        return None  # a start cannot even be drawn in time
     batch = simulate(
-        bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads, limits=Limits(budget)
-    )
+        bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads,
+        budget=budget.share(SHARE).at_most(SECONDS),
+    )  # fmt: skip
     bad = batch.ends == End.FAIL
     if bound.task.avoid.stuck:
         bad |= batch.ends == End.STUCK

@@ -12,7 +12,6 @@ The arithmetic is that of the checker (`evidence.flow`), which follows every cel
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -20,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.evidence.box_view import Unreadable
 from polvet.evidence.flow import Flow
 from polvet.evidence.grid import Grid, cells_between, follow, pack_marks, start_cells
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of
@@ -51,28 +50,26 @@ MOST_TOUCHED = 1 << 24
 """More cells than that touched by one batch: the grid is too coarse to tell anything."""
 
 
-def verify_on_grid(bound: Bound, *, limits: Limits | None = None, seed: int = 0) -> SafetyResult:
+def verify_on_grid(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0) -> SafetyResult:
     """Return safe with a certificate of kind `grid`, or unknown."""
     if bound.task.network.disables_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", METHOD)
-    bounds = limits or Limits()
-    deadline = None if bounds.seconds is None else time.monotonic() + bounds.seconds
     try:
         flow = Flow(bound.task, bound.fitted)
-        seen = _seen(bound, flow, seed)
+        seen = _seen(bound, flow, seed, budget)
         tried: list[dict[str, Any]] = []
         for cells, steps, clocks in ATTEMPTS:
             grid = _grid(flow, seen, cells, clocks=clocks)
             if prod(grid.shape) > MOST_CELLS:
                 break
-            begun = time.monotonic()
-            found = _close(flow, grid, steps, deadline)
+            spent = stopwatch()
+            found = _close(flow, grid, steps, budget)
             tried.append(
                 {
                     "cells": cells,
                     "steps": steps,
                     "reached": found.reached,
-                    "seconds": round(time.monotonic() - begun, 3),
+                    "seconds": round(spent(), 3),
                 }
             )
             if found.marks is not None:
@@ -80,9 +77,9 @@ def verify_on_grid(bound: Bound, *, limits: Limits | None = None, seed: int = 0)
                     _certificate(flow, grid, found.marks, steps), METHOD, {"cells": found.reached, "tried": tried}
                 )
             if found.stopped:
-                return Unknown(f"time limit of {bounds.seconds:g} s reached", METHOD, {"tried": tried})
-            if bounds.megabytes is not None and prod(grid.shape) * 5 > bounds.megabytes * 2**20:
-                return Unknown(f"memory limit ({bounds.megabytes} MB) reached", METHOD, {"tried": tried})
+                return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
+            if prod(grid.shape) * 5 > budget.most_bytes:
+                return Unknown(str(budget.reached("memory")), METHOD, {"tried": tried})
     except Unreadable as refusal:
         return Unknown(str(refusal), METHOD)
     return Unknown(f"a grid of {ATTEMPTS[-1][0]} cells per variable is too coarse", METHOD, {"tried": tried})
@@ -97,7 +94,7 @@ class _Closed:
     stopped: bool = False
 
 
-def _close(flow: Flow, grid: Grid, steps: int, deadline: float | None) -> _Closed:
+def _close(flow: Flow, grid: Grid, steps: int, budget: Budget) -> _Closed:
     """Return the least set of cells that holds the start states and that all sets return to."""
     marks = np.zeros(prod(grid.shape), dtype=np.bool_)
     frontier = start_cells(flow, grid)
@@ -106,7 +103,7 @@ def _close(flow: Flow, grid: Grid, steps: int, deadline: float | None) -> _Close
     while len(frontier):
         fresh: list[np.ndarray] = []
         for begin in range(0, len(frontier), BATCH):
-            if deadline is not None and time.monotonic() > deadline:
+            if budget.is_over():
                 return _Closed(None, reached, stopped=True)
             sets = flow.boxes(*grid.boxes(frontier[begin : begin + BATCH]))
             if flow.may_fail(sets).any():
@@ -137,9 +134,9 @@ def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> dict[
 # -- where to draw the lines
 
 
-def _seen(bound: Bound, flow: Flow, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _seen(bound: Bound, flow: Flow, seed: int, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and greatest values of each variable along some runs."""
-    starts = drawable_starts(bound.task).sample(RUNS, random.Random(seed))
+    starts = drawable_starts(bound.task, budget=budget).sample(RUNS, random.Random(seed), budget=budget)
     low, high = flow.upper.copy(), flow.lower.copy()
     for number, start in enumerate(starts):
         states = np.array(trace(bound, start, number, max_steps=RUN_STEPS, seed=seed).states, dtype=np.float64)

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
-from polvet.kernel.compiled import Limits
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Fitted
 from polvet.policy.runs import End, Run
@@ -28,7 +28,7 @@ from polvet.symbolic.conserved import conserved_rows, unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
 from polvet.verify.box_system import ALONE, Power
-from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point, Reply, box_data
+from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply, box_data
 from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -52,18 +52,18 @@ class Obligation:
 
 
 def verify_by_ic3(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    fitted: Fitted, *, budget: Budget = UNLIMITED, seed: int = 0, linear: LinearTask | None = None,
     power: Power = ALONE,
 ) -> SafetyResult:  # fmt: skip
-    """Return whether runs of the policy reach `fail`, by blocking what leads there; `limits.seconds` is obeyed."""
-    return block_backwards(fitted, "ic3", limits=limits, seed=seed, linear=linear, power=power, generalize=True)
+    """Return whether runs of the policy reach `fail`, by blocking what leads there; within the budget."""
+    return block_backwards(fitted, "ic3", budget=budget, seed=seed, linear=linear, power=power, generalize=True)
 
 
 def block_backwards(
     fitted: Fitted,
     method: str,
     *,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     seed: int = 0,
     linear: LinearTask | None = None,
     power: Power = ALONE,
@@ -76,28 +76,29 @@ def block_backwards(
     try:
         linear = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(linear)
-        rows = (*rows, *agreed_rows(fitted, linear, rows, power))
+        rows = (*rows, *agreed_rows(fitted, linear, rows, power, budget))
         engine = Engine(fitted, rows=rows, linear=linear, seed=seed, power=power)
         fail = tuple(part for cell in linear.fail for part in without_holes(cell))
         if any(row.marks for cell in fail for row in cell.rows):
             raise NotLinear("the fail condition counts equalities")
     except NotLinear as refusal:
         return Unknown(f"not linear: {refusal.why}", method)
-    clock = Clock(None if limits is None else limits.seconds)
-    blocking = _Blocking(engine, clock, random.Random(seed), generalize, most_boxes)
+    blocking = _Blocking(engine, budget, random.Random(seed), generalize, most_boxes)
     try:
         return blocking.run(fail, method)
     except LimitReached as limit:
         return Unknown(limit.limit, method, blocking.figures)
 
 
-def agreed_rows(fitted: Fitted, linear: LinearTask, known: Sequence[Row], power: Power = ALONE) -> tuple[Row, ...]:
+def agreed_rows(
+    fitted: Fitted, linear: LinearTask, known: Sequence[Row], power: Power = ALONE, budget: Budget = UNLIMITED
+) -> tuple[Row, ...]:
     """Return further sums that no operator changes and whose value is the same in all start states, asked of the engine.
 
     So "every place has one tile" is found where the start condition says it by ≠.
     """
     engine = Engine(fitted, rows=known, linear=linear, power=power)
-    some = engine.find(linear.start, nodes=FEW_NODES).state
+    some = engine.find(linear.start, nodes=FEW_NODES, budget=budget).state
     if some is None:
         return ()
     same = {(row.terms, row.marks) for row in known}
@@ -131,9 +132,10 @@ def _beside(row: Row, below: bool) -> Row:
 
 class _Blocking:
     def __init__(
-        self, engine: Engine, clock: Clock, rng: random.Random, generalize: bool, most_boxes: int | None
+        self, engine: Engine, budget: Budget, rng: random.Random, generalize: bool, most_boxes: int | None
     ) -> None:
-        self.engine, self.clock, self.rng = engine, clock, rng
+        self.engine, self.budget, self.rng = engine, budget, rng
+        self.spent = stopwatch()
         self.generalizes, self.most_boxes = generalize, most_boxes
         self.linear = engine.linear
         self.semantics = Semantics(engine.fitted.task.network)
@@ -142,9 +144,9 @@ class _Blocking:
 
     def run(self, fail: Region, method: str) -> SafetyResult:
         """Close `fail` and the states that leave the bounds against predecessors, then say what is left."""
-        self._check_time()
+        self.budget.check()
         both = tuple(meet_regions(self.linear.start, fail))
-        reply = self._ask(self.engine.find(both, clock=self.clock))
+        reply = self._ask(self.engine.find(both, budget=self.budget))
         if reply.state is not None:
             start = state_of(self.linear.task.network, reply.state)
             return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
@@ -152,7 +154,7 @@ class _Blocking:
             found = self._close(reply, target)
             if found is not None:
                 return self._conclude(found, method)
-        while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
+        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
             found = self._close(reply, None)
             if found is not None:
                 return self._conclude(found, method)
@@ -175,7 +177,7 @@ class _Blocking:
             self.engine.block(box)
             needed.append(box)
 
-        while (reply := self._ask(self.engine.find_leaving(clock=self.clock))).state is not None:
+        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
             need(reply)
         for _, reply in self._steps_into(fail):
             need(reply)
@@ -187,7 +189,7 @@ class _Blocking:
         """Yield each target that a step may lead into, until none does, one target after the other; all are asked about at once."""
         done = 0
         while done < len(targets):
-            more, reply = self.engine.find_first_step(targets[done:], clock=self.clock)
+            more, reply = self.engine.find_first_step(targets[done:], budget=self.budget)
             done += more
             if self._ask(reply).state is not None:
                 yield targets[done], reply
@@ -199,7 +201,7 @@ class _Blocking:
         assert not self.stack
         self.stack.append(self._oblige(reply, target, None))
         while self.stack:
-            self._check_time()
+            self.budget.check()
             top = self.stack[-1]
             if self.engine.core.all_blocked(top.box.lower, top.box.upper, FEW_NODES):
                 self.stack.pop()
@@ -209,7 +211,7 @@ class _Blocking:
                 self.stack.clear()
                 return start, top
             waiting = [one.box for one in self.stack]
-            reply = self._ask(self.engine.find_step_into(top.box, without_boxes=waiting, clock=self.clock))
+            reply = self._ask(self.engine.find_step_into(top.box, without_boxes=waiting, budget=self.budget))
             if reply.state is not None:
                 self.stack.append(self._oblige(reply, Cell(top.box), top))
                 continue
@@ -234,14 +236,14 @@ class _Blocking:
         if not cells:
             return None
         if nodes is None:
-            return self._ask(self.engine.find(cells, clock=self.clock)).state
-        reply = self.engine.find(cells, clock=self.clock, nodes=nodes)
+            return self._ask(self.engine.find(cells, budget=self.budget)).state
+        reply = self.engine.find(cells, budget=self.budget, nodes=nodes)
         return None if reply.answer == Answer.NO else (reply.state or box.lower)
 
     def _ask(self, reply: Reply) -> Reply:
         """Return the reply, or raise LimitReached where it is unknown."""
         if reply.answer == Answer.UNKNOWN:
-            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+            raise self.engine.undecided(self.budget)
         return reply
 
     # -- generalization
@@ -268,7 +270,7 @@ class _Blocking:
     def _is_closed(self, box: Box, waiting: Sequence[Box]) -> bool:
         if self._start_in(box, nodes=FEW_NODES) is not None:
             return False
-        reply = self.engine.find_step_into(box, without_boxes=[box, *waiting], clock=self.clock, nodes=FEW_NODES)
+        reply = self.engine.find_step_into(box, without_boxes=[box, *waiting], budget=self.budget, nodes=FEW_NODES)
         return reply.answer == Answer.NO
 
     def _block(self, box: Box) -> None:
@@ -276,10 +278,6 @@ class _Blocking:
         self.blocked += 1
         if self.most_boxes is not None and self.blocked > self.most_boxes:
             raise LimitReached(f"more than {self.most_boxes} boxes would have to be blocked")
-
-    def _check_time(self) -> None:
-        if self.clock.left <= 0:
-            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
 
     # -- verdicts
 
@@ -314,7 +312,7 @@ class _Blocking:
         """Return how much was done."""
         return {
             **self.engine.figures, "obligations": self.obligations, "blocked": self.blocked,
-            "seconds": round(self.clock.elapsed, 6),
+            "seconds": round(self.spent(), 6),
         }  # fmt: skip
 
 

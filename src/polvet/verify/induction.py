@@ -7,7 +7,7 @@ an unsafe run. `verify.ic3` is the same loop with generalization.
 
 from __future__ import annotations
 
-from polvet.kernel.compiled import Limits
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.binding import Fitted
 from polvet.symbolic.operators import LinearTask
 from polvet.verify.box_system import ALONE, Power
@@ -20,7 +20,7 @@ MOST_BOXES = 200
 def verify_by_induction(
     fitted: Fitted,
     *,
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     seed: int = 0,
     most_boxes: int = MOST_BOXES,
     linear: LinearTask | None = None,
@@ -30,7 +30,7 @@ def verify_by_induction(
     return block_backwards(
         fitted,
         "induction",
-        limits=limits,
+        budget=budget,
         seed=seed,
         linear=linear,
         power=power,

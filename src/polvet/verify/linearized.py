@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.policy.binding import Bound
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
@@ -22,19 +24,15 @@ AGAIN, SWALLOWED = 0.01, 1.0
 """Seconds until the alarm comes again: where it could not be raised, and where it was."""
 
 
-class TimeIsUp(Exception):
-    """The time limit came first."""
-
-
 @contextmanager
-def stopped_after(seconds: float | None) -> Iterator[None]:
-    """Raise TimeIsUp in the block once the seconds are over; an alarm that was set before is kept waiting.
+def stopped_after(budget: Budget, grace: float = 0.0) -> Iterator[None]:
+    """Raise LimitReached in the block once the time is over, and a grace; an alarm that was set before is kept waiting.
 
-    >>> with stopped_after(60.0):
+    >>> with stopped_after(Budget(60.0)):
     ...     1 + 1
     2
     """
-    if seconds is None or threading.current_thread() is not threading.main_thread():
+    if budget.seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
@@ -45,17 +43,17 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
         if not _collects_garbage(frame):
             over = True
             pace(SWALLOWED)
-            raise TimeIsUp
+            raise budget.reached("time")
 
-    with ringing(stop, max(seconds, 1e-3), AGAIN) as pace:
+    with ringing(stop, max(budget.left() + grace, 1e-3), AGAIN) as pace:
         try:
             yield
         except (
             Exception,
             KeyboardInterrupt,
         ) as error:  # the second: what a kernel that polls signals makes of the alarm
-            if over and not isinstance(error, TimeIsUp):
-                raise TimeIsUp from error
+            if over and not isinstance(error, LimitReached):
+                raise budget.reached("time") from error
             raise
 
 
@@ -69,12 +67,12 @@ def _collects_garbage(frame: FrameType | None) -> bool:
     return False
 
 
-def linearized(bound: Bound, seconds: float | None) -> LinearTask | str:
+def linearized(bound: Bound, budget: Budget = UNLIMITED) -> LinearTask | str:
     """Return the task as linear data, or why there is none."""
     try:
-        with stopped_after(seconds):
+        with stopped_after(budget):
             return linear_task(bound.task)
     except NotLinear as refusal:
         return f"not linear: {refusal.why}"
-    except TimeIsUp:
-        return f"time limit of {seconds:g} s reached while the model was read as linear data"
+    except LimitReached as limit:
+        return f"{limit} while the model was read as linear data"

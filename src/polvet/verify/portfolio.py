@@ -8,13 +8,12 @@ Whatever is found is brought back to all variables, and a run is executed once m
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.kernel.compiled import Limits
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
@@ -30,7 +29,7 @@ from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.grid import verify_on_grid
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.induction import verify_by_induction
-from polvet.verify.linearized import TimeIsUp, linearized, stopped_after
+from polvet.verify.linearized import linearized, stopped_after
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
@@ -42,7 +41,7 @@ from polvet.workers.protocol import Workers
 class Settings:
     """What all methods are told."""
 
-    limits: Limits
+    budget: Budget
     seed: int = 0
     power: Power = ALONE
     search: Search | None = None  # explicit search as far as it got; None: not begun
@@ -56,7 +55,7 @@ def verify(
     bound: Bound,
     *,
     method: str = "auto",
-    limits: Limits | None = None,
+    budget: Budget = UNLIMITED,
     seed: int = 0,
     threads: int = 1,
     workers: Workers | None = None,
@@ -70,71 +69,75 @@ def verify(
             Where("--avoid"),
             "Use --method auto or explicit.",
         )
-    settings = Settings(limits or Limits(), seed, Power(threads, workers))
-    begun = time.monotonic()
+    settings = Settings(budget, seed, Power(threads, workers))
+    spent = stopwatch()
     part = sliced(bound)
-    starts = drawable_starts(bound.task, seconds=_left(settings.limits, begun, COUNTING_SHARE).seconds)
-    found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
+    try:
+        starts = drawable_starts(bound.task, budget=budget)
+        found = _auto(part.bound, settings) if method == "auto" else METHODS_BY_NAME[method](part.bound, settings)
+    except LimitReached as limit:
+        found = Unknown(str(limit), method, limit=limit.kind)
     if isinstance(found, Safe) and starts.count is None:
         try:
-            starts.sample(1, random.Random(seed))
+            starts.sample(1, random.Random(seed), budget=budget)
         except LimitReached as limit:
             found = Unknown(f"whether there is a start state: {limit}", method, found.figures)
-    return _brought_back(found, part, time.monotonic() - begun)
+    return _brought_back(found, part, spent())
 
 
 def _explicit(bound: Bound, settings: Settings) -> SafetyResult:
-    search = settings.search or Search(bound)
-    return search.go_on(settings.limits, threads=settings.power.threads)
+    try:
+        search = settings.search or Search(bound, settings.budget)
+    except LimitReached as limit:
+        return Unknown(str(limit), "explicit")
+    return search.go_on(settings.budget, threads=settings.power.threads)
 
 
 def _bmc(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_bounded(bound, limits=settings.limits, seed=settings.seed, threads=settings.power.threads)
+    return verify_bounded(bound, budget=settings.budget, seed=settings.seed, threads=settings.power.threads)
 
 
 def _grid(bound: Bound, settings: Settings) -> SafetyResult:
-    return verify_on_grid(bound, limits=settings.limits, seed=settings.seed)
+    return verify_on_grid(bound, budget=settings.budget, seed=settings.seed)
 
 
 def _with_linear(method: str, run: Callable[[Bound, Settings, LinearTask], SafetyResult]) -> Method:
     """Return the method that reads the task as linear data first, unless that was done, and counts the time it takes."""
 
     def verified(bound: Bound, settings: Settings) -> SafetyResult:
-        begun = time.monotonic()
         linear = settings.linear
         if linear is None:
-            linear = linearized(bound, settings.limits.seconds)
+            linear = linearized(bound, settings.budget)
         if isinstance(linear, str):
             return Unknown(linear, method)
-        left = _left(settings.limits, begun)
         try:
-            # Methods look at the clock themselves; this stops what they do in between.
-            with stopped_after(None if left.seconds is None else left.seconds + GRACE):
-                return run(bound, replace(settings, limits=left), linear)
-        except TimeIsUp:
-            return Unknown(f"time limit of {settings.limits.seconds or 0:g} s reached", method)
+            # Methods look at their budget themselves; this stops what they do in between.
+            with stopped_after(settings.budget, GRACE):
+                return run(bound, settings, linear)
+        except LimitReached as limit:
+            return Unknown(str(limit), method)
 
     return verified
 
 
 def _abstraction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    return verify_abstractly(bound, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
+    return verify_abstractly(bound, budget=settings.budget, seed=settings.seed, linear=linear, power=settings.power)
 
 
 def _induction(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     return verify_by_induction(
-        bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
+        bound.fitted, budget=settings.budget, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _projection(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
     return verify_by_projection(
-        bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power
+        bound.fitted, budget=settings.budget, seed=settings.seed, linear=linear, power=settings.power
     )
 
 
 def _ic3(bound: Bound, settings: Settings, linear: LinearTask) -> SafetyResult:
-    return verify_by_ic3(bound.fitted, limits=settings.limits, seed=settings.seed, linear=linear, power=settings.power)
+    return verify_by_ic3(bound.fitted, budget=settings.budget, seed=settings.seed, linear=linear, power=settings.power)
 
 
 METHODS_BY_NAME: Mapping[str, Method] = {
@@ -170,11 +173,11 @@ TURNS = (
 """The order that pays: small state spaces at once, then the cheapest proof, and everything that is left for the surest method."""
 REAL_TURNS = (Turn("explicit", 0.3, 20.0, 3_000_000), Turn("grid", 0.7), Turn("explicit", 1.0))
 """The same for models with real-valued variables, which are not read as linear data."""
-COUNTING_SHARE = 0.1
-"""The share of the time in which start states are counted: a claim about none of them is no verdict."""
+COUNTING_SHARE = 0.3
+"""The share of the time in which start states are counted before they are listed."""
 GRACE = 0.5
 """Seconds beyond its limit after which a method is stopped from outside."""
-READING_SECONDS = 20.0
+READING_SECONDS, READING_SHARE = 20.0, 0.1
 """How long `auto` tries to read the model as linear data."""
 LINEAR = ("projection", "induction", "abstraction", "ic3")
 """Methods that read the task as linear data."""
@@ -183,21 +186,25 @@ ONLY_FAIL = tuple(name for name in METHODS_BY_NAME if name != "explicit")
 
 
 def _auto(bound: Bound, settings: Settings) -> SafetyResult:
-    begun = time.monotonic()
-    run = find_unsafe_run(bound, seed=settings.seed, threads=settings.power.threads, limits=settings.limits)
+    run = find_unsafe_run(bound, seed=settings.seed, threads=settings.power.threads, budget=settings.budget)
     if run is not None:
         return Unsafe(run, "simulation")
-    settings = replace(settings, search=Search(bound))  # its second turn goes on where the first ended
     reasons: dict[str, str] = {}
+    try:  # its second turn goes on where the first ended
+        settings = replace(settings, search=Search(bound, settings.budget.share(COUNTING_SHARE)))
+    except LimitReached as limit:
+        reasons["explicit"] = str(limit)
     proved: dict[Expression, None] = {}
     figures: dict[str, Any] = {}
     for turn in REAL_TURNS if has_reals(bound) else TURNS:
         if turn.method in ONLY_FAIL and bound.task.avoid != NOTHING_ELSE:
             continue
+        if turn.method == "explicit" and settings.search is None:
+            continue
         if turn.method in LINEAR and settings.linear is None:
-            budget = _limits_of(Turn("reading", 0.1, READING_SECONDS), settings.limits, begun).seconds
-            settings = replace(settings, linear=linearized(bound, budget))
-        found = METHODS_BY_NAME[turn.method](bound, replace(settings, limits=_limits_of(turn, settings.limits, begun)))
+            reading = settings.budget.share(READING_SHARE).at_most(READING_SECONDS)
+            settings = replace(settings, linear=linearized(bound, reading))
+        found = METHODS_BY_NAME[turn.method](bound, replace(settings, budget=_budget_of(turn, settings.budget)))
         if isinstance(found, Unsafe):
             proved.update(dict.fromkeys(found.proved_starts))
             return replace(found, proved_starts=tuple(proved))
@@ -215,23 +222,10 @@ def has_reals(bound: Bound) -> bool:
     return any(variable.kind is Kind.REAL for variable in bound.task.network.variables)
 
 
-def _limits_of(turn: Turn, limits: Limits, begun: float) -> Limits:
+def _budget_of(turn: Turn, budget: Budget) -> Budget:
     """Return what the method may use: its share of the time, and no more than most of the machine's memory."""
-    mine = _left(limits, begun, turn.share)
-    if turn.seconds is not None:
-        mine = replace(mine, seconds=turn.seconds if mine.seconds is None else min(turn.seconds, mine.seconds))
-    if turn.states is not None:
-        mine = replace(mine, states=turn.states if mine.states is None else min(turn.states, mine.states))
-    if mine.megabytes is None:
-        mine = replace(mine, megabytes=physical_bytes() * 7 // 10 // 2**20)
-    return mine
-
-
-def _left(limits: Limits, begun: float, share: float = 1.0) -> Limits:
-    """Return the limits with that share of the time that is left."""
-    if limits.seconds is None:
-        return limits
-    return replace(limits, seconds=max(0.0, limits.seconds - (time.monotonic() - begun)) * share)
+    most = physical_bytes() * 7 // 10 // 2**20
+    return budget.share(turn.share).at_most(turn.seconds, megabytes=most, states=turn.states)
 
 
 def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyResult:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from polvet.errors import InputError
-from polvet.kernel.compiled import Limits, describe_limit
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import InputError, LimitReached
+from polvet.kernel.compiled import describe_limit
 from polvet.kernel.starts import Starts
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
@@ -41,7 +42,7 @@ class Risk:
     variables: tuple[str, ...] = ()
 
 
-def find_risk(bound: Bound, *, limits: Limits | None = None, seed: int = 0, power: Power = ALONE) -> Risk:
+def find_risk(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power: Power = ALONE) -> Risk:
     """Return bounds on the greatest probability with which a run of the policy fails.
 
     >>> from fractions import Fraction
@@ -54,28 +55,31 @@ def find_risk(bound: Bound, *, limits: Limits | None = None, seed: int = 0, powe
     >>> risk = find_risk(toss.compile()); risk.lower <= 0.25 <= risk.upper, risk.upper - risk.lower < 1e-6
     (True, True)
     """
-    bounds = limits or Limits()
-    half = bounds if bounds.seconds is None else replace(bounds, seconds=bounds.seconds / 2)
+    half = budget.share(0.5)
     part = sliced(bound).bound
-    starts = Starts.of(part.task)
-    if starts.count is None:
-        raise InputError("there are infinitely many start states.", hint="Narrow them with --start.")
     compiled = part.compiled
-    space = compiled.explore(
-        compiled.pack_starts(starts), build=True, stop_at=[FAIL, GOAL], limits=half, policy=part.core
-    )
-    limit = describe_limit(space, half)
-    if limit is not None:
-        return _abstractly(part, str(limit), Risk(0.0, 1.0, len(space), space.near_ties), half.seconds, seed, power)
+    try:
+        starts = Starts.of(part.task, half)
+        if starts.count is None:
+            raise InputError("there are infinitely many start states.", hint="Narrow them with --start.")
+        packed = compiled.pack_starts(starts, budget=half)
+    except LimitReached as limit:
+        return _abstractly(part, str(limit), Risk(0.0, 1.0, 0, 0), budget, seed, power)
+    space = compiled.explore(packed, build=True, stop_at=[FAIL, GOAL], budget=half, policy=part.core)
+    if (stopped := describe_limit(space, half)) is not None:
+        return _abstractly(part, str(stopped), Risk(0.0, 1.0, len(space), space.near_ties), budget, seed, power)
     choice_start, branch_start, target, probability, _, _ = space.take_matrix()
     mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
-    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), time_limit=half.seconds)
-    return Risk(found.lower, found.upper, len(space), space.near_ties, found.limit)
+    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), budget=budget)
+    return Risk(
+        found.lower, found.upper, len(space), space.near_ties, None if found.limit is None else str(found.limit)
+    )
 
 
-def _abstractly(bound: Bound, limit: str, known: Risk, seconds: float | None, seed: int, power: Power) -> Risk:
+def _abstractly(bound: Bound, limit: str, known: Risk, budget: Budget, seed: int, power: Power) -> Risk:
     """Return the bound of an abstraction, and the limit that explicit search came to."""
-    found = find_abstract_risk(bound, seconds=MOST_SECONDS if seconds is None else seconds, seed=seed, power=power)
+    within = budget.at_most(MOST_SECONDS) if budget.seconds is None else budget
+    found = find_abstract_risk(bound, budget=within, seed=seed, power=power)
     if found.upper == 1:
         return replace(known, limit=f"{limit}; abstraction: {found.limit or 'no bound below 1'}")
     return Risk(0.0, found.upper, found.states, 0, limit, "abstraction", found.variables)

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.evidence.invariant_format import invariant_certificate
-from polvet.kernel.compiled import Limits
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
@@ -32,7 +32,7 @@ from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 from polvet.verify.box_system import ALONE, Power
-from polvet.verify.engine import ANYTHING, Answer, Clock, Engine, Point
+from polvet.verify.engine import ANYTHING, Answer, Engine, Point
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
@@ -43,13 +43,12 @@ CELLS_AT_ONCE = 32
 
 
 def verify_by_projection(
-    fitted: Fitted, *, limits: Limits | None = None, seed: int = 0, linear: LinearTask | None = None,
+    fitted: Fitted, *, budget: Budget = UNLIMITED, seed: int = 0, linear: LinearTask | None = None,
     power: Power = ALONE,
 ) -> SafetyResult:  # fmt: skip
     """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
     if fitted.task.network.disables_out_of_bounds:
         return Unknown("operators that leave the bounds are disabled", METHOD)
-    clock = Clock(None if limits is None else limits.seconds)
     try:
         known = linear_task(fitted.task) if linear is None else linear
         rows = conserved_rows(known)
@@ -57,7 +56,7 @@ def verify_by_projection(
         for search in (_stay_in_won_cells, _enter_cells):
             # Of its own: what one blocks, the other does not.
             engine = Engine(fitted, rows=rows, linear=known, seed=seed, power=power)
-            found = search(engine, clock)
+            found = search(engine, budget)
             if not isinstance(found, str):
                 certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
                 return Safe(certificate, METHOD, engine.figures | found.figures)
@@ -89,8 +88,8 @@ class Entered:
 class Space:
     """Questions about cells of equal values of the kept variables."""
 
-    def __init__(self, engine: Engine, kept: Sequence[int], clock: Clock) -> None:
-        self.engine, self.clock, self.kept = engine, clock, list(kept)
+    def __init__(self, engine: Engine, kept: Sequence[int], budget: Budget) -> None:
+        self.engine, self.budget, self.kept = engine, budget, list(kept)
         self.linear, self.bounds = engine.linear, engine.linear.system.bounds
         self.variables = [self.linear.task.network.variables[k] for k in kept]
         self.shape = tuple(count_of(variable) for variable in self.variables)
@@ -111,9 +110,9 @@ class Space:
 
     def find_all(self, asked: Sequence[tuple[Sequence[Cell], int]], without: Sequence[Cell]) -> list[Point | None]:
         """Return for each region and output a state there, and outside the cells, in which the policy may choose it; else None."""
-        replies = self.engine.find_all(asked, without=without, clock=self.clock)
+        replies = self.engine.find_all(asked, without=without, budget=self.budget)
         if any(reply.answer == Answer.UNKNOWN for reply in replies):
-            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+            raise self.engine.undecided(self.budget)
         return [reply.state for reply in replies]
 
     def key(self, values: Sequence[int]) -> Key:
@@ -143,20 +142,19 @@ class Space:
         """Return what is entered, or a reason where a step from there may leave the bounds of a variable."""
         for box in entered.others():
             self.engine.block(box)
-        reply = self.engine.find_leaving(clock=self.clock)
+        reply = self.engine.find_leaving(budget=self.budget)
         if reply.answer == Answer.UNKNOWN:
-            raise LimitReached(f"time limit of {self.clock.seconds or 0:g} s reached", "--time-limit")
+            raise self.engine.undecided(self.budget)
         return entered if reply.state is None else "a step may leave the bounds of a variable"
 
 
-def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
+def _stay_in_won_cells(engine: Engine, budget: Budget) -> Entered | str:
     """Return the won cells where runs start in them and the policy takes no exit, else a reason."""
     try:
-        left = Limits(None if clock.seconds is None else max(0.0, clock.left))
-        exits = find_exits(engine.linear.task, linear=engine.linear, limits=left)
+        exits = find_exits(engine.linear.task, linear=engine.linear, budget=budget)
     except NotLinear as refusal:
         return refusal.why
-    space = Space(engine, exits.variables, clock)
+    space = Space(engine, exits.variables, budget)
     if not all(exits.won[key] for key in space.starts()):
         return "a start state may be in a cell that is not won"
     asked: list[tuple[list[Cell], int]] = []
@@ -171,9 +169,9 @@ def _stay_in_won_cells(engine: Engine, clock: Clock) -> Entered | str:
     return space.judge_bounds(Entered(space, exits.won))
 
 
-def _enter_cells(engine: Engine, clock: Clock) -> Entered | str:
+def _enter_cells(engine: Engine, budget: Budget) -> Entered | str:
     """Return the cells that runs may enter, or a reason where one of them is lost or they are too many."""
-    space = _chosen_space(engine, clock)
+    space = _chosen_space(engine, budget)
     lost = _lost(space)
     marks = np.zeros(space.shape, dtype=np.bool_)
     todo = sorted(space.starts())
@@ -193,14 +191,14 @@ def _enter_cells(engine: Engine, clock: Clock) -> Entered | str:
     return space.judge_bounds(Entered(space, marks))
 
 
-def _chosen_space(engine: Engine, clock: Clock) -> Space:
+def _chosen_space(engine: Engine, budget: Budget) -> Space:
     task = engine.linear.task
     if not has_one_automaton(task.network):
         raise NotLinear("several automata")
     for names in (wider_core_of(task), core_of(task)):
         kept = sorted(task.network.index_of(name) for name in names)
         if kept and fits(task.network, names) and is_closed((step.transition for step in engine.steps), kept):
-            return Space(engine, kept, clock)
+            return Space(engine, kept, budget)
     raise NotLinear("what decides the failure depends on too many variables")
 
 

@@ -9,7 +9,6 @@ of Z3 or Marabou is their word, not a proof.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.policy.binding import Bound
 from polvet.policy.networks import Network
 from polvet.policy.rounding import possible_choices
@@ -81,25 +81,22 @@ def answer_one_by_one(tester: Tester, asked: Sequence[tuple[Cell, int]]) -> list
     return replies
 
 
-class Clock:
-    """The time that is left for all questions together."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The budget of all questions together, and the most seconds that one of them may take."""
 
-    def __init__(self, seconds: float | None, each: float | None = None) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
-        self._each = each
+    budget: Budget = UNLIMITED
+    each: float | None = None
 
     @property
     def left(self) -> float | None:
         """Return the seconds that one more question may take."""
-        if self._end is None:
-            return self._each
-        rest = self._end - time.monotonic()
-        return rest if self._each is None else min(rest, self._each)
+        return self.budget.at_most(self.each).left_or_none()
 
     @property
     def is_over(self) -> bool:
         """Return whether no time is left."""
-        return self._end is not None and time.monotonic() >= self._end
+        return self.budget.is_over()
 
 
 def confirmed(bound: Bound, cell: Cell, label: int, state: Sequence[int]) -> Yes | None:
@@ -123,8 +120,10 @@ def confirmed(bound: Bound, cell: Cell, label: int, state: Sequence[int]) -> Yes
 class Z3Tester:
     """Exact tests over the integers, one incremental solver with the policy in it."""
 
-    def __init__(self, bound: Bound, system: LinearNetwork, clock: Clock, *, megabytes: int | None = None) -> None:
-        self.bound, self.system, self.clock = bound, system, clock
+    def __init__(
+        self, bound: Bound, system: LinearNetwork, patience: Patience, *, megabytes: int | None = None
+    ) -> None:
+        self.bound, self.system, self.patience = bound, system, patience
         self.names = [f"x{place}" for place in range(len(system.bounds.lower))]
         self.encoding = encode_policy(bound.fitted, system.bounds, self.names, "p")
         self.plain = Worker("polvet.solvers.z3_worker", megabytes=megabytes)
@@ -158,10 +157,10 @@ class Z3Tester:
         return confirmed(self.bound, cell, label, found) or Yes(None, False)
 
     def _ask(self, worker: Worker, text: str) -> tuple[int, ...] | No | Open:
-        if self.clock.is_over:
+        if self.patience.is_over:
             return Open("time limit reached")
         try:
-            answer = worker.ask({"query": text, "values": self.names}, self.clock.left)
+            answer = worker.ask({"query": text, "values": self.names}, self.patience.left)
         except SolverTimeout:
             return Open("Z3 was stopped at the time limit")
         except SolverDied as error:
@@ -183,11 +182,13 @@ class Relaxed:
 class MarabouTester:
     """The relaxation of a network's questions to the reals, asked of Marabou."""
 
-    def __init__(self, bound: Bound, system: LinearNetwork, clock: Clock, *, megabytes: int | None = None) -> None:
+    def __init__(
+        self, bound: Bound, system: LinearNetwork, patience: Patience, *, megabytes: int | None = None
+    ) -> None:
         network = bound.fitted.policy
         if not isinstance(network, Network):
             raise NotEncodable("Marabou is asked about networks only")
-        self.bound, self.system, self.clock = bound, system, clock
+        self.bound, self.system, self.patience = bound, system, patience
         width = len(system.bounds.lower)
         first = np.zeros((len(network.layers[0].bias), width))
         for column, place in enumerate(bound.fitted.variables):
@@ -215,12 +216,12 @@ class MarabouTester:
         question = {
             "lower": list(cell.box.lower), "upper": list(cell.box.upper), "best": best, "others": others,
             "rows": [[list(row.terms), row.lower, row.upper] for row in cell.rows if not row.marks],
-            "margin": self.margin, "seconds": self.clock.left,
+            "margin": self.margin, "seconds": self.patience.left,
         }  # fmt: skip
-        if self.clock.is_over:
+        if self.patience.is_over:
             return Relaxed(None)
         try:
-            answer = self.worker.ask(question, self.clock.left)
+            answer = self.worker.ask(question, self.patience.left)
         except (SolverTimeout, SolverDied):
             return Relaxed(None)
         if answer["answer"] == "unknown":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from polvet.errors import Limit
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
 from polvet.policy.runs import Run
@@ -57,6 +58,7 @@ class Unknown:
     figures: Mapping[str, Any] = field(default_factory=dict)
     proved_starts: tuple[Expression, ...] = ()
     tie: State | None = None
+    limit: Limit | None = None  # which limit the reason speaks of, where it is one that can be raised
     verdict: ClassVar[Verdict] = Verdict.UNKNOWN
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from time import monotonic
 from typing import Protocol, TypeVar
 
-from polvet.errors import LimitReached
+from polvet.budget import UNLIMITED, Budget
 from polvet.workers.parcel import Parcel
 
 Shared = TypeVar("Shared")
@@ -25,9 +24,9 @@ class Workers(Protocol):
 
     def map(
         self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
-        seconds: float | None = None,
+        budget: Budget = UNLIMITED,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         ...
 
 
@@ -37,13 +36,11 @@ class Here:
 
     def map(
         self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
-        seconds: float | None = None,
+        budget: Budget = UNLIMITED,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
-        begun = monotonic()
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         for chunk in chunks:
-            if seconds is not None and monotonic() - begun > seconds:
-                raise time_is_up(seconds)
+            budget.check()
             yield function(shared, chunk)
 
 
@@ -55,12 +52,7 @@ class Crew:
     parcel: Parcel
 
     def map(
-        self, function: Callable[[Parcel, Chunk], Result], chunks: Iterable[Chunk], *, seconds: float | None = None
+        self, function: Callable[[Parcel, Chunk], Result], chunks: Iterable[Chunk], *, budget: Budget = UNLIMITED
     ) -> Iterator[Result]:
-        """Yield function(parcel, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
-        return self.workers.map(function, self.parcel, chunks, seconds=seconds)
-
-
-def time_is_up(seconds: float) -> LimitReached:
-    """Return the limit on time that was reached."""
-    return LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+        """Yield function(parcel, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
+        return self.workers.map(function, self.parcel, chunks, budget=budget)

@@ -14,11 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from itertools import islice
-from time import monotonic
 from typing import Any, TypeVar
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, MissingExtra, PolvetError, Where
-from polvet.workers.protocol import time_is_up
 
 Shared = TypeVar("Shared")
 Chunk = TypeVar("Chunk")
@@ -44,10 +43,9 @@ class RayCluster:
 
     def map(
         self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
-        seconds: float | None = None,
+        budget: Budget = UNLIMITED,
     ) -> Iterator[Result]:  # fmt: skip
-        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the seconds are over."""
-        deadline = None if seconds is None else monotonic() + seconds
+        """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         stored = self._ray.put(shared)  # once: every machine fetches it once
         waiting = iter(chunks)
         under_way: deque[Any] = deque()
@@ -62,8 +60,8 @@ class RayCluster:
                 done, _ = self._ray.wait([under_way[0]], timeout=PATIENCE)
                 if done:
                     yield self._result(under_way.popleft())
-                elif deadline is not None and monotonic() > deadline:
-                    raise time_is_up(seconds or 0.0)
+                else:
+                    budget.check()
         finally:
             for task in under_way:
                 self._ray.cancel(task, force=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Words
 from polvet.policy.binding import Bound
@@ -44,7 +45,7 @@ def bound_in(parcel: Parcel) -> Bound:
 
 
 def simulate_by(
-    crew: Crew, starts: Words, *, runs_per_start: int, max_steps: int, seed: int, seconds: float | None = None
+    crew: Crew, starts: Words, *, runs_per_start: int, max_steps: int, seed: int, budget: Budget = UNLIMITED
 ) -> Batch:
     """Return how runs from packed start states end; what a time limit leaves undone is UNFINISHED."""
     size = max(1, RUNS_PER_CHUNK // runs_per_start)
@@ -56,7 +57,7 @@ def simulate_by(
     last = np.repeat(starts, runs_per_start, axis=0)
     steps, limit = 0, None
     try:
-        for share, part in zip(shares, crew.map(simulate_share, shares, seconds=seconds), strict=True):
+        for share, part in zip(shares, crew.map(simulate_share, shares, budget=budget), strict=True):
             place = slice(share.first_run, share.first_run + len(part.ends))
             ends[place], lengths[place], last[place] = part.ends, part.lengths, part.last
             steps += part.steps

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where, did_you_mean
 from polvet.policy.finite_memory.fmp import Atom, Choice, Edge, Effect, FiniteMemoryPolicy, Variable, check_fmp
 
@@ -164,6 +165,7 @@ def build_from_rules(
     first_match: bool,
     name: str,
     where: Where,
+    budget: Budget = UNLIMITED,
 ) -> FiniteMemoryPolicy:
     """Return the qualitative policy that the rules make from the starts; it stops where a goal holds.
 
@@ -173,6 +175,7 @@ def build_from_rules(
     agenda = list(seen)
     edges: list[Edge] = []
     for memory, pattern in agenda:  # grows while it is read
+        budget.check()
         if len(seen) > MAX_STATES:
             raise LimitReached(f"the rules make more than {MAX_STATES} control states")
         if any(_holds(goal, pattern) for goal in goals):

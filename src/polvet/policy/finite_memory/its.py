@@ -19,6 +19,7 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory.fmp import (
     ALWAYS,
@@ -281,7 +282,7 @@ def _smt_transition(source: str, target: str, constraints: list[Linear], after: 
 
 
 # ---------------------------------------------------------------------------------------------------- abstraction
-def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
+def abstract_its(system: TransitionSystem, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the policy over the linear forms of the system's guards; it can do whatever the system can.
 
     Two constraints of one guard are added up where their sum changes by a constant though they do not. Every
@@ -292,6 +293,7 @@ def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
     live = [step for step in system.transitions if not is_infeasible(step.guard)]
     forms: dict[str, Linear] = {}
     for step in live:
+        budget.check()
         plain = [constraint for constraint in step.guard if set(constraint) <= variables | {CONSTANT}]
         for constraint in plain:
             if form := form_of(constraint):
@@ -307,6 +309,7 @@ def abstract_its(system: TransitionSystem) -> FiniteMemoryPolicy:
         after: list[Atom] = []
         effects: dict[str, Effect] = {}
         for name, form in forms.items():
+            budget.check()
             before += _within(name, bounds_of(form, step.guard))
             change = Effect(*bounds_of(form_change(step, form), step.guard))
             if change != NO_EFFECT:

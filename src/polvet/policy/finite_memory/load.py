@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import MAX_DEPTH, depth_of, parse_json, read_text
 from polvet.policy.finite_memory.edge_list import parse_edge_list
@@ -22,7 +23,7 @@ def is_its(text: str) -> bool:
     return text.lstrip().startswith(("(GOAL", "(declare-sort"))
 
 
-def load_fmp(path: str | Path, *, policy: str | Path | None = None) -> FiniteMemoryPolicy:
+def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the finite-memory policy in the file; a `.qnp` problem needs its policy in a second file.
 
     An integer transition system is abstracted: its runs are runs of the policy, but not the other way round.
@@ -36,11 +37,11 @@ def load_fmp(path: str | Path, *, policy: str | Path | None = None) -> FiniteMem
             )
         return parse_fmp(parse_json(text, where), where)
     if is_its(text):
-        return abstract_its(parse_its(text, where))
+        return abstract_its(parse_its(text, where), budget)
     if str(path).endswith(".qnp") or _QNP.match(text):
         if policy is None:
             raise InputError("a .qnp problem needs a policy.", where, "Give its file with --policy.")
-        return build_from_qnp(parse_qnp(text, where), read_text(policy), Where(str(policy)))
+        return build_from_qnp(parse_qnp(text, where), read_text(policy), Where(str(policy)), budget)
     if any("->" in line for line in text.splitlines()):
-        return parse_sketch(text, where)
+        return parse_sketch(text, where, budget)
     return parse_edge_list(text, where)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory.fmp import Atom, Effect, FiniteMemoryPolicy, Variable
 
@@ -60,7 +61,11 @@ class Multigraph:
 
 
 def normalise(
-    fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window] | None = None, *, max_nodes: int = 200_000
+    fmp: FiniteMemoryPolicy,
+    tracked: Mapping[str, Window] | None = None,
+    *,
+    max_nodes: int = 200_000,
+    budget: Budget = UNLIMITED,
 ) -> Multigraph:
     """Return the policy as a multigraph of primitive edges, restricted to what its initial control states reach.
 
@@ -82,6 +87,7 @@ def normalise(
     number: dict[Node, int] = {}
     for state in fmp.initial:
         for classes in product(*(classes_within((v.lower, v.upper), v, window) for _, v, window in followed)):
+            budget.check()
             number.setdefault(Node(state, classes), len(number))
             if len(number) > max_nodes:
                 raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
@@ -89,6 +95,7 @@ def normalise(
     agenda = list(number)
     edges: list[Primitive] = []
     for node in agenda:  # the agenda grows while it is read
+        budget.check()
         box = bounds
         if followed:
             known = dict(zip((index for index, _, _ in followed), node.classes, strict=True))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.files import parse_json, refuse_unknown_keys
 from polvet.policy.finite_memory.features import (
@@ -121,7 +122,7 @@ def parse_qnp(text: str, where: Where) -> Problem:
     return Problem(name, features, initial, goal, tuple(actions))
 
 
-def build_from_qnp(problem: Problem, policy_text: str, where: Where) -> FiniteMemoryPolicy:
+def build_from_qnp(problem: Problem, policy_text: str, where: Where, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the finite-memory policy that the rules of `policy_text` make of the problem."""
     if policy_text.lstrip().startswith("{"):
         entries = _json_rules(policy_text, where)
@@ -153,6 +154,7 @@ def build_from_qnp(problem: Problem, policy_text: str, where: Where) -> FiniteMe
         first_match=True,
         name=problem.name,
         where=where,
+        budget=budget,
     )
 
 

@@ -13,6 +13,7 @@ import re
 from itertools import product
 from pathlib import Path
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory.features import (
     ANY,
@@ -31,7 +32,7 @@ MAX_FEATURES = 14
 _CHANGE = re.compile(r"(!|not\s+)?\s*([^\s!?↓↑,]+?)\s*(-down|-up|↓|↑|\?)?")
 
 
-def parse_sketch(text: str, where: Where) -> FiniteMemoryPolicy:
+def parse_sketch(text: str, where: Where, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the policy of a sketch: one control state per boolean valuation and zero pattern, all initial."""
     booleans: list[str] = []
     numbers: list[str] = []
@@ -63,7 +64,8 @@ def parse_sketch(text: str, where: Where) -> FiniteMemoryPolicy:
         for number, (condition, effects, place) in enumerate(lines)
     ]
     starts = [("", pattern) for pattern in product([False, True], repeat=len(names))]
-    return build_from_rules(features, rules, starts, [], first_match=False, name=Path(where.file).name, where=where)
+    name = Path(where.file).name
+    return build_from_rules(features, rules, starts, [], first_match=False, name=name, where=where, budget=budget)
 
 
 def _changes(text: str, features: Features, where: Where) -> dict[int, str]:
