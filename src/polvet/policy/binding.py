@@ -23,9 +23,9 @@ from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
-from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.protocol import Policy, has_positional_names, renamed
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 
 if TYPE_CHECKING:
     from polvet import _core
@@ -92,7 +92,7 @@ class Fitted:
         from polvet import _core
 
         policy: Any = self.policy
-        scorer = policy.kernel if isinstance(policy, NeuralNetwork | TreeEnsemble) else _chooser(policy)
+        scorer = policy.kernel if isinstance(policy, AnyNetwork | TreeEnsemble) else _chooser(policy)
         core = _core.BoundPolicy(
             compiled.program, scorer, list(self.variables), list(self.labels), len(self.task.network.labels),
             self.filtered,
