@@ -9,6 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "boxes/relax.h"
 #include "policies/policies.h"
 #include "policies/unit_graph.h"
 
@@ -173,6 +174,16 @@ void bind_policies(nb::module_& m) {
         },
         nb::arg("name"), nb::arg("low"), nb::arg("high"), nb::arg("a"), nb::arg("b"),
         "The least and greatest derivative over an interval.");
+    m.def(
+        "unit_lines",
+        [](const std::string& name, double low, double high, double a, double b) {
+            const boxes::Relaxer relaxer(unit_kind(name), low, high, a, b);
+            const boxes::Line below = relaxer.line(-1), above = relaxer.line(1);
+            return std::vector<double>{below.slope,    below.constant,        above.slope,
+                                       above.constant, -relaxer.greatest(-1), relaxer.greatest(1)};
+        },
+        nb::arg("name"), nb::arg("low"), nb::arg("high"), nb::arg("a"), nb::arg("b"),
+        "Slope and constant of a line below and of one above the unit over an interval; its least and greatest value.");
     nb::class_<Trees, Scorer>(m, "Trees", "A tree ensemble: sums of leaves in tree order, float32 or float64.")
         .def("__init__",
              [](Trees* self, size_t inputs, Vector<int32_t> roots, Vector<int32_t> tree_output, Vector<int32_t> feature,

@@ -29,6 +29,7 @@ OLDEST, NEWEST = 7, 25
 """The opsets whose operators are read as they were meant."""
 Array: TypeAlias = npt.NDArray[Any]
 
+
 def onnx_package() -> Any:
     """Return the package `onnx`, or raise MissingExtra."""
     try:

@@ -61,7 +61,9 @@ class Call:
         if not isinstance(found, Value):
             raise self.refuse(f"needs a value that depends on the inputs as operand {index}.")
         if found.ending:
-            raise self.refuse(f"reads the result of {found.ending[-1]}.", "Softmax and ArgMax are read at the end only.")
+            raise self.refuse(
+                f"reads the result of {found.ending[-1]}.", "Softmax and ArgMax are read at the end only."
+            )
         return found
 
     def floats(self, index: int) -> Value:
@@ -123,7 +125,9 @@ class Walk:
         """Take in one node."""
         shown = f"the node '{node.name or place.path[-1]}' ({node.op_type})"
         if node.op_type in RECURRENT:
-            raise InputError(f"{shown} has a memory.", place, "Recurrent policies are not read: memory is not part of a state.")  # fmt: skip
+            raise InputError(
+                f"{shown} has a memory, which is no part of a state.", place, "Recurrent policies are not read."
+            )
         handler = OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if handler is None:
             domain = f" of the domain '{node.domain}'" if node.domain else ""
@@ -335,8 +339,8 @@ def _layer_norm(tape: Tape, call: Call) -> Value:
         return made
 
     centred = step("Sub", x, step("ReduceMean", x, axes=[-1]))
-    variance = step("ReduceMean", step("Pow", centred, np.float32(2)), axes=[-1])
-    deviation = step("Sqrt", step("Add", variance, np.float32(call.attributes.get("epsilon", 1e-5))))
+    variance = step("ReduceMean", step("Pow", centred, np.array(2, dtype=np.float32)), axes=[-1])
+    deviation = step("Sqrt", step("Add", variance, np.array(call.attributes.get("epsilon", 1e-5), dtype=np.float32)))
     scaled = step("Mul", step("Div", centred, deviation), scale)
     return scaled if bias is None else step("Add", scaled, bias)
 
@@ -493,7 +497,9 @@ def _gather(tape: Tape, call: Call) -> Value:
         rows = len(table)
         made = []
         for column in index.columns.reshape(-1):
-            marks = _told_apart(tape, Value(np.array([column], dtype=np.int32)), np.arange(rows), np.arange(rows) - rows)
+            marks = _told_apart(
+                tape, Value(np.array([column], dtype=np.int32)), np.arange(rows), np.arange(rows) - rows
+            )
             made.append(tape.affine(marks, table.T))
         return Value(np.stack(made).reshape(*index.columns.shape, table.shape[1]))
     x, chosen = call.value(0), call.constant(1)

@@ -44,7 +44,11 @@ class Tape:
         shift = np.zeros(len(matrix), dtype=np.float32) if bias is None else _floats(bias)
         return self._append(
             Affine(
-                _columns(columns), matrix, shift, _frozen(np.abs(shift)) if sizes is None else _upwards(sizes), roundings
+                _columns(columns),
+                matrix,
+                shift,
+                _frozen(np.abs(shift)) if sizes is None else _upwards(sizes),
+                roundings,
             )
         )
 
@@ -58,7 +62,9 @@ class Tape:
     ) -> Columns:
         """Write factor * x + shift per column."""
         flat = _columns(columns).reshape(-1)
-        spread = [np.broadcast_to(np.asarray(part, dtype=np.float64).reshape(-1), flat.shape) for part in (factor, shift)]
+        spread = [
+            np.broadcast_to(np.asarray(part, dtype=np.float64).reshape(-1), flat.shape) for part in (factor, shift)
+        ]
         if any((part.astype(np.float32) != part).any() for part in spread):
             roundings += 2  # of the constant, and of what a library rounds instead
         whole = self._whole_affine(flat)
@@ -141,46 +147,44 @@ class Tape:
             return None
         found = []
         for column in unit.columns:
-            behind = self._node_of(int(column))
-            if behind is None or not isinstance(behind[0], Affine) or behind[0].is_shared:
+            node, at = self._node_of(int(column))
+            if not isinstance(node, Affine) or node.is_shared:
                 return None
-            node, at = behind
             if node.weights[at].tolist() != [1.0, -1.0] or node.bias[at] != 0:
                 return None
             found.append(node.columns[at, 0])
         return _columns(found)
 
-    def _node_of(self, column: int) -> tuple[Node, int] | None:
+    def _node_of(self, column: int) -> tuple[Node | None, int]:
+        """Return the node that makes a column, None for an input, and its place there."""
         index = int(np.searchsorted(self.begins, column, side="right")) - 1
-        return None if index < 0 else (self.nodes[index], column - self.begins[index])
+        return (None, column) if index < 0 else (self.nodes[index], column - self.begins[index])
 
     def _whole_affine(self, columns: Columns) -> Affine | None:
         """Return the affine node without bias whose values these are, all in order."""
-        found = self._node_of(int(columns[0]))
-        if found is None or found[1] != 0 or not isinstance(found[0], Affine) or found[0].size != len(columns):
+        node, at = self._node_of(int(columns[0]))
+        if not isinstance(node, Affine) or at != 0 or node.size != len(columns) or node.sizes.any():
             return None
-        whole = (columns == np.arange(columns[0], columns[0] + len(columns))).all() and not found[0].sizes.any()
-        return found[0] if whole else None
+        return node if (columns == np.arange(columns[0], columns[0] + len(columns))).all() else None
 
     def _unit_of(self, columns: Columns) -> Unit | None:
         """Return the unit whose values these columns are, with the columns it reads there."""
-        parts = []
+        parts: list[tuple[Unit, int]] = []
         for column in columns:
-            found = self._node_of(int(column))
-            if found is None or not isinstance(found[0], Unit) or (parts and parts[0][0].name != found[0].name):
+            node, at = self._node_of(int(column))
+            if not isinstance(node, Unit) or (parts and parts[0][0].name != node.name):
                 return None
-            parts.append((found[0], found[1]))
-        read = [(unit.columns[at], unit.a[at], unit.b[at]) for unit, at in parts]
-        return Unit(parts[0][0].name, _columns([r[0] for r in read]), _floats([r[1] for r in read]), _floats([r[2] for r in read]))  # fmt: skip
+            parts.append((node, at))
+        read, a, b = zip(*((unit.columns[at], unit.a[at], unit.b[at]) for unit, at in parts), strict=True)
+        return Unit(parts[0][0].name, _columns(read), _floats(a), _floats(b))
 
     def _scale_of(self, columns: Columns) -> tuple[Columns, Floats, Floats] | None:
         """Return what each column is a multiple of plus a constant: columns, factors, constants."""
         read = []
         for column in columns:
-            found = self._node_of(int(column))
-            if found is None or not isinstance(found[0], Affine) or found[0].weights.shape[1] != 1:
+            node, at = self._node_of(int(column))
+            if not isinstance(node, Affine) or node.weights.shape[1] != 1:
                 return None
-            node, at = found
             read.append((node.reads[0 if node.is_shared else at], node.weights[at, 0], node.bias[at]))
         return _columns([r[0] for r in read]), _floats([r[1] for r in read]), _floats([r[2] for r in read])
 

@@ -184,7 +184,9 @@ def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Wher
     count, weights = inputs, 0
     for index, node in enumerate(nodes):
         if not node.size or (len(node.reads) and not 0 <= node.reads.min() <= node.reads.max() < count):
-            raise InputError(f"node {index} reads values that do not come before it.", where, "Export the network again.")
+            raise InputError(
+                f"node {index} reads values that do not come before it.", where, "Export the network again."
+            )
         if isinstance(node, Affine):
             weights += node.weights.size
             for name, array in (("weight", node.weights), ("bias", node.bias), ("bias", node.sizes)):
@@ -196,7 +198,9 @@ def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Wher
                         "Every weight must be finite.",
                     )  # fmt: skip
         elif isinstance(node, Unit) and (np.isnan(node.a).any() or np.isnan(node.b).any()):
-            raise InputError(f"node {index} ({node.name}) has a parameter that is not a number.", where, "Export again.")
+            raise InputError(
+                f"node {index} ({node.name}) has a parameter that is not a number.", where, "Export again."
+            )
         count += node.size
         if count > MAX_COLUMNS or weights > MAX_PARAMETERS:
             raise InputError(

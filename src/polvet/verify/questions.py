@@ -186,7 +186,7 @@ class MarabouTester:
     def __init__(self, bound: Bound, system: LinearNetwork, clock: Clock, *, megabytes: int | None = None) -> None:
         network = bound.fitted.policy
         if not isinstance(network, Network):
-            raise NotEncodable("Marabou is asked about networks only")
+            raise NotEncodable("Marabou is asked about ReLU networks only")
         self.bound, self.system, self.clock = bound, system, clock
         width = len(system.bounds.lower)
         first = np.zeros((len(network.layers[0].bias), width))
