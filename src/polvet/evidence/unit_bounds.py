@@ -56,6 +56,12 @@ class UnitBounds:
         best = np.argmin(total, axis=1)
         return total < 0, np.abs(reduced[np.arange(len(lower)), best])
 
+    def scores(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return the least and greatest scores [n, outputs] of any evaluation in each box."""
+        tape = _Boxes(self, lower, upper, ())
+        columns = self.graph.score_columns
+        return tape.low[:, columns], tape.high[:, columns]
+
     def beaten(self, lower: Floats, upper: Floats) -> Bools:
         """Return [n, outputs, rivals]: does the rival surely have the greater score everywhere in the box."""
         outputs = len(self.graph.outputs)

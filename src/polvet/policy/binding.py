@@ -137,7 +137,7 @@ class Bound:
 def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
-    policy = load_policy(file, task.reading.inputs, task.reading.outputs, booleans=booleans)
+    policy = load_policy(file, task.reading.inputs, task.reading.outputs, output=task.reading.output, booleans=booleans)
     return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
 
 

@@ -22,6 +22,7 @@ from polvet.errors import InputError, MissingExtra, Where, suggest
 from polvet.files import MAX_BYTES, write_whole
 from polvet.policy.networks import MAX_PARAMETERS, Network
 from polvet.policy.onnx_graph import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value, Walk
+from polvet.policy.onnx_save import GraphWriter
 from polvet.policy.protocol import checked_names
 from polvet.policy.unit_graph import UnitGraph
 
@@ -114,9 +115,32 @@ def read_onnx(
     return OnnxPolicy(policy, chosen, others, scores.ending, opset)
 
 
-def save_onnx(network: Network, path: str | Path) -> None:
-    """Write the network as an ONNX file of Gemm and Relu nodes with its names in the metadata."""
+def save_onnx(network: Network | UnitGraph, path: str | Path) -> None:
+    """Write the network as an ONNX file with its names in the metadata; a chain as Gemm and Relu nodes."""
     onnx = onnx_package()
+    helper = onnx.helper
+    if isinstance(network, UnitGraph):
+        written = GraphWriter(onnx, network)
+        nodes, constants, opset = written.nodes, written.constants, written.opset
+    else:
+        nodes, constants, opset = *_chain_nodes(onnx, network), 13
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info("inputs", FLOAT, ["batch", len(network.inputs)])],
+        [helper.make_tensor_value_info("scores", FLOAT, ["batch", len(network.outputs)])],
+        constants,
+    )
+    model = helper.make_model(
+        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", opset)]
+    )
+    model.ir_version = 8
+    names = {"polvet.inputs": json.dumps(network.inputs), "polvet.outputs": json.dumps(network.outputs)}
+    helper.set_model_props(model, names)
+    write_whole(path, model.SerializeToString())
+
+
+def _chain_nodes(onnx: Any, network: Network) -> tuple[list[Any], list[Any]]:
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     nodes, constants = [], []
     value = "inputs"
@@ -130,20 +154,7 @@ def save_onnx(network: Network, path: str | Path) -> None:
         if not last:
             nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
             value = f"hidden{index}"
-    graph = helper.make_graph(
-        nodes,
-        "policy",
-        [helper.make_tensor_value_info("inputs", FLOAT, ["batch", len(network.inputs)])],
-        [helper.make_tensor_value_info("scores", FLOAT, ["batch", len(network.outputs)])],
-        constants,
-    )
-    model = helper.make_model(
-        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", 13)]
-    )
-    model.ir_version = 8
-    names = {"polvet.inputs": json.dumps(network.inputs), "polvet.outputs": json.dumps(network.outputs)}
-    helper.set_model_props(model, names)
-    write_whole(path, model.SerializeToString())
+    return nodes, constants
 
 
 def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:

@@ -31,6 +31,14 @@ class Tape:
         self.begins: list[int] = []
         self.count = inputs
 
+    @classmethod
+    def of(cls, graph: UnitGraph) -> Tape:
+        """Return a tape that goes on where a graph ends."""
+        tape = cls(len(graph.inputs))
+        for node in graph.nodes:
+            tape._append(node)
+        return tape
+
     def affine(
         self,
         columns: npt.ArrayLike,

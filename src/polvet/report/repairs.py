@@ -18,6 +18,7 @@ from polvet.policy.protocol import Policy
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import Affine, AnyNetwork
 from polvet.report.campaign import Campaign
 from polvet.report.verdict import given_options
 from polvet.sources import load_task
@@ -90,7 +91,7 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
         )
         total = sum(a.values[a.leaves].size for a in old.trees)
         return Change(changed, total, max(0, len(new.trees) - len(old.trees)), "leaf values")
-    if isinstance(old, Network) and isinstance(new, Network):
+    if isinstance(old, AnyNetwork) and isinstance(new, AnyNetwork):
         before, after = _weights(old), _weights(new)
         if len(before) != len(after):
             return None
@@ -105,5 +106,9 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
     return None
 
 
-def _weights(network: Network) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    return np.concatenate([part.ravel() for layer in network.layers for part in (layer.weights, layer.bias)])
+def _weights(network: AnyNetwork) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    if isinstance(network, Network):
+        layers = [(layer.weights, layer.bias) for layer in network.layers]
+    else:
+        layers = [(node.weights, node.bias) for node in network.nodes if isinstance(node, Affine)]
+    return np.concatenate([part.ravel() for layer in layers for part in layer])
