@@ -134,17 +134,18 @@ def test_a_dead_neuron_far_below_zero_passes_no_doubt_on():
 
 @pytest.mark.parametrize("sizes", [(4, 3), (6, 16, 4), (9, 32, 32, 5)])
 def test_the_coarse_bound_is_above_the_fine_one_and_changes_no_answer(sizes):
-    layers = [(RNG.normal(size=(b, a)), RNG.normal(size=b)) for a, b in pairwise(sizes)]
+    rng = np.random.default_rng(11)
+    layers = [(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(sizes)]
     weights, bias = layers[-1]
     weights[1] = weights[0] * (1 + 2.0**-22)  # two outputs that nearly tie everywhere
     bias[1] = bias[0]
     network = network_of(layers)
-    rows = RNG.integers(-40, 40, size=(2000, sizes[0])).astype(np.float32)
+    rows = rng.integers(-40, 40, size=(2000, sizes[0])).astype(np.float32)
     rows[:50] *= np.float32(1e20)
     fine = rounding_bounds(network, rows)
     coarse = np.array([network.kernel.coarse_bound(float(np.abs(row).max())) for row in rows])
     assert (fine <= coarse[:, None]).all()
-    for mask in (None, RNG.random((2000, sizes[-1])) < 0.6):
+    for mask in (None, rng.random((2000, sizes[-1])) < 0.6):
         possible = possible_choices(network, rows, mask).sum(axis=1)
         ties = near_ties(network, rows, mask)
         assert np.array_equal(ties, possible > 1)

@@ -1,7 +1,7 @@
 """Graphs of units as ONNX files: one value per node, columns gathered where a node does not read one value as a whole.
 
-Reading the file again gives a graph with the same columns and the same scores. Operators are of opset 18 (20 with
-GELU by tanh), so that most onnxruntimes read them; GELU is written as erf, Mish as softplus and tanh, SiLU as sigmoid: the reader puts them together again.
+Reading the file again gives a graph with the same scores. Operators are of opset 18 (20 with GELU by tanh), so that most
+onnxruntimes read them. GELU is written as erf, Mish as softplus and tanh, SiLU as sigmoid: the reader puts them together again.
 """
 
 from __future__ import annotations
