@@ -288,11 +288,7 @@ def _batch_norm(tape: Tape, call: Call) -> Value:
     spread = variance + np.float32(call.attributes.get("epsilon", 1e-5))
     if not (spread > 0).all():
         raise call.refuse("has a variance that is not positive.")
-    factor = scale / np.sqrt(spread)
-    made = tape.scaled(
-        x.columns, factor.astype(np.float32), (shift - mean * factor).astype(np.float32),
-        sizes=np.abs(shift) + np.abs(mean * factor), roundings=10,
-    )  # fmt: skip
+    made = tape.normalised(x.columns, mean, np.sqrt(spread), scale, shift)
     return _like(x, made)
 
 

@@ -16,7 +16,18 @@ import numpy.typing as npt
 from polvet.errors import InputError, Where
 from polvet.policy.networks import Network, network_of
 from polvet.policy.protocol import names_or_positions
-from polvet.policy.unit_graph import MAX_COLUMNS, SMALLER, Affine, Columns, Floats, Node, Product, Unit, UnitGraph
+from polvet.policy.unit_graph import (
+    MAX_COLUMNS,
+    SMALLER,
+    Affine,
+    Columns,
+    Floats,
+    Node,
+    Product,
+    Unit,
+    UnitGraph,
+    check_nodes,
+)
 from polvet.policy.units import is_relu
 
 
@@ -81,6 +92,21 @@ class Tape:
             return self.affine(whole.columns, whole.weights, spread[1], None, whole.roundings)
         return self.affine(flat[:, None], spread[0][:, None], spread[1], sizes, roundings)
 
+    def normalised(
+        self,
+        columns: npt.ArrayLike,
+        mean: npt.NDArray[np.float64],
+        deviation: npt.NDArray[np.float64],
+        scale: npt.NDArray[np.float64],
+        shift: npt.NDArray[np.float64],
+    ) -> Columns:
+        """Write (x - mean) / deviation * scale + shift, whatever the order in which a library computes that."""
+        factor = scale / deviation
+        return self.scaled(
+            columns, factor.astype(np.float32), (shift - mean * factor).astype(np.float32),
+            sizes=np.abs(shift) + np.abs(mean * factor), roundings=10,
+        )  # fmt: skip
+
     def total(self, parts: Sequence[npt.ArrayLike], signs: Sequence[float]) -> Columns:
         """Write the sum of several vectors of columns, each with its sign."""
         stacked = np.stack([_columns(part).reshape(-1) for part in parts], axis=1)
@@ -132,6 +158,7 @@ class Tape:
         chain = None if softmax else _chain(nodes, self.inputs, wanted)
         if chain is not None:
             return network_of(chain, inputs, outputs, self.where)
+        check_nodes(nodes, self.inputs, wanted, self.where)
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),
             names_or_positions(outputs, None, len(wanted), "output", self.where),
