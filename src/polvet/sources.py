@@ -42,7 +42,7 @@ from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, 
 from polvet.numbers import exact
 
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
-POLICY_KEYS = ("mode", "inputs", "outputs")
+POLICY_KEYS = ("mode", "inputs", "outputs", "output")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 // Straight lines above and below a unit over an interval. One way for all units, from their values and the range of their slopes:
 // the interval is cut into cells; in a cell with slopes in [d, D] the unit stays below both f(left) + D (x - left) and
-// f(right) + d (x - right)... moved along any line, so *any* slope k has an intercept that is sound, and the best chord tells a good k.
+// f(right) + d (x - right). So *any* slope k has a constant that is sound, and the highest chord over the middle tells a good k.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -34,6 +34,7 @@ public:
             for (int i = 1; i < GRID && from < to; ++i) add(from + (to - from) * i / GRID);
         }
         std::sort(points_, points_ + count_, [](const Point& p, const Point& q) { return p.x < q.x; });
+        for (int i = 0; i + 1 < count_; ++i) ranges_[i] = units::slopes(kind_, points_[i].x, points_[i + 1].x, a_, b_);
     }
 
     // The line is at least the unit's true value everywhere in the interval (sign = 1), or at most it (sign = -1).
@@ -86,15 +87,14 @@ private:
             best = std::max(best, sign * points_[i].f - k * points_[i].x);
             size = std::max(size, std::fabs(points_[i].f) + std::fabs(k * points_[i].x));
         }
-        for (int i = 0; i + 1 < count_; ++i) best = std::max(best, in_cell(points_[i], points_[i + 1], sign, k, best, DEPTH));
+        for (int i = 0; i + 1 < count_; ++i) best = in_cell(points_[i], points_[i + 1], ranges_[i], sign, k, best, DEPTH);
         // SOUND: what the C library and these few operations are off is far below this.
         return best + (size + 1) * 0x1p-40;
     }
 
-    double in_cell(const Point& p, const Point& q, double sign, double k, double best, int depth) const {
+    double in_cell(const Point& p, const Point& q, const units::Range& range, double sign, double k, double best, int depth) const {
         const double width = q.x - p.x;
         if (width <= 0) return best;
-        const units::Range range = units::slopes(kind_, p.x, q.x, a_, b_);
         const double least = sign > 0 ? range.least : -range.most, most = sign > 0 ? range.most : -range.least;
         const double left = sign * p.f - k * p.x, right = sign * q.f - k * q.x;
         if (least >= k || most <= k) return std::max({best, left, right});  // monotone: an end is greatest
@@ -106,14 +106,15 @@ private:
         const double x = p.x + width / 2;
         const Point middle{x, units::value(kind_, x, a_, b_)};
         best = std::max(best, sign * middle.f - k * x);
-        best = in_cell(p, middle, sign, k, best, depth - 1);
-        return in_cell(middle, q, sign, k, best, depth - 1);
+        best = in_cell(p, middle, units::slopes(kind_, p.x, x, a_, b_), sign, k, best, depth - 1);
+        return in_cell(middle, q, units::slopes(kind_, x, q.x, a_, b_), sign, k, best, depth - 1);
     }
 
     UnitKind kind_;
     double a_, b_, low_, high_;
     bool finite_;
     Point points_[GRID + 8];
+    units::Range ranges_[GRID + 8];
     int count_ = 0;
 };
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "store/portable.h"
+
 namespace polvet {
 
 namespace {
@@ -31,6 +33,24 @@ template <UnitKind kind> void apply(const UnitGraph::Unit& unit, const float* x,
         y[j] = static_cast<float>(units::value(kind, static_cast<double>(x[unit.columns[j]]), unit.a[j], unit.b[j]));
 }
 
+// The most common units as vectors; lanes are different values, and nothing is fused: the same bits everywhere.
+POLVET_CLONES void tangents(const double* x, float* y, size_t count) {
+    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(units::hyperbolic_tangent(x[j]));
+}
+POLVET_CLONES void logistics(const double* x, float* y, size_t count) {
+    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(units::logistic(x[j]));
+}
+POLVET_CLONES void silus(const double* x, float* y, size_t count) {
+    for (size_t j = 0; j < count; ++j) y[j] = static_cast<float>(x[j] * units::logistic(x[j]));
+}
+
+void apply_lanes(void (*lanes)(const double*, float*, size_t), const UnitGraph::Unit& unit, const float* x, float* y) {
+    thread_local std::vector<double> gathered;
+    gathered.resize(unit.columns.size());
+    for (size_t j = 0; j < gathered.size(); ++j) gathered[j] = x[unit.columns[j]];
+    lanes(gathered.data(), y, gathered.size());
+}
+
 void apply(const UnitGraph::Unit& unit, const float* x, float* y) {
     switch (unit.kind) {
     case UnitKind::clip:
@@ -44,12 +64,12 @@ void apply(const UnitGraph::Unit& unit, const float* x, float* y) {
     case UnitKind::leaky: return apply<UnitKind::leaky>(unit, x, y);
     case UnitKind::abs: return apply<UnitKind::abs>(unit, x, y);
     case UnitKind::equal: return apply<UnitKind::equal>(unit, x, y);
-    case UnitKind::tanh: return apply<UnitKind::tanh>(unit, x, y);
-    case UnitKind::sigmoid: return apply<UnitKind::sigmoid>(unit, x, y);
+    case UnitKind::tanh: return apply_lanes(tangents, unit, x, y);
+    case UnitKind::sigmoid: return apply_lanes(logistics, unit, x, y);
     case UnitKind::erf: return apply<UnitKind::erf>(unit, x, y);
     case UnitKind::softsign: return apply<UnitKind::softsign>(unit, x, y);
     case UnitKind::softplus: return apply<UnitKind::softplus>(unit, x, y);
-    case UnitKind::silu: return apply<UnitKind::silu>(unit, x, y);
+    case UnitKind::silu: return apply_lanes(silus, unit, x, y);
     case UnitKind::gelu: return apply<UnitKind::gelu>(unit, x, y);
     case UnitKind::gelu_tanh: return apply<UnitKind::gelu_tanh>(unit, x, y);
     case UnitKind::mish: return apply<UnitKind::mish>(unit, x, y);

@@ -2,7 +2,7 @@
 // first the inputs, then each node's values, each node at a place that is a whole number of vectors.
 //
 // Reference evaluation  affine: acc = bias; for k = 0, 1, ...: acc = round(acc + round(weight[k] * x[k])), all float32, not fused;
-//                       unit: its value in double by the C library, rounded to float32; product: round(x * y)
+//                       unit: its value in double, rounded to float32; product: round(x * y)
 // Any other evaluation  sums in any order, constant factors multiplied into their neighbours, units within their enclosure of the
 //                       true value at their own input (policies/units.h): `rounding_bounds` says how far that leads
 #pragma once

@@ -16,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace polvet {
@@ -52,10 +53,55 @@ constexpr double ENCLOSURE = 0x1p-20;
 constexpr double ROOT_HALF = 0.70710678118654752440, DENSITY = 0.39894228040143267794;  // 1/sqrt(2), 1/sqrt(2 pi)
 constexpr double GELU_SCALE = 0.79788456080286535588, GELU_CUBE = 0.044715;             // sqrt(2/pi)
 
-inline double logistic(double x) {
-    if (x >= 0) return 1 / (1 + std::exp(-x));
-    const double e = std::exp(x);
-    return e / (1 + e);
+// e^x to a few units in the last place, by additions and multiplications alone: the same bits everywhere, and loops over it are vectors.
+// x = k log 2 + r with a whole k, |r| <= log 2 / 2; e^r by its series; 2^k by the exponent's bits. Beyond +-700 it stays what it is there.
+inline double exponential(double x) {
+    constexpr double whole = 0x1.8p52;  // adding it leaves a whole number in the low bits
+    x = x < -700 ? -700 : x;
+    x = x > 700 ? 700 : x;
+    const double shifted = x * 1.44269504088896340736 + whole, k = shifted - whole;
+    const double r = (x - k * 0x1.62e42fefa0000p-1) - k * 0x1.cf79abc9e3b3ap-40;
+    double sum = 1.0 / 479001600;
+    sum = sum * r + 1.0 / 39916800;
+    sum = sum * r + 1.0 / 3628800;
+    sum = sum * r + 1.0 / 362880;
+    sum = sum * r + 1.0 / 40320;
+    sum = sum * r + 1.0 / 5040;
+    sum = sum * r + 1.0 / 720;
+    sum = sum * r + 1.0 / 120;
+    sum = sum * r + 1.0 / 24;
+    sum = sum * r + 1.0 / 6;
+    sum = sum * r + 0.5;
+    sum = sum * r + 1;
+    sum = sum * r + 1;
+    uint64_t bits;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 52) + 0x3ff0000000000000;
+    double power;
+    std::memcpy(&power, &bits, sizeof power);
+    return sum * power;
+}
+
+inline double logistic(double x) { return 1 / (1 + exponential(-x)); }
+
+// Near zero a series, so that small values keep their digits.
+inline double hyperbolic_tangent(double x) {
+    const double size = std::fabs(x), s = x * x;
+    double series = -929569.0 / 638512875;
+    series = series * s + 21844.0 / 6081075;
+    series = series * s - 1382.0 / 155925;
+    series = series * s + 62.0 / 2835;
+    series = series * s - 17.0 / 315;
+    series = series * s + 2.0 / 15;
+    series = series * s - 1.0 / 3;
+    const double near = x + x * s * series, far = std::copysign(1 - 2 / (exponential(2 * size) + 1), x);
+    return size < 0.15 ? near : far;
+}
+
+// tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2).
+inline double tangent_of_softplus(double x) {
+    const double e = exponential(x > 300 ? 300 : x), n = e * (e + 2);
+    return n / (n + 2);
 }
 inline double soft(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
@@ -68,7 +114,7 @@ inline double value(UnitKind kind, double x, double a, double b) {
         const double whole = std::trunc(x);
         return whole == a || whole == b ? 1 : 0;
     }
-    case UnitKind::tanh: return std::tanh(x);
+    case UnitKind::tanh: return hyperbolic_tangent(x);
     case UnitKind::sigmoid: return logistic(x);
     case UnitKind::erf: return std::erf(x);
     case UnitKind::softsign: return x / (1 + std::fabs(x));
@@ -76,9 +122,9 @@ inline double value(UnitKind kind, double x, double a, double b) {
     case UnitKind::silu: return x * logistic(x);
     case UnitKind::gelu: return 0.5 * x * std::erfc(-x * ROOT_HALF);
     case UnitKind::gelu_tanh: return x * logistic(2 * GELU_SCALE * (x + GELU_CUBE * x * x * x));
-    case UnitKind::mish: return x * std::tanh(soft(x));
+    case UnitKind::mish: return x * tangent_of_softplus(x);
     case UnitKind::hard_swish: return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
-    case UnitKind::elu: return x > 0 ? b * x : a * b * std::expm1(x);
+    case UnitKind::elu: return x > 0 ? b * x : a * b * (exponential(x > 0 ? 0 : x) - 1);
     case UnitKind::exp: return std::exp(x);
     case UnitKind::square: return x * x;
     case UnitKind::sqrt: return std::sqrt(x);
@@ -95,29 +141,29 @@ inline double slope(UnitKind kind, double x, double a, double b, bool left) {
     case UnitKind::abs: return (left ? x > 0 : x >= 0) ? 1 : -1;
     case UnitKind::equal: return 0;
     case UnitKind::tanh: {
-        const double t = std::tanh(x);
+        const double t = hyperbolic_tangent(x);
         return (1 - t) * (1 + t);
     }
     case UnitKind::sigmoid: return logistic(x) * logistic(-x);
-    case UnitKind::erf: return 2 * GELU_SCALE * ROOT_HALF * std::exp(-x * x);
+    case UnitKind::erf: return 2 * GELU_SCALE * ROOT_HALF * exponential(-x * x);
     case UnitKind::softsign: return 1 / ((1 + std::fabs(x)) * (1 + std::fabs(x)));
     case UnitKind::softplus: return logistic(x);
     case UnitKind::silu: return logistic(x) * (1 + x * logistic(-x));
-    case UnitKind::gelu: return 0.5 * std::erfc(-x * ROOT_HALF) + x * DENSITY * std::exp(-x * x / 2);
+    case UnitKind::gelu: return 0.5 * std::erfc(-x * ROOT_HALF) + x * DENSITY * exponential(-x * x / 2);
     case UnitKind::gelu_tanh: {
         const double inner = 2 * GELU_SCALE * (x + GELU_CUBE * x * x * x);
         const double s = logistic(inner), rest = logistic(-inner);
         return s + x * s * rest * 2 * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
     }
     case UnitKind::mish: {
-        const double t = std::tanh(soft(x));
+        const double t = tangent_of_softplus(x);
         return t + x * logistic(x) * (1 - t) * (1 + t);
     }
     case UnitKind::hard_swish:
         if (left ? x <= -3 : x < -3) return 0;
         if (left ? x > 3 : x >= 3) return 1;
         return x / 3 + 0.5;
-    case UnitKind::elu: return (left ? x > 0 : x >= 0) ? b : a * b * std::exp(x);
+    case UnitKind::elu: return (left ? x > 0 : x >= 0) ? b : a * b * exponential(x);
     case UnitKind::exp: return std::exp(x);
     case UnitKind::square: return 2 * x;
     case UnitKind::sqrt: return x > 0 ? 0.5 / std::sqrt(x) : INFINITE;
