@@ -217,3 +217,43 @@ def test_huge_shapes_and_values_that_are_not_numbers_are_refused():
         network_from_onnx(
             model([node("Tanh", ["x"], "t"), node("Add", ["t", "c"])], {"c": F("inf")}), Where("net.onnx")
         )
+
+
+def test_damaged_bytes_give_one_input_error_or_a_policy(tmp_path):
+    """Flipped bytes anywhere in a file: it is read, or refused with a place; never another exception."""
+    rng = np.random.default_rng(5)
+    refused = []
+    for seed in range(6):
+        save_policy(random_graph(np.random.default_rng(seed), ["x", "y"], ["a", "b"]), tmp_path / "net.onnx")
+        whole = bytearray((tmp_path / "net.onnx").read_bytes())
+        for _ in range(120):
+            data = bytearray(whole)
+            for place in rng.integers(0, len(data), size=int(rng.integers(1, 4))):
+                data[place] = int(rng.integers(256))
+            (tmp_path / "flipped.onnx").write_bytes(data)
+            try:
+                load_policy(tmp_path / "flipped.onnx")
+            except InputError as error:
+                refused.append(str(error))
+    assert refused
+    assert all("flipped.onnx" in message for message in refused)
+
+
+def test_info_says_what_a_file_holds(tmp_path):
+    from polvet.policy.describe import describe_policy, is_policy_file
+
+    nodes = [
+        node("Gemm", ["x", "w", "b"], "h"),
+        node("Tanh", ["h"], "t"),
+        node("Softmax", ["t"], axis=1),
+        node("Relu", ["h"], "v"),
+    ]
+    (tmp_path / "net.onnx").write_bytes(model(nodes, C, outputs=("y", "v")))
+    with pytest.raises(InputError, match="not clear"):
+        describe_policy(tmp_path / "net.onnx")
+    (tmp_path / "net.onnx").write_bytes(model(nodes, C))
+    assert is_policy_file(tmp_path / "net.onnx")
+    facts = describe_policy(tmp_path / "net.onnx").facts
+    assert facts["units"] == "tanh (within 2^-20)"
+    assert facts["dropped"].startswith("Softmax")
+    assert "near ties" in facts["softmax"]

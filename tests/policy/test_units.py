@@ -10,8 +10,8 @@ from polvet.evidence.unit_bounds import UnitBounds
 from polvet.policy.networks import Network, network_of
 from polvet.policy.rounding import near_ties, possible_choices, rounding_bounds
 from polvet.policy.tape import Tape
-from polvet.policy.unit_graph import UnitGraph, reference_scores
-from polvet.policy.units import UNITS
+from polvet.policy.unit_graph import Affine, Product, UnitGraph, reference_scores
+from polvet.policy.units import UNITS, enclosure_of
 from tests.policy.graphs import random_graph
 
 PARAMETERS = {"clip": (-1.0, 2.0), "leaky": (0.1, 0.0), "equal": (2.0, -1.0), "elu": (1.6, 1.05)}
@@ -100,9 +100,6 @@ def test_the_kernel_is_the_slow_twin_within_the_bound_alone_and_in_a_batch(seed)
 
 def another_evaluation(graph, rows, rng):
     """Sums in a random order, units anywhere in nine tenths of their enclosure: what some library might compute."""
-    from polvet.policy.unit_graph import Affine, Product
-    from polvet.policy.units import enclosure_of
-
     tape = rows.astype(np.float32)
     for node in graph.nodes:
         if isinstance(node, Affine):
@@ -189,3 +186,43 @@ def test_the_checkers_bounds_hold_at_every_sample(seed):
     choice = graph.choose(points.astype(np.float32))
     decided = np.array([told[k, [o for o in range(3) if o != choice[k]]].any(axis=1).all() for k in range(60)])
     assert decided[sure].mean() > 0.6  # bounds over single points tell nearly as much as the point itself
+
+
+LIBRARY = {
+    "tanh": ("Tanh", "tanh"), "sigmoid": ("Sigmoid", "sigmoid"), "erf": ("Erf", "erf"), "softsign": ("Softsign", "nn.functional.softsign"),
+    "softplus": ("Softplus", "nn.functional.softplus"), "silu": (None, "nn.functional.silu"), "gelu": (None, "nn.functional.gelu"),
+    "mish": (None, "nn.functional.mish"), "hard_swish": ("HardSwish", "nn.functional.hardswish"), "exp": ("Exp", "exp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_libraries_stay_within_the_enclosure(name):
+    """torch and onnxruntime on floats of all sizes, in batches of all lengths: vectors have tails."""
+    from operator import attrgetter
+
+    rng = np.random.default_rng(17)
+    x = np.concatenate([rng.normal(size=40_000), rng.uniform(-90, 80, 20_000), np.exp2(rng.uniform(-30, 6, 20_000))])
+    x = (x * rng.choice([-1, 1], len(x))).astype(np.float32)
+    x = np.minimum(x, np.float32(60)) if name == "exp" else x
+    truth = values_of(name, x)
+    room = np.broadcast_to(enclosure_of(UNITS[name], np.abs(x.astype(np.float64)), np.abs(truth), 0.0, 0.0), x.shape)
+    operator, function = LIBRARY[name]
+    found = []
+    torch = pytest.importorskip("torch")
+    apply = attrgetter(function)(torch)
+    with torch.no_grad():
+        found.append(apply(torch.from_numpy(x)).numpy())
+        found.append(np.concatenate([apply(torch.from_numpy(part)).numpy() for part in np.array_split(x, 5000)]))
+    if operator is not None:
+        onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+        value = onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node(operator, ["x"], ["y"])], "g", [value("x", 1, ["n"])], [value("y", 1, ["n"])]
+        )
+        made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+        made.ir_version = 8
+        session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+        found.append(session.run(None, {"x": x})[0])
+        found.append(np.concatenate([session.run(None, {"x": part})[0] for part in np.array_split(x, 5000)]))
+    for theirs in found:
+        assert (np.abs(theirs.astype(np.float64) - truth) <= room).all()

@@ -134,7 +134,7 @@ private:
             }
             // SOUND: Higham's gamma over the sum of absolute values; 1.02 of it also covers what the sums in double of this
             // bound and of the backward pass can lose, which is below 2^-30 of the same sum.
-            double local = (gamma * size + 64 * summands * 0x1p-126) * 1.02;
+            double local = (gamma * size + (64 * summands + 4 * affine.norm) * 0x1p-126) * 1.02;
             if (!(size < 0x1p125) || summands > 0x1p18 || graph_.tape > 0x1p18) local = INFINITE;
             local_[node.begin + j] = local;
             keep(node.begin + j, local < INFINITE ? low - local : -INFINITE, local < INFINITE ? high + local : INFINITE, known);

@@ -86,7 +86,7 @@ class _Boxes:
         self.bounds, self.lower, self.upper, self.rows = bounds, lower, upper, rows
         inputs = bounds.places
         reach = np.maximum(np.abs(lower[:, inputs]), np.abs(upper[:, inputs]))
-        error = reach * 2.0**-23 + 2.0**-149 if bounds.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
+        error = reach * 2.0**-23 + 2.0**-126 if bounds.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
         self.low, self.high = lower[:, inputs] - error, upper[:, inputs] + error
         self.error = error
         self.local: list[Floats] = []  # per node what rounding adds (affine, product)
@@ -129,7 +129,9 @@ class _Boxes:
         summands = node.weights.shape[1] + node.roundings + _FOLDED
         gamma = summands * _UNIT / (1 - summands * _UNIT)
         # 1.02: the sums in float64, here and in the backward pass, lose less than 2^-30 of the same size.
-        local = (gamma * size + 64 * summands * 2.0**-126) * 1.02
+        # Numbers below 2^-126 may be read or written as 0.
+        flushed = (self._sums(node, np.abs(weights), np.ones((1, len(node.reads)))) + 64 * summands) * 2.0**-126
+        local = (gamma * size + flushed) * 1.02
         local = np.where(size < _HUGE, local, np.inf)
         self.local.append(local)
         self.lines.append(_NO_LINES)
