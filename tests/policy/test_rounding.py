@@ -1,13 +1,14 @@
 """The rounding bound against exact arithmetic: random orders, fused or not, never leave it; exact scores have none."""
 
+import pickle
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from polvet.policy import CallablePolicy, near_ties, rounding_bounds
-from polvet.policy.networks import network_of
+from polvet.policy import CallablePolicy, load_policy, near_ties, rounding_bounds, save_policy
+from polvet.policy.networks import Network, network_of
 from polvet.policy.rounding import possible_choices
 
 RNG = np.random.default_rng(3)
@@ -171,3 +172,20 @@ def test_what_has_one_evaluation_order_has_no_bound():
     rows = np.zeros((3, 1), dtype=np.float32)
     assert (rounding_bounds(policy, rows) == 0).all()
     assert possible_choices(policy, rows).tolist() == [[False, True]] * 3
+
+
+def test_a_softmax_behind_a_chain_widens_the_bounds_and_is_kept_in_files(tmp_path):
+    pytest.importorskip("onnx")
+    layers = [([[1.0], [1.0]], [0.0, 2.0**-21])]
+    row = np.array([[3.0]], dtype=np.float32)
+    assert possible_choices(network_of(layers), row).tolist() == [[False, True]]
+    softened = network_of(layers, ["x"], ["a", "b"], softmax=True)
+    assert possible_choices(softened, row).tolist() == [[True, True]]
+    assert near_ties(softened, row).all()
+    assert (rounding_bounds(softened, row) <= softened.kernel.coarse_bound(3.0)).all()
+    save_policy(softened, tmp_path / "net.onnx")
+    again = load_policy(tmp_path / "net.onnx")
+    assert isinstance(again, Network)
+    assert again.softmax
+    assert again.with_names(["y"], ["c", "d"]).softmax
+    assert pickle.loads(pickle.dumps(again)).softmax

@@ -31,7 +31,7 @@ def random_network(rng, inputs, outputs, exact):
             layers.append((rng.integers(-2, 3, (neurons, width)) / 2, rng.integers(-2, 3, neurons) / 2))
         else:
             layers.append((rng.normal(size=(neurons, width)), rng.normal(size=neurons)))
-    return network_of(layers, inputs, outputs)
+    return network_of(layers, inputs, outputs, softmax=bool(rng.integers(4) == 0))
 
 
 def random_trees(rng, inputs, outputs, exact):

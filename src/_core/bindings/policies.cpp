@@ -131,15 +131,19 @@ void bind_policies(nb::module_& m) {
             },
             nb::arg("rows").noconvert(), nb::arg("applicable").none(), "Which outputs some evaluation order chooses.");
     nb::class_<Mlp, Enclosed>(m, "Mlp", "A fully connected ReLU network in one fixed order of float32 operations.")
-        .def("__init__", [](Mlp* self, const std::vector<std::pair<Rows, Vector<float>>>& layers) {
-            Mlp net;
-            for (const auto& [weights, bias] : layers) {
-                if (weights.shape(0) != bias.shape(0)) throw nb::value_error("a layer's bias does not fit its weights");
-                net.add_layer(weights.data(), bias.data(), weights.shape(1), weights.shape(0));
-            }
-            if (net.layers.empty()) throw nb::value_error("a network has no layers");
-            new (self) Mlp(std::move(net));
-        });
+        .def(
+            "__init__",
+            [](Mlp* self, const std::vector<std::pair<Rows, Vector<float>>>& layers, bool softmax) {
+                Mlp net;
+                for (const auto& [weights, bias] : layers) {
+                    if (weights.shape(0) != bias.shape(0)) throw nb::value_error("a layer's bias does not fit its weights");
+                    net.add_layer(weights.data(), bias.data(), weights.shape(1), weights.shape(0));
+                }
+                if (net.layers.empty()) throw nb::value_error("a network has no layers");
+                net.softmax = softmax;
+                new (self) Mlp(std::move(net));
+            },
+            nb::arg("layers"), nb::arg("softmax") = false);
     nb::class_<UnitGraph, Enclosed>(m, "UnitGraph", "A network as a graph of affine maps, units and products, in topological order.")
         .def("__init__", [](UnitGraph* self, size_t inputs) { new (self) UnitGraph(inputs); })
         .def(

@@ -15,11 +15,13 @@ struct PlainNetwork {
     };  // weights [outputs][inputs]
     std::vector<Layer> layers;           // the inputs of the first layer are variables
     size_t variables = 0, summands = 0;  // summands: of the longest chain of additions through all layers
+    bool softmax = false;
 };
 
 std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector<int32_t>& inputs, size_t variables) {
     auto plain = std::make_shared<PlainNetwork>();
     plain->variables = variables;
+    plain->softmax = net.softmax;
     for (size_t l = 0; l < net.layers.size(); ++l) {
         const Mlp::Layer& layer = net.layers[l];
         PlainNetwork::Layer made{l ? layer.inputs : variables, layer.outputs, {}, {}};
@@ -69,6 +71,10 @@ public:
                 next[j] = sum * (1 + 0x1p-30);
                 wrong[j] = (moved + gamma * sum + 64 * m * 0x1p-126) * inflate;
                 if (!(next[j] + wrong[j] < 0x1p126) || m > 0x1p20) wrong[j] = std::numeric_limits<double>::infinity();
+            }
+            if (net.softmax && l + 1 == depth) {  // as in Mlp::rounding_bounds, with the greatest scores of the root box
+                const double most = *std::max_element(next.begin(), next.end()) + *std::max_element(wrong.begin(), wrong.end());
+                for (double& off : wrong) off += 0x1p-20 * std::max(1.0, 2 * most) * 1.01;
             }
             errors_.push_back(wrong);
             reach.swap(next);

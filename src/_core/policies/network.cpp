@@ -195,7 +195,11 @@ void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double
                 distance[j] = d == 0 ? 0.0f : static_cast<float>(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min();
             }
         }
+        double best = -std::numeric_limits<double>::infinity();
+        for (size_t k = 0; k < outputs; ++k) best = std::max(best, static_cast<double>(x[k]) + bound[k]);
         for (size_t k = 0; k < outputs; ++k) {
+            const double z = x[k];
+            if (softmax) bound[k] = (bound[k] + softmax_slack(std::fabs(z) + bound[k], best - z + bound[k])) * outward;
             out_scores[row * outputs + k] = x[k];
             bounds[row * outputs + k] = overflow ? std::numeric_limits<double>::infinity() : bound[k];
         }
@@ -216,7 +220,7 @@ double Mlp::coarse_bound(double largest) const {
         magnitude = a * (1 + gamma) + 32 * summands * eta;  // of the reference values
         if (!(a + p + distance < 0x1p126)) return std::numeric_limits<double>::infinity();
     }
-    return distance;
+    return softmax ? (distance + softmax_slack(magnitude, 2 * magnitude + 2 * distance)) * outward : distance;
 }
 
 bool Enclosed::is_sure(const float* row, const float* scores, int32_t best, const uint8_t* mask) const {

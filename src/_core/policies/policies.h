@@ -41,7 +41,13 @@ struct Enclosed : Scorer {
     // As `choose`, and sure[n] = 1 where every evaluation chooses the same (nothing applicable is sure, NaN is not).
     virtual void choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const = 0;
 
+    bool softmax = false;  // what is executed ends with a softmax, which may level scores that are close or turn them round
+
 protected:
+    // SOUND: two scores that are further apart than these keep their order behind a softmax in float32 (measured: docs/policies.md).
+    static double softmax_slack(double size, double behind) {
+        return 0x1p-20 * (size > behind ? (size > 1 ? size : 1) : behind > 1 ? behind : 1);
+    }
     // Whether every evaluation chooses `best`, which the reference scores choose.
     bool is_sure(const float* row, const float* scores, int32_t best, const uint8_t* mask) const;
 };

@@ -344,8 +344,7 @@ void UnitGraph::rounding_bounds(const float* rows, size_t n, float* out_scores, 
         for (size_t k = 0; k < outputs; ++k) {
             const double z = x[score_columns[k]];
             double bound = distance[score_columns[k]];
-            // SOUND: a softmax in float32 levels or turns round scores that differ by less than this (measured: docs/policies.md).
-            if (softmax) bound = (bound + units::ENCLOSURE * std::max({1.0, std::fabs(z) + bound, best - z + bound})) * OUTWARD;
+            if (softmax) bound = (bound + softmax_slack(std::fabs(z) + bound, best - z + bound)) * OUTWARD;
             out_scores[row * outputs + k] = x[score_columns[k]];
             bounds[row * outputs + k] = overflow ? infinity : bound;
         }
@@ -402,7 +401,7 @@ double UnitGraph::coarse_bound(double largest) const {
         bound = std::max(bound, distance[parent]);
         size = std::max(size, magnitude[parent]);
     }
-    return softmax ? (bound + units::ENCLOSURE * std::max(1.0, 2 * size + 2 * bound)) * (1 + 0x1p-20) : bound;
+    return softmax ? (bound + softmax_slack(size, 2 * size + 2 * bound)) * (1 + 0x1p-20) : bound;
 }
 
 }  // namespace polvet

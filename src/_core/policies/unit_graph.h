@@ -50,8 +50,7 @@ struct UnitGraph final : Enclosed {
 
     std::vector<Node> nodes;
     Columns score_columns;
-    bool softmax = false;  // the file ends with a softmax, which may level scores that are close
-    size_t tape = 0;       // its length
+    size_t tape = 0;  // its length
 
     void scores(const float* rows, size_t n, float* out) const override;
     void scores(const float* rows, size_t n, double* out) const override;

@@ -19,6 +19,7 @@ ENCLOSURES = {
     "exact": "exact", "rounded": "one rounding", "plain": "within 2^-20", "size": "within 2^-20 max(1, |x|)",
     "value": "within 2^-20 max(1, |value|)", "relative": "within 2^-20 |value|",
 }  # fmt: skip
+SOFTMAX = {"softmax": "scores closer than 2^-20 max(1, |score|, distance to the best) count as near ties"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def _facts(policy: Policy) -> dict[str, str]:
     match policy:
         case Network():
             sizes = " x ".join(str(len(layer.bias)) for layer in policy.layers)
-            return {"kind": f"a chain of linear layers ({sizes}) with ReLU", "sums": "float32, in any order"}
+            facts = {"kind": f"a chain of linear layers ({sizes}) with ReLU", "sums": "float32, in any order"}
+            return facts | (SOFTMAX if policy.softmax else {})
         case UnitGraph():
             weights = sum(node.weights.size for node in policy.nodes if isinstance(node, Affine))
             facts = {
@@ -68,9 +70,7 @@ def _facts(policy: Policy) -> dict[str, str]:
             units = [node for node in policy.nodes if isinstance(node, Unit)]
             names = dict.fromkeys("relu" if is_relu(unit.name, unit.a, unit.b) else unit.name for unit in units)
             facts["units"] = ", ".join(f"{name} ({_enclosure(name)})" for name in names) or "none"
-            if policy.softmax:
-                facts["softmax"] = "scores closer than 2^-20 max(1, |score|, distance to the best) count as near ties"
-            return facts
+            return facts | (SOFTMAX if policy.softmax else {})
         case TreeEnsemble():
             return {"kind": f"{len(policy.trees)} trees", "sums": f"{policy.arithmetic}, in tree order"}
     return {"kind": type(policy).__name__}

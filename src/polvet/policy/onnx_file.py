@@ -148,12 +148,14 @@ def _chain_nodes(onnx: Any, network: Network) -> tuple[list[Any], list[Any]]:
         last = index + 1 == len(network.layers)
         constants.append(numpy_helper.from_array(layer.weights, f"weights{index}"))
         constants.append(numpy_helper.from_array(layer.bias, f"bias{index}"))
-        target = "scores" if last else f"affine{index}"
+        target = ("logits" if network.softmax else "scores") if last else f"affine{index}"
         operands = [value, f"weights{index}", f"bias{index}"]
         nodes.append(helper.make_node("Gemm", operands, [target], name=f"layer{index}", transB=1))
         if not last:
             nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
             value = f"hidden{index}"
+    if network.softmax:
+        nodes.append(helper.make_node("Softmax", ["logits"], ["scores"], name="softmax", axis=-1))
     return nodes, constants
 
 

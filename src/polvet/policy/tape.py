@@ -155,9 +155,9 @@ class Tape:
     ) -> Network | UnitGraph:
         """Return the policy whose scores are these columns: a `Network` where it is a chain with ReLU, else a `UnitGraph`."""
         nodes, wanted = self._alive(_columns(scores).reshape(-1))
-        chain = None if softmax else _chain(nodes, self.inputs, wanted)
+        chain = _chain(nodes, self.inputs, wanted)
         if chain is not None:
-            return network_of(chain, inputs, outputs, self.where)
+            return network_of(chain, inputs, outputs, self.where, softmax=softmax)
         check_nodes(nodes, self.inputs, wanted, self.where)
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),

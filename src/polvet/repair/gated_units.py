@@ -62,7 +62,7 @@ def add_box_gates(network: AnyNetwork, lower: Rows, upper: Rows, shifts: Reals, 
         layers[index] = _beside(layers[index], count)
     last = layers[-1]
     layers[-1] = Layer(np.concatenate([last.weights, moves], axis=1), last.bias)
-    return Network(network.inputs, network.outputs, tuple(layers))
+    return Network(network.inputs, network.outputs, tuple(layers), network.softmax)
 
 
 def _beside_a_graph(graph: UnitGraph, ends: tuple[Rows, Rows], gates: Rows, moves: Rows) -> AnyNetwork:

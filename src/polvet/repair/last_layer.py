@@ -51,7 +51,7 @@ class LastLayer:
             nodes = (*self.network.nodes[:-1], Affine(last.columns, weights, bias, np.abs(bias)))
             return replace(self.network, nodes=nodes)
         layers = (*self.network.layers[:-1], Layer(weights, bias))
-        return Network(self.network.inputs, self.network.outputs, layers)
+        return Network(self.network.inputs, self.network.outputs, layers, self.network.softmax)
 
 
 def ending_in_a_layer(network: AnyNetwork) -> AnyNetwork:
