@@ -179,6 +179,13 @@ AnyNetwork: TypeAlias = Network | UnitGraph
 """What libraries evaluate in several ways: sums in any order, smooth units within an enclosure."""
 
 
+def dense_layers(network: AnyNetwork) -> list[tuple[Floats, Floats]]:
+    """Return weights and bias of every affine map of a whole vector, in order."""
+    if isinstance(network, Network):
+        return [(layer.weights, layer.bias) for layer in network.layers]
+    return [(node.weights, node.bias) for node in network.nodes if isinstance(node, Affine) and node.is_shared]
+
+
 def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Where | None) -> None:
     """Raise an InputError unless every number is finite, nodes read earlier columns only, and the size is within the limit."""
     count, weights = inputs, 0

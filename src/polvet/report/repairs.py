@@ -13,12 +13,11 @@ from polvet.evidence.state_files import StateFormat
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
-from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
-from polvet.policy.unit_graph import Affine, AnyNetwork
+from polvet.policy.unit_graph import AnyNetwork, dense_layers
 from polvet.report.campaign import Campaign
 from polvet.report.verdict import given_options
 from polvet.sources import load_task
@@ -107,8 +106,4 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
 
 
 def _weights(network: AnyNetwork) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    if isinstance(network, Network):
-        layers = [(layer.weights, layer.bias) for layer in network.layers]
-    else:
-        layers = [(node.weights, node.bias) for node in network.nodes if isinstance(node, Affine)]
-    return np.concatenate([part.ravel() for layer in layers for part in layer])
+    return np.concatenate([part.ravel() for layer in dense_layers(network) for part in layer])
