@@ -42,7 +42,7 @@ from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, 
 from polvet.numbers import exact
 
 TASK_KEYS = ("model", "constants", *ROLES, "policy")
-POLICY_KEYS = ("mode", "inputs", "outputs")
+POLICY_KEYS = ("mode", "inputs", "outputs", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,10 @@ def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
         if names is not None and (not isinstance(names, list) or not all(isinstance(name, str) for name in names)):
             raise InputError(f"'{key}' is not a list of names.", where.at(key), f'Write {key} = ["x", "y"].')
         lists[key] = None if names is None else tuple(names)
-    return PolicyReading(mode, lists["inputs"], lists["outputs"])
+    output = table.get("output")
+    if output is not None and not isinstance(output, str):
+        raise InputError("'output' is not a name.", where.at("output"), 'Write output = "logits".')
+    return PolicyReading(mode, lists["inputs"], lists["outputs"], output)
 
 
 def _condition(network: Network, text: str, role: str, where: Where) -> Expression:

@@ -22,6 +22,7 @@ from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.verdicts import Safe
+from tests.verify.test_engine import random_units
 from tests.verify.test_ic3 import random_world
 
 
@@ -36,14 +37,14 @@ def checked(fitted, certificate):
 
 
 @pytest.mark.parametrize("seed", range(50))
-@pytest.mark.parametrize("way", ["states", "many states", "boxes"])
+@pytest.mark.parametrize("way", ["states", "many states", "boxes", "boxes and units"])
 def test_certificates_of_random_worlds_are_accepted_and_without_a_box_rejected(seed, way, tmp_path, monkeypatch):
-    fitted = random_world(seed, tmp_path)
+    fitted = random_world(seed, tmp_path, random_units if "units" in way else None)
     if fitted is None:
         return
     if way == "many states":  # otherwise such small worlds are tried state by state
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
-    if way == "boxes":
+    if "boxes" in way:
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
         monkeypatch.setattr(invariant_boxes, "SMALL", 1)
     result = verify_by_ic3(fitted, seed=seed)

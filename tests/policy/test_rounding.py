@@ -1,13 +1,14 @@
 """The rounding bound against exact arithmetic: random orders, fused or not, never leave it; exact scores have none."""
 
+import pickle
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from polvet.policy import CallablePolicy, near_ties, rounding_bounds
-from polvet.policy.networks import network_of
+from polvet.policy import CallablePolicy, load_policy, near_ties, rounding_bounds, save_policy
+from polvet.policy.networks import Network, network_of
 from polvet.policy.rounding import possible_choices
 
 RNG = np.random.default_rng(3)
@@ -134,17 +135,18 @@ def test_a_dead_neuron_far_below_zero_passes_no_doubt_on():
 
 @pytest.mark.parametrize("sizes", [(4, 3), (6, 16, 4), (9, 32, 32, 5)])
 def test_the_coarse_bound_is_above_the_fine_one_and_changes_no_answer(sizes):
-    layers = [(RNG.normal(size=(b, a)), RNG.normal(size=b)) for a, b in pairwise(sizes)]
+    rng = np.random.default_rng(11)
+    layers = [(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(sizes)]
     weights, bias = layers[-1]
     weights[1] = weights[0] * (1 + 2.0**-22)  # two outputs that nearly tie everywhere
     bias[1] = bias[0]
     network = network_of(layers)
-    rows = RNG.integers(-40, 40, size=(2000, sizes[0])).astype(np.float32)
+    rows = rng.integers(-40, 40, size=(2000, sizes[0])).astype(np.float32)
     rows[:50] *= np.float32(1e20)
     fine = rounding_bounds(network, rows)
     coarse = np.array([network.kernel.coarse_bound(float(np.abs(row).max())) for row in rows])
     assert (fine <= coarse[:, None]).all()
-    for mask in (None, RNG.random((2000, sizes[-1])) < 0.6):
+    for mask in (None, rng.random((2000, sizes[-1])) < 0.6):
         possible = possible_choices(network, rows, mask).sum(axis=1)
         ties = near_ties(network, rows, mask)
         assert np.array_equal(ties, possible > 1)
@@ -170,3 +172,20 @@ def test_what_has_one_evaluation_order_has_no_bound():
     rows = np.zeros((3, 1), dtype=np.float32)
     assert (rounding_bounds(policy, rows) == 0).all()
     assert possible_choices(policy, rows).tolist() == [[False, True]] * 3
+
+
+def test_a_softmax_behind_a_chain_widens_the_bounds_and_is_kept_in_files(tmp_path):
+    pytest.importorskip("onnx")
+    layers = [([[1.0], [1.0]], [0.0, 2.0**-21])]
+    row = np.array([[3.0]], dtype=np.float32)
+    assert possible_choices(network_of(layers), row).tolist() == [[False, True]]
+    softened = network_of(layers, ["x"], ["a", "b"], softmax=True)
+    assert possible_choices(softened, row).tolist() == [[True, True]]
+    assert near_ties(softened, row).all()
+    assert (rounding_bounds(softened, row) <= softened.kernel.coarse_bound(3.0)).all()
+    save_policy(softened, tmp_path / "net.onnx")
+    again = load_policy(tmp_path / "net.onnx")
+    assert isinstance(again, Network)
+    assert again.softmax
+    assert again.with_names(["y"], ["c", "d"]).softmax
+    assert pickle.loads(pickle.dumps(again)).softmax

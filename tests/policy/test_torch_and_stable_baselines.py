@@ -11,7 +11,7 @@ import pytest
 
 from polvet.errors import InputError
 from polvet.policy import load_policy, rounding_bounds
-from polvet.policy.torch_network import network_from_torch
+from polvet.policy.torch_network import ACTIVATIONS, network_from_torch
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -53,17 +53,38 @@ def test_what_torch_exports_to_onnx_is_read_as_the_same_network(tmp_path):
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ([torch.nn.Linear(2, 2), torch.nn.Tanh()], r"'1' \(Tanh\)"),
-        ([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)], "without ReLU"),
+        ([torch.nn.Linear(2, 2), torch.nn.RReLU()], r"'1' \(RReLU\)"),
+        ([torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)], "looks at the batch"),
+        ([torch.nn.Linear(2, 3), torch.nn.Linear(2, 2)], "takes 2 values, 3 arrive"),
         ([torch.nn.Linear(2, 2), torch.nn.Dropout(0.5)], "eval"),
         ([torch.nn.Linear(2, 2).double()], "float64"),
-        ([torch.nn.ReLU()], "inputs themselves"),
+        ([torch.nn.ReLU()], "no linear layer"),
         ([torch.nn.Identity()], "no linear layer"),
     ],
 )
 def test_other_modules_are_refused_by_class_and_position(parts, words):
     with pytest.raises(InputError, match=words):
         network_from_torch(torch.nn.Sequential(*parts))
+
+
+@pytest.mark.parametrize("activation", sorted(set(ACTIVATIONS) - {"Identity"}))
+def test_every_activation_has_torchs_scores_up_to_the_bound(activation):
+    torch.manual_seed(3)
+    kind = getattr(torch.nn, activation)
+    parts = [
+        torch.nn.Linear(4, 12),
+        torch.nn.BatchNorm1d(12),
+        kind(),
+        torch.nn.Linear(12, 12),
+        kind(),
+        torch.nn.Linear(12, 3),
+    ]
+    module = torch.nn.Sequential(*parts).eval()
+    module[1].running_mean.normal_()
+    module[1].running_var.uniform_(0.5, 2.0)
+    network = network_from_torch(module)
+    rows = np.concatenate([RNG.normal(size=(500, 4)) * 3, RNG.integers(-9, 9, size=(500, 4))]).astype(np.float32)
+    assert agrees(network, module, rows)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +108,7 @@ def archives(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dqn", "ppo", "a2c"])
+@pytest.mark.parametrize("name", ["dqn", "ppo", "a2c", "tanh"])
 def test_an_archive_chooses_what_the_library_predicts(name, archives):
     folder, made = archives
     network = load_policy(folder / f"{name}.zip", ["x", "v", "angle", "spin"], ["left", "right"])
@@ -101,10 +122,8 @@ def test_an_archive_chooses_what_the_library_predicts(name, archives):
     assert np.array_equal(network.choose(rows)[clear], theirs[clear])
 
 
-def test_tanh_and_continuous_actions_are_refused_by_name(archives):
+def test_continuous_actions_are_refused_by_name(archives):
     folder, _ = archives
-    with pytest.raises(InputError, match=r"Tanh \(the default\)"):
-        load_policy(folder / "tanh.zip")
     with pytest.raises(InputError, match="action space is Box"):
         load_policy(folder / "continuous.zip")
 
@@ -154,8 +173,15 @@ def test_damaged_archives_are_input_errors(archives, tmp_path):
             load_policy(rewritten(whole, tmp_path / f"{name}.zip", changes))
     settings = json.loads(zipfile.ZipFile(whole).read("data"))
     settings["observation_space"][":type:"] = "<class 'gymnasium.spaces.discrete.Discrete'>"
-    with pytest.raises(InputError, match="observation space is Discrete"):
+    with pytest.raises(InputError, match="not a list of whole numbers"):
         load_policy(rewritten(whole, tmp_path / "space.zip", {"data": json.dumps(settings)}))
+    settings["observation_space"][":type:"] = "<class 'gymnasium.spaces.dict.Dict'>"
+    with pytest.raises(InputError, match="observation space is Dict"):
+        load_policy(rewritten(whole, tmp_path / "dict.zip", {"data": json.dumps(settings)}))
+    twisted = json.loads(zipfile.ZipFile(whole).read("data"))
+    twisted["policy_kwargs"]["activation_fn"] = "<class 'torch.nn.modules.activation.RReLU'>"
+    with pytest.raises(InputError, match="activation function is RReLU"):
+        load_policy(rewritten(whole, tmp_path / "rrelu.zip", {"data": json.dumps(twisted)}))
     settings["observation_space"] |= {":type:": "<class 'gymnasium.spaces.box.Box'>", "dtype": "uint8"}
     with pytest.raises(InputError, match="bytes"):
         load_policy(rewritten(whole, tmp_path / "bytes.zip", {"data": json.dumps(settings)}))

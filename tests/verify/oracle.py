@@ -13,6 +13,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.rounding import possible_choices
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble, make_tree
+from tests.policy.graphs import random_graph
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _choices(fitted, state, moves, any_order):
 
 
 def random_policy(kind, rng, inputs, outputs, *, hidden=6):
-    """A network, a dyadic network full of ties, trees, or a table with a default."""
+    """A network, a dyadic network full of ties, a graph of units, trees, or a table with a default."""
     n, m = len(inputs), len(outputs)
     if kind in ("network", "dyadic"):
         layers = []
@@ -91,6 +92,8 @@ def random_policy(kind, rng, inputs, outputs, *, hidden=6):
             else:
                 layers.append((rng.normal(size=(neurons, width)), rng.normal(size=neurons)))
         return network_of(layers, inputs, outputs)
+    if kind == "units":
+        return random_graph(rng, inputs, outputs)
     if kind == "trees":
         trees = []
         for k in range(3 * m):

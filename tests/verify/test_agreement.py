@@ -49,7 +49,7 @@ def contradictions(case, kind, mode, seed, methods):
     return found, decided
 
 
-@pytest.mark.parametrize("kind", ["network", "dyadic", "trees"])
+@pytest.mark.parametrize("kind", ["network", "dyadic", "units", "trees"])
 def test_symbolic_methods_never_contradict_enumeration(kind):
     decided = 0
     for seed, case in enumerate(SMALL):
@@ -61,7 +61,7 @@ def test_symbolic_methods_never_contradict_enumeration(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["filtered", "raw"])
-@pytest.mark.parametrize("kind", ["network", "dyadic", "trees", "table"])
+@pytest.mark.parametrize("kind", ["network", "dyadic", "units", "trees", "table"])
 def test_random_policies_get_the_same_verdict_from_every_method(kind, mode):
     decided = 0
     for seed in range(ROUNDS):

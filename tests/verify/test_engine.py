@@ -19,6 +19,7 @@ from polvet.symbolic.cells import Box, cell_of, row_of
 from polvet.symbolic.linear import Reader
 from polvet.symbolic.operators import state_of
 from polvet.verify.engine import ANYTHING, Answer, Engine
+from tests.policy.graphs import SMOOTH, STRAIGHT, random_graph
 from tests.safety.networks import random_model
 
 
@@ -30,7 +31,7 @@ def random_network(rng, inputs, outputs, exact):
             layers.append((rng.integers(-2, 3, (neurons, width)) / 2, rng.integers(-2, 3, neurons) / 2))
         else:
             layers.append((rng.normal(size=(neurons, width)), rng.normal(size=neurons)))
-    return network_of(layers, inputs, outputs)
+    return network_of(layers, inputs, outputs, softmax=bool(rng.integers(4) == 0))
 
 
 def random_trees(rng, inputs, outputs, exact):
@@ -72,7 +73,7 @@ def random_trees(rng, inputs, outputs, exact):
     )  # fmt: skip
 
 
-def random_fitted(seed, mode=None):
+def random_fitted(seed, mode=None, graph=None):
     rng = np.random.default_rng(seed)
     model = random_model(random.Random(seed))
     network = instantiate(model)
@@ -84,8 +85,12 @@ def random_fitted(seed, mode=None):
     rng.shuffle(outputs)
     mode = mode or ("filtered" if rng.integers(2) else "raw")
     exact = bool(rng.integers(2))
-    make = random_trees if rng.integers(2) else random_network
+    make = graph or (random_trees if rng.integers(2) else random_network)
     return fit(Task(network, reading=PolicyReading(mode)), make(rng, inputs, outputs, exact))
+
+
+def random_units(rng, inputs, outputs, exact):
+    return random_graph(rng, inputs, outputs, units=STRAIGHT if exact else (*SMOOTH, *STRAIGHT))
 
 
 def all_points(bounds):
@@ -113,9 +118,10 @@ def random_box(rng, bounds):
     return Box(tuple(lower), tuple(upper))
 
 
+@pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize("seed", range(110))
-def test_answers_are_what_trying_every_state_says(seed):
-    fitted = random_fitted(seed)
+def test_answers_are_what_trying_every_state_says(seed, graph):
+    fitted = random_fitted(seed, graph=random_units if graph else None)
     if fitted is None:
         return
     engine = Engine(fitted, seed=seed)
@@ -146,9 +152,10 @@ def test_answers_are_what_trying_every_state_says(seed):
             assert not maybe
 
 
+@pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize("seed", range(110))
-def test_steps_into_a_box_are_those_of_the_policy(seed):
-    fitted = random_fitted(seed)
+def test_steps_into_a_box_are_those_of_the_policy(seed, graph):
+    fitted = random_fitted(seed, graph=random_units if graph else None)
     if fitted is None:
         return
     engine = Engine(fitted, seed=seed)

@@ -26,7 +26,7 @@ from tests.safety.networks import TOP, random_model
 from tests.verify.test_engine import chosen, random_network, random_trees
 
 
-def random_world(seed, folder):
+def random_world(seed, folder, graph=None):
     """A random task with any number of start states, and a random policy; None where the model has no labels."""
     rng, chance = np.random.default_rng(seed), random.Random(seed)
     path = folder / "world.jani"
@@ -47,7 +47,7 @@ def random_world(seed, folder):
     outputs = [label for label in task.network.labels if rng.integers(6)] or list(task.network.labels)
     rng.shuffle(outputs)
     reading = PolicyReading("filtered" if rng.integers(2) else "raw")
-    make = random_trees if rng.integers(2) else random_network
+    make = graph or (random_trees if rng.integers(2) else random_network)
     return fit(replace(task, reading=reading), make(rng, inputs, outputs, bool(rng.integers(2))))
 
 

@@ -6,9 +6,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "boxes/relax.h"
 #include "policies/policies.h"
+#include "policies/unit_graph.h"
 
 namespace nb = nanobind;
 using namespace polvet;
@@ -60,6 +63,12 @@ Result<int32_t> choices_of(const Scorer& scorer, const Rows& rows, const std::op
 // XGBoost's own map from a probability to a margin, with the C library's float logarithm, as it computes it.
 float float32_logit(float probability) { return -std::log(1.0f / probability - 1.0f); }
 
+UnitKind unit_kind(const std::string& name) {
+    for (size_t k = 0; k < UNIT_NAMES.size(); ++k)
+        if (name == UNIT_NAMES[k]) return static_cast<UnitKind>(k);
+    throw nb::value_error(("there is no unit '" + name + "'").c_str());
+}
+
 }  // namespace
 
 void bind_policies(nb::module_& m) {
@@ -69,20 +78,10 @@ void bind_policies(nb::module_& m) {
         .def("scores32", &scores_of<float>, nb::arg("rows").noconvert())
         .def("scores64", &scores_of<double>, nb::arg("rows").noconvert())
         .def("choose", &choices_of, nb::arg("rows").noconvert(), nb::arg("applicable").none());
-    nb::class_<Mlp, Scorer>(m, "Mlp", "A fully connected ReLU network in one fixed order of float32 operations.")
-        .def("__init__",
-             [](Mlp* self, const std::vector<std::pair<Rows, Vector<float>>>& layers) {
-                 Mlp net;
-                 for (const auto& [weights, bias] : layers) {
-                     if (weights.shape(0) != bias.shape(0)) throw nb::value_error("a layer's bias does not fit its weights");
-                     net.add_layer(weights.data(), bias.data(), weights.shape(1), weights.shape(0));
-                 }
-                 if (net.layers.empty()) throw nb::value_error("a network has no layers");
-                 new (self) Mlp(std::move(net));
-             })
+    nb::class_<Enclosed, Scorer>(m, "Enclosed", "A scorer that libraries evaluate in several ways; the base of Mlp and UnitGraph.")
         .def(
             "rounding_bounds",
-            [](const Mlp& net, const Rows& rows) {
+            [](const Enclosed& net, const Rows& rows) {
                 check_rows(net, rows);
                 const size_t n = rows.shape(0);
                 std::vector<float> scores(n * net.outputs);
@@ -94,10 +93,10 @@ void bind_policies(nb::module_& m) {
                 return std::make_pair(own(std::move(scores), {n, net.outputs}), own(std::move(bounds), {n, net.outputs}));
             },
             nb::arg("rows").noconvert(), "The scores, and per score how far any other evaluation order can get from it.")
-        .def("coarse_bound", &Mlp::coarse_bound, nb::arg("largest"))
+        .def("coarse_bound", &Enclosed::coarse_bound, nb::arg("largest"))
         .def(
             "choose_surely",
-            [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
+            [](const Enclosed& net, const Rows& rows, const std::optional<Mask>& applicable) {
                 check_rows(net, rows);
                 const size_t n = rows.shape(0);
                 if (applicable && (applicable->shape(0) != n || applicable->shape(1) != net.outputs))
@@ -113,7 +112,7 @@ void bind_policies(nb::module_& m) {
             nb::arg("rows").noconvert(), nb::arg("applicable").none(), "The choices, and whether every order makes the same.")
         .def(
             "possible",
-            [](const Mlp& net, const Rows& rows, const std::optional<Mask>& applicable) {
+            [](const Enclosed& net, const Rows& rows, const std::optional<Mask>& applicable) {
                 check_rows(net, rows);
                 const size_t n = rows.shape(0), k = net.outputs;
                 if (applicable && (applicable->shape(0) != n || applicable->shape(1) != k))
@@ -131,6 +130,64 @@ void bind_policies(nb::module_& m) {
                 return own(std::move(possible), {n, k});
             },
             nb::arg("rows").noconvert(), nb::arg("applicable").none(), "Which outputs some evaluation order chooses.");
+    nb::class_<Mlp, Enclosed>(m, "Mlp", "A fully connected ReLU network in one fixed order of float32 operations.")
+        .def(
+            "__init__",
+            [](Mlp* self, const std::vector<std::pair<Rows, Vector<float>>>& layers, bool softmax) {
+                Mlp net;
+                for (const auto& [weights, bias] : layers) {
+                    if (weights.shape(0) != bias.shape(0)) throw nb::value_error("a layer's bias does not fit its weights");
+                    net.add_layer(weights.data(), bias.data(), weights.shape(1), weights.shape(0));
+                }
+                if (net.layers.empty()) throw nb::value_error("a network has no layers");
+                net.softmax = softmax;
+                new (self) Mlp(std::move(net));
+            },
+            nb::arg("layers"), nb::arg("softmax") = false);
+    nb::class_<UnitGraph, Enclosed>(m, "UnitGraph", "A network as a graph of affine maps, units and products, in topological order.")
+        .def("__init__", [](UnitGraph* self, size_t inputs) { new (self) UnitGraph(inputs); })
+        .def(
+            "add_affine",
+            [](UnitGraph& graph, const std::vector<uint32_t>& columns, bool shared, const Rows& weights, const Vector<float>& bias,
+               const Vector<float>& sizes, size_t roundings) {
+                const size_t outputs = weights.shape(0);
+                if (bias.shape(0) != outputs || sizes.shape(0) != outputs || columns.size() != weights.shape(1) * (shared ? 1 : outputs))
+                    throw nb::value_error("the parts of an affine node do not fit");
+                graph.add_affine(columns, shared, weights.data(), bias.data(), sizes.data(), outputs, roundings);
+            },
+            nb::arg("columns"), nb::arg("shared"), nb::arg("weights").noconvert(), nb::arg("bias").noconvert(),
+            nb::arg("sizes").noconvert(), nb::arg("roundings"))
+        .def(
+            "add_unit",
+            [](UnitGraph& graph, const std::string& name, const std::vector<uint32_t>& columns, const Vector<float>& a,
+               const Vector<float>& b) {
+                if (a.shape(0) != columns.size() || b.shape(0) != columns.size()) throw nb::value_error("the parts of a unit do not fit");
+                graph.add_unit(unit_kind(name), columns, a.data(), b.data());
+            },
+            nb::arg("name"), nb::arg("columns"), nb::arg("a").noconvert(), nb::arg("b").noconvert())
+        .def("add_product", &UnitGraph::add_product, nb::arg("left"), nb::arg("right"))
+        .def("finish", &UnitGraph::finish, nb::arg("scores"), nb::arg("softmax"));
+    m.def(
+        "unit_value", [](const std::string& name, double x, double a, double b) { return units::value(unit_kind(name), x, a, b); },
+        nb::arg("name"), nb::arg("x"), nb::arg("a"), nb::arg("b"));
+    m.def(
+        "unit_slopes",
+        [](const std::string& name, double low, double high, double a, double b) {
+            const units::Range range = units::slopes(unit_kind(name), low, high, a, b);
+            return std::make_pair(range.least, range.most);
+        },
+        nb::arg("name"), nb::arg("low"), nb::arg("high"), nb::arg("a"), nb::arg("b"),
+        "The least and greatest derivative over an interval.");
+    m.def(
+        "unit_lines",
+        [](const std::string& name, double low, double high, double a, double b) {
+            const boxes::Relaxer relaxer(unit_kind(name), low, high, a, b);
+            const boxes::Line below = relaxer.line(-1), above = relaxer.line(1);
+            return std::vector<double>{below.slope,    below.constant,        above.slope,
+                                       above.constant, -relaxer.greatest(-1), relaxer.greatest(1)};
+        },
+        nb::arg("name"), nb::arg("low"), nb::arg("high"), nb::arg("a"), nb::arg("b"),
+        "Slope and constant of a line below and of one above the unit over an interval; its least and greatest value.");
     nb::class_<Trees, Scorer>(m, "Trees", "A tree ensemble: sums of leaves in tree order, float32 or float64.")
         .def("__init__",
              [](Trees* self, size_t inputs, Vector<int32_t> roots, Vector<int32_t> tree_output, Vector<int32_t> feature,

@@ -458,13 +458,15 @@ System::System(size_t variables_, Box domain_, const Scorer* scorer_, std::vecto
       inputs(std::move(inputs_)),
       filtered(filtered_),
       guards(std::move(guards_)) {
-    network = dynamic_cast<const Mlp*>(scorer);
+    network = dynamic_cast<const Enclosed*>(scorer);
     trees = dynamic_cast<const Trees*>(scorer);
-    if (network) plain = make_plain(*network, inputs, variables);
+    if (const auto* chain = dynamic_cast<const Mlp*>(scorer)) plain = make_plain(*chain, inputs, variables);
+    if (const auto* made = dynamic_cast<const UnitGraph*>(scorer)) graph = make_plain(*made, inputs, variables);
 }
 
 std::unique_ptr<Bounds> System::bounds(const Box& root) const {
-    return network ? network_bounds(*plain, root) : tree_bounds(*trees, inputs, variables);
+    if (graph) return graph_bounds(*graph);
+    return plain ? network_bounds(*plain, root) : tree_bounds(*trees, inputs, variables);
 }
 
 Answer System::chooses(const int64_t* x, int32_t output) const {

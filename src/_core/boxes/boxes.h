@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "policies/policies.h"
+#include "policies/unit_graph.h"
 #include "store/portable.h"
 
 namespace polvet::boxes {
@@ -150,6 +151,7 @@ public:
 };
 
 struct PlainNetwork;  // a network's weights in double, over variables
+struct PlainGraph;
 
 class System {
 public:
@@ -158,8 +160,8 @@ public:
 
     size_t variables;
     Box domain;
-    const Scorer* scorer;  // null: no policy is asked
-    const Mlp* network = nullptr;
+    const Scorer* scorer;               // null: no policy is asked
+    const Enclosed* network = nullptr;  // where the scorer is one
     const Trees* trees = nullptr;
     std::vector<int32_t> inputs;  // the variable of each input
     bool filtered;
@@ -168,6 +170,7 @@ public:
     std::vector<Row> rows;    // hold in every state that counts
     std::vector<Cell> ended;  // goal and fail: no step leaves these
     std::shared_ptr<const PlainNetwork> plain;
+    std::shared_ptr<const PlainGraph> graph;
     double enumerated = 64;  // boxes of at most so many states are tried state by state
     double alone = 0.002;    // seconds that a batch must last before it is worth another thread
 
@@ -189,6 +192,8 @@ private:
 
 std::shared_ptr<const PlainNetwork> make_plain(const Mlp& net, const std::vector<int32_t>& inputs, size_t variables);
 std::unique_ptr<Bounds> network_bounds(const PlainNetwork& net, const Box& root);
+std::shared_ptr<const PlainGraph> make_plain(const UnitGraph& graph, const std::vector<int32_t>& inputs, size_t variables);
+std::unique_ptr<Bounds> graph_bounds(const PlainGraph& plain);
 std::unique_ptr<Bounds> tree_bounds(const Trees& trees, const std::vector<int32_t>& inputs, size_t variables);
 
 }  // namespace polvet::boxes

@@ -169,7 +169,7 @@ void bind_bound_policy(nb::module_& m) {
                 bound.filtered = filtered;
                 if (nb::isinstance<Scorer>(policy)) {
                     bound.scorer = nb::cast<const Scorer*>(policy);
-                    bound.network = dynamic_cast<const Mlp*>(bound.scorer);
+                    bound.network = dynamic_cast<const Enclosed*>(bound.scorer);
                     if (bound.scorer->inputs != inputs.size() || bound.scorer->outputs != label_of_output.size())
                         throw nb::value_error("the policy has another number of inputs or outputs");
                 } else {

@@ -22,7 +22,7 @@ struct BoundPolicy {
     std::shared_ptr<void> given;          // the Python object of the scorer, or a function: held where the garbage collector sees it
     std::shared_ptr<const Scorer> owned;  // a Python function dressed as a scorer
     const Scorer* scorer = nullptr;
-    const Mlp* network = nullptr;          // where the scorer is a network: the one kind with several evaluation orders
+    const Enclosed* network = nullptr;     // where the scorer is a network: the one kind with several evaluations
     bool filtered = true, threads = true;  // threads: may be asked by several threads at once
     std::vector<uint32_t> inputs;          // the variable of each input
     std::vector<int32_t> label_of_output;  // -1: the model has no such label

@@ -12,11 +12,6 @@
 
 namespace polvet {
 
-namespace {
-
-constexpr int16_t INEXACT_GRAIN = -10000;  // with any weight but zero this is below every grain
-
-// The exponent of the lowest set bit: x is an odd multiple of 2^grain.
 int16_t grain_of(float x) {
     if (x == 0) return ZERO_GRAIN;
     uint32_t bits;
@@ -25,8 +20,6 @@ int16_t grain_of(float x) {
     const uint32_t mantissa = exponent ? fraction | 0x800000 : fraction;
     return static_cast<int16_t>(static_cast<int>(exponent ? exponent : 1) - 150 + lowest_bit(mantissa));
 }
-
-}  // namespace
 
 namespace portable {
 #include "policies/layer.inl"
@@ -99,38 +92,43 @@ template <class Use> void for_each_scored_row(const Mlp& net, const float* rows,
 
 }  // namespace
 
+DenseLayer::DenseLayer(const float* w, const float* b, size_t inputs_, size_t outputs_)
+    : inputs(inputs_), outputs(outputs_), padded((outputs_ + 7) / 8 * 8), norm(0), largest_bias(0) {
+    weights.assign(inputs * padded, 0.0f);
+    bias.assign(padded, 0.0f);
+    bias_grain.assign(padded, ZERO_GRAIN);
+    weight_grain.assign(inputs * padded, ZERO_GRAIN);
+    for (size_t j = 0; j < outputs; ++j) {
+        bias[j] = b[j];
+        bias_grain[j] = grain_of(b[j]);
+        double sum = 0;
+        for (size_t k = 0; k < inputs; ++k) {
+            weights[k * padded + j] = w[j * inputs + k];
+            weight_grain[k * padded + j] = grain_of(w[j * inputs + k]);
+            sum += std::fabs(static_cast<double>(w[j * inputs + k]));
+        }
+        norm = std::max(norm, sum * (1 + static_cast<double>(inputs + 8) * 0x1p-50));
+        largest_bias = std::max(largest_bias, std::fabs(static_cast<double>(b[j])));
+    }
+}
+
+void DenseLayer::run(size_t rows, const float* x, size_t x_stride, float* out, size_t out_stride, bool rectify) const {
+    (rows == BLOCK ? kernels.four_rows : kernels.one_row)(x, x_stride, *this, out, out_stride, rectify);
+}
+
+size_t DenseLayer::bound_sums(const float* x, const float* distance, float* magnitude, float* moved, int16_t* grain) const {
+    return kernels.bound_sums(x, distance, *this, magnitude, moved, grain);
+}
+
 void Mlp::add_layer(const float* weights, const float* bias, size_t layer_inputs, size_t layer_outputs) {
     if (layer_inputs == 0 || layer_outputs == 0) throw std::invalid_argument("a layer has no inputs or no outputs");
     if (!layers.empty() && layer_inputs != outputs)
         throw std::invalid_argument("layer " + std::to_string(layers.size()) + " takes " + std::to_string(layer_inputs) +
                                     " values, the layer before gives " + std::to_string(outputs));
-    Layer layer;
-    layer.inputs = layer_inputs;
-    layer.outputs = layer_outputs;
-    layer.padded = (layer_outputs + 7) / 8 * 8;
-    layer.weights.assign(layer_inputs * layer.padded, 0.0f);
-    layer.bias.assign(layer.padded, 0.0f);
-    layer.bias_grain.assign(layer.padded, ZERO_GRAIN);
-    layer.weight_grain.assign(layer_inputs * layer.padded, ZERO_GRAIN);
-    for (size_t j = 0; j < layer_outputs; ++j) {
-        layer.bias[j] = bias[j];
-        layer.bias_grain[j] = grain_of(bias[j]);
-        for (size_t k = 0; k < layer_inputs; ++k) {
-            layer.weights[k * layer.padded + j] = weights[j * layer_inputs + k];
-            layer.weight_grain[k * layer.padded + j] = grain_of(weights[j * layer_inputs + k]);
-        }
-    }
-    layer.norm = layer.largest_bias = 0;
-    for (size_t j = 0; j < layer_outputs; ++j) {
-        double sum = 0;
-        for (size_t k = 0; k < layer_inputs; ++k) sum += std::fabs(static_cast<double>(weights[j * layer_inputs + k]));
-        layer.norm = std::max(layer.norm, sum * (1 + static_cast<double>(layer_inputs + 8) * 0x1p-50));
-        layer.largest_bias = std::max(layer.largest_bias, std::fabs(static_cast<double>(bias[j])));
-    }
-    if (layers.empty()) inputs = layer_inputs;
+    layers.emplace_back(weights, bias, layer_inputs, layer_outputs);
+    if (layers.size() == 1) inputs = layer_inputs;
     outputs = layer_outputs;
-    widest = std::max(widest, layer.padded);
-    layers.push_back(std::move(layer));
+    widest = std::max(widest, layers.back().padded);
 }
 
 void Mlp::scores(const float* rows, size_t n, float* out) const {
@@ -197,7 +195,11 @@ void Mlp::rounding_bounds(const float* rows, size_t n, float* out_scores, double
                 distance[j] = d == 0 ? 0.0f : static_cast<float>(d * (1 + 0x1p-22)) + std::numeric_limits<float>::denorm_min();
             }
         }
+        double best = -std::numeric_limits<double>::infinity();
+        for (size_t k = 0; k < outputs; ++k) best = std::max(best, static_cast<double>(x[k]) + bound[k]);
         for (size_t k = 0; k < outputs; ++k) {
+            const double z = x[k];
+            if (softmax) bound[k] = (bound[k] + softmax_slack(std::fabs(z) + bound[k], best - z + bound[k])) * outward;
             out_scores[row * outputs + k] = x[k];
             bounds[row * outputs + k] = overflow ? std::numeric_limits<double>::infinity() : bound[k];
         }
@@ -218,30 +220,29 @@ double Mlp::coarse_bound(double largest) const {
         magnitude = a * (1 + gamma) + 32 * summands * eta;  // of the reference values
         if (!(a + p + distance < 0x1p126)) return std::numeric_limits<double>::infinity();
     }
-    return distance;
+    return softmax ? (distance + softmax_slack(magnitude, 2 * magnitude + 2 * distance)) * outward : distance;
+}
+
+bool Enclosed::is_sure(const float* row, const float* scores, int32_t best, const uint8_t* mask) const {
+    float largest = 0, rival = -std::numeric_limits<float>::infinity();
+    for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::fabs(row[k]));
+    for (size_t k = 0; k < outputs; ++k)
+        if (static_cast<int32_t>(k) != best && (!mask || mask[k])) rival = std::max(rival, scores[k]);
+    // Most choices are clear by far; only the others are worth the fine bound. An infinite score is never clear.
+    const double margin = static_cast<double>(scores[best]) - static_cast<double>(rival);
+    if (std::isfinite(scores[best]) && margin > 2 * coarse_bound(largest) * (1 + 0x1p-40)) return true;
+    std::vector<float> again(outputs);
+    std::vector<double> bounds(outputs);
+    std::vector<uint8_t> possible(outputs);
+    rounding_bounds(row, 1, again.data(), bounds.data());
+    return possible_choices(again.data(), bounds.data(), outputs, mask, possible.data()) == 1;
 }
 
 void Mlp::choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const {
-    std::vector<float> scores(outputs);
-    std::vector<double> bounds(outputs);
-    std::vector<uint8_t> possible(outputs);
     for_each_scored_row(*this, rows, n, [&](size_t row, const float* result) {
         const uint8_t* mask = applicable ? applicable + row * outputs : nullptr;
         const int32_t best = out[row] = best_index(result, outputs, mask);
-        sure[row] = best == NOTHING_APPLICABLE;
-        if (best < 0) return;
-        float largest = 0, rival = -std::numeric_limits<float>::infinity();
-        for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::fabs(rows[row * inputs + k]));
-        for (size_t k = 0; k < outputs; ++k)
-            if (static_cast<int32_t>(k) != best && (!mask || mask[k])) rival = std::max(rival, result[k]);
-        // Most choices are clear by far; only the others are worth the fine bound. An infinite score is never clear.
-        const double margin = static_cast<double>(result[best]) - static_cast<double>(rival);
-        if (std::isfinite(result[best]) && margin > 2 * coarse_bound(largest) * (1 + 0x1p-40)) {
-            sure[row] = 1;
-            return;
-        }
-        rounding_bounds(rows + row * inputs, 1, scores.data(), bounds.data());
-        sure[row] = possible_choices(scores.data(), bounds.data(), outputs, mask, possible.data()) == 1;
+        sure[row] = best == NOTHING_APPLICABLE || (best >= 0 && is_sure(rows + row * inputs, result, best, mask));
     });
 }
 

@@ -31,25 +31,55 @@ struct Scorer {
     virtual void choose(const float* rows, size_t n, const uint8_t* applicable, int32_t* out) const = 0;
 };
 
-struct Mlp final : Scorer {
-    struct Layer {
-        size_t inputs, outputs, padded;     // padded: outputs rounded up to whole vectors
-        std::vector<float> weights;         // [inputs][padded]: transposed, so that lanes are neurons
-        std::vector<float> bias;            // [padded]
-        std::vector<int16_t> weight_grain;  // [inputs][padded]: the exponent of the lowest bit of each weight, ZERO_GRAIN for 0
-        std::vector<int16_t> bias_grain;    // [padded]
-        double norm, largest_bias;          // the greatest sum of |weights| of a neuron, rounded up; the greatest |bias|
-    };
+// A scorer that libraries evaluate in several ways: sums in any order, smooth units within an enclosure.
+struct Enclosed : Scorer {
+    // bounds[n][outputs]: how far any float32 evaluation, fused or not, can get from the reference score; 0 where every
+    // intermediate value is exact in every order; infinite where some order may overflow. Fills scores[n][outputs], too.
+    virtual void rounding_bounds(const float* rows, size_t n, float* scores, double* bounds) const = 0;
+    // At least the distance to the reference scores of a row whose inputs are at most `largest` in size: a few operations per layer.
+    virtual double coarse_bound(double largest) const = 0;
+    // As `choose`, and sure[n] = 1 where every evaluation chooses the same (nothing applicable is sure, NaN is not).
+    virtual void choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const = 0;
+
+    bool softmax = false;  // what is executed ends with a softmax, which may level scores that are close or turn them round
+
+protected:
+    // SOUND: two scores that are further apart than these keep their order behind a softmax in float32 (measured: docs/policies.md).
+    static double softmax_slack(double size, double behind) {
+        return 0x1p-20 * (size > behind ? (size > 1 ? size : 1) : behind > 1 ? behind : 1);
+    }
+    // Whether every evaluation chooses `best`, which the reference scores choose.
+    bool is_sure(const float* row, const float* scores, int32_t best, const uint8_t* mask) const;
+};
+
+// An affine map of one vector, laid out for the kernel.
+struct DenseLayer {
+    size_t inputs, outputs, padded;     // padded: outputs rounded up to whole vectors
+    std::vector<float> weights;         // [inputs][padded]: transposed, so that lanes are neurons
+    std::vector<float> bias;            // [padded]
+    std::vector<int16_t> weight_grain;  // [inputs][padded]: the exponent of the lowest bit of each weight, ZERO_GRAIN for 0
+    std::vector<int16_t> bias_grain;    // [padded]
+    double norm, largest_bias;          // the greatest sum of |weights| of a neuron, rounded up; the greatest |bias|
+
+    DenseLayer(const float* weights /* [outputs][inputs] */, const float* bias, size_t inputs, size_t outputs);
+    // out[r] = the layer's values for R rows (4 or 1), with ReLU where `rectify`; `out` has room for the padded width.
+    void run(size_t rows, const float* x, size_t x_stride, float* out, size_t out_stride, bool rectify) const;
+    // What rounding bounds rest on, for one row, added to the three vectors: per neuron the sum of |weight| |x|, the sum of
+    // |weight| distance, and the exponent of which every product is a multiple. Returns how many inputs are not surely zero.
+    size_t bound_sums(const float* x, const float* distance, float* magnitude, float* moved, int16_t* grain) const;
+};
+
+constexpr int16_t INEXACT_GRAIN = -10000;  // with any weight but zero this is below every grain
+int16_t grain_of(float x);                 // the exponent of the lowest set bit: x is an odd multiple of 2^grain
+
+struct Mlp final : Enclosed {
+    using Layer = DenseLayer;
     std::vector<Layer> layers;
     size_t widest = 0;  // the largest padded width
 
-    // bounds[n][outputs]: how far any float32 evaluation order, fused or not, can get from the reference score; 0 where every
-    // intermediate value is exact in every order; infinite where some order may overflow. Fills scores[n][outputs], too.
-    void rounding_bounds(const float* rows, size_t n, float* scores, double* bounds) const;
-    // At least every rounding bound of a row whose inputs are at most `largest` in size: a few operations per layer.
-    double coarse_bound(double largest) const;
-    // As `choose`, and sure[n] = 1 where every float32 evaluation order chooses the same (nothing applicable is sure, NaN is not).
-    void choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const;
+    void rounding_bounds(const float* rows, size_t n, float* scores, double* bounds) const override;
+    double coarse_bound(double largest) const override;
+    void choose_surely(const float* rows, size_t n, const uint8_t* applicable, int32_t* out, uint8_t* sure) const override;
     void add_layer(const float* weights /* [outputs][inputs] */, const float* bias, size_t layer_inputs, size_t layer_outputs);
     void scores(const float* rows, size_t n, float* out) const override;
     void scores(const float* rows, size_t n, double* out) const override;

@@ -43,6 +43,7 @@ from polvet.policy.protocol import Policy
 from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
 from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
 from polvet.repair.leaves import MANY
@@ -59,7 +60,7 @@ from polvet.verify.verdicts import Unknown, Unsafe
 GOAL_STARTS = 2_000
 """So many debugging starts are simulated to watch over %Goal."""
 REPAIR_ROUNDS = 4
-LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units"}
+LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units", UnitGraph: "units"}
 """Repairs that change the choice in the faulty states only, where others cost too much of %Goal."""
 SHOWN_RUNS = 1_000
 VERIFIED = 25

@@ -1,12 +1,13 @@
-"""`polvet info TASK`: what is in the model, and which features it uses."""
+"""`polvet info TASK`: what is in the model, and which features it uses; `polvet info POLICY`: what a policy file holds."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import typer
 
-from polvet.budget import stopwatch
+from polvet.budget import Stopwatch, stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json
 from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_options
@@ -25,14 +26,20 @@ def info(
     goal: Goal = None,
     json: Json = False,
 ) -> int:
-    """Say what is in a model: variables, labels, properties, features. Example: `polvet info car.jani`."""
+    """Say what is in a model (variables, labels, properties, features) or in a policy (units, arithmetic).
+
+    Examples: `polvet info car.jani`, `polvet info policy.onnx`.
+    """
     from polvet.errors import InputError
     from polvet.jani.features import used_features
     from polvet.kernel.layout import bits_of, lay_out
     from polvet.model.infix import dump_expression
+    from polvet.policy.describe import is_policy_file
     from polvet.sources import load_model, load_task
 
     spent = stopwatch()
+    if is_policy_file(task):
+        return _of_policy(task, spent, as_json=json)
     figures: dict[str, object] = {}
     if str(task).endswith(".toml") or constants or fail or goal or start:
         loaded = load_task(task, task_options(constants, start, fail, goal))
@@ -83,3 +90,20 @@ def info(
         figures[role] = shown
         lines.append(f"{role:<11} {shown if len(shown) <= 200 else shown[:200] + ' ...'}")
     return Answer("read", ExitCode.DONE, spent(), figures, lines).show(as_json=json)
+
+
+def _of_policy(path: Path, spent: Stopwatch, *, as_json: bool) -> int:
+    from polvet.policy.describe import describe_policy
+
+    found = describe_policy(path)
+    figures = {"inputs": list(found.inputs), "outputs": list(found.outputs), **found.facts}
+    lines = [
+        *(f"{head:<11} {text}" for head, text in found.facts.items()),
+        f"inputs      {len(found.inputs)}: {_listed(found.inputs)}",
+        f"outputs     {len(found.outputs)}: {_listed(found.outputs)}",
+    ]
+    return Answer("read", ExitCode.DONE, spent(), figures, lines).show(as_json=as_json)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")

@@ -17,9 +17,9 @@ from polvet.model.network import Variable
 from polvet.model.semantics import State, show_value
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
-from polvet.policy.networks import Network
 from polvet.policy.rounding import rounding_bounds
 from polvet.policy.trees import VECTOR, TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.safety.decide import Decider, Verdict
 
 SHOWN_LEAVES = 8
@@ -126,7 +126,7 @@ def explain_fault(bound: Bound, decider: Decider, fault: Fault) -> Explanation:
     if best is not None:
         outputs = [fitted.policy.outputs.index(label) for label in (fault.action, best.label)]
         row = fitted.row(fault.state)
-        if isinstance(fitted.policy, Network):
+        if isinstance(fitted.policy, AnyNetwork):
             rounding = float(rounding_bounds(fitted.policy, row)[0, outputs].sum())
         if isinstance(fitted.policy, TreeEnsemble):
             leaves = _leaves(fitted.policy, fault.state, row, outputs)

@@ -18,6 +18,7 @@ from polvet.evidence.box_view import Unreadable, effects, refuse_hidden_errors
 from polvet.evidence.chances import may_be_positive
 from polvet.evidence.guarded import guarded_ends
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
+from polvet.evidence.unit_bounds import UnitBounds
 from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral
 from polvet.model.network import Kind, Network, Variable
 from polvet.model.possible import possible
@@ -25,6 +26,7 @@ from polvet.model.task import Task
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,9 +190,11 @@ class Flow(Moves):
         self.fitted = fitted
         policy = fitted.policy
         if isinstance(policy, NeuralNetwork):
-            self.bounds: NetworkBounds | TreeBounds = NetworkBounds(
+            self.bounds: NetworkBounds | TreeBounds | UnitBounds = NetworkBounds(
                 policy, fitted.variables, len(self.variables), rounded=True
             )
+        elif isinstance(policy, UnitGraph):
+            self.bounds = UnitBounds(policy, fitted.variables, len(self.variables), rounded=True)
         elif isinstance(policy, TreeEnsemble):
             self.bounds = TreeBounds(policy, fitted.variables)
         else:

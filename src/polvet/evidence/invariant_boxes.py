@@ -22,10 +22,12 @@ from polvet.evidence.invariant_rows import Floats, Ints, Row
 from polvet.evidence.invariant_states import points_of
 from polvet.evidence.policy_bounds import NetworkBounds, TreeBounds
 from polvet.evidence.tree_masks import TreeMasks, fits
+from polvet.evidence.unit_bounds import UnitBounds
 from polvet.model.expressions import TRUE, Expression
 from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
 
 Bools = npt.NDArray[np.bool_]
 Boxes = tuple[Ints, Ints]
@@ -44,10 +46,12 @@ class Refuter:
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         policy, fitted = asked.fitted.policy, asked.fitted
-        self.halving: NetworkBounds | TreeBounds | None = None
+        self.halving: NetworkBounds | TreeBounds | UnitBounds | None = None
         self.trees: TreeMasks | None = None
         if isinstance(policy, NeuralNetwork):
             self.halving = NetworkBounds(policy, fitted.variables, len(asked.place))
+        elif isinstance(policy, UnitGraph):
+            self.halving = UnitBounds(policy, fitted.variables, len(asked.place))
         elif isinstance(policy, TreeEnsemble) and fits(policy):
             self.trees = TreeMasks(policy, fitted.variables)
         elif isinstance(policy, TreeEnsemble):
@@ -209,7 +213,9 @@ class _Search:
 
     # -- halving
 
-    def _cut_by_weight(self, bounds: NetworkBounds | TreeBounds, lower: Ints, upper: Ints) -> tuple[Ints, Ints, Cut]:
+    def _cut_by_weight(
+        self, bounds: NetworkBounds | TreeBounds | UnitBounds, lower: Ints, upper: Ints
+    ) -> tuple[Ints, Ints, Cut]:
         low, high = lower.astype(np.float64), upper.astype(np.float64)
         sure, _ = self._applicable(lower, upper)
         beaten, matters = bounds.losers(self.output, self.rivals, low, high, self._wide_rows())

@@ -36,6 +36,7 @@ class NetworkBounds:
 
     def __init__(self, network: Network, places: Sequence[int], variables: int, *, rounded: bool = False) -> None:
         self.rounded = rounded  # inputs may be reals, which a row of float32 rounds
+        self.softmax = network.softmax
         first = network.layers[0]
         weights = np.zeros((len(first.bias), variables))
         sizes = np.zeros_like(weights)
@@ -109,6 +110,10 @@ class NetworkBounds:
             error = np.where(total + error < 2.0**126, error, np.inf)
             found.append(error)
             reach = total * (1 + 2.0**-30)
+        if self.softmax:
+            # A softmax in float32 may level or turn round scores that differ by 2^-20 of their sizes (docs/policies.md).
+            most = (reach + found[-1]).max(axis=1, keepdims=True)
+            found[-1] = found[-1] + 2.0**-20 * np.maximum(1.0, 2 * most) * _SLACK
         return found
 
     def _greatest(

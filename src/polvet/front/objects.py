@@ -199,21 +199,23 @@ def _dump_torch(given: Any) -> bytes:
 def _restore_torch(data: bytes, given: Any) -> Any:
     """Return a copy of the module with the network's weights; a network of another shape has no place in it."""
     from polvet.policy.onnx_file import network_from_onnx
+    from polvet.policy.unit_graph import dense_layers
 
     torch = _library("torch", "train")
     network = network_from_onnx(data, Where("policy"))
     fresh = copy.deepcopy(given)
     linear = [part for part in fresh.modules() if isinstance(part, torch.nn.Linear)]
-    if [tuple(part.weight.shape) for part in linear] != [layer.weights.shape for layer in network.layers]:
+    layers = dense_layers(network)
+    if [tuple(part.weight.shape) for part in linear] != [weights.shape for weights, _ in layers]:
         raise InputError(
             "the repaired network has another shape than the module.",
             hint="Save it as ONNX, or repair with method='last-layer'.",
         )
     with torch.no_grad():
-        for part, layer in zip(linear, network.layers, strict=True):
-            part.weight.copy_(torch.from_numpy(layer.weights.copy()))
+        for part, (weights, bias) in zip(linear, layers, strict=True):
+            part.weight.copy_(torch.from_numpy(weights.copy()))
             if part.bias is not None:
-                part.bias.copy_(torch.from_numpy(layer.bias.copy()))
+                part.bias.copy_(torch.from_numpy(bias.copy()))
     return fresh
 
 

@@ -28,6 +28,7 @@ class PolicyReading:
     mode: str = "filtered"
     inputs: tuple[str, ...] | None = None
     outputs: tuple[str, ...] | None = None
+    output: str | None = None  # the value that holds the scores, where a file has several
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
-from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.protocol import Policy, has_positional_names, renamed
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 
 if TYPE_CHECKING:
     from polvet import _core
@@ -92,7 +92,7 @@ class Fitted:
         from polvet import _core
 
         policy: Any = self.policy
-        scorer = policy.kernel if isinstance(policy, NeuralNetwork | TreeEnsemble) else _chooser(policy)
+        scorer = policy.kernel if isinstance(policy, AnyNetwork | TreeEnsemble) else _chooser(policy)
         core = _core.BoundPolicy(
             compiled.program, scorer, list(self.variables), list(self.labels), len(self.task.network.labels),
             self.filtered,
@@ -137,7 +137,7 @@ class Bound:
 def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
-    policy = load_policy(file, task.reading.inputs, task.reading.outputs, booleans=booleans)
+    policy = load_policy(file, task.reading.inputs, task.reading.outputs, output=task.reading.output, booleans=booleans)
     return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
 
 

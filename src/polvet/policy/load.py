@@ -36,10 +36,13 @@ def load_policy(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     *,
+    output: str | None = None,
     parse_condition: ConditionParser = model_condition,
     booleans: Sequence[str] = (),
 ) -> Policy:
     """Return the policy in the file; `inputs` and `outputs` name its columns, else the file's own names hold.
+
+    `output` names the value that holds the scores in an ONNX file with several.
 
     Where neither names them, they are called '#0', '#1', ... (see `has_positional_names`). `parse_condition` reads the
     conditions of rule lists (default: the infix language of `polvet.model`), `booleans` are the inputs that these see as
@@ -55,7 +58,7 @@ def load_policy(
     if kind == "ubjson":
         return ensemble_from_xgboost(ubjson.load(data, where), where, inputs, outputs)
     if kind == "onnx":
-        return network_from_onnx(data, where, inputs, outputs)
+        return network_from_onnx(data, where, inputs, outputs, output)
     text = _text(data, where)
     if kind == "lightgbm":
         return ensemble_from_lightgbm(text, where, inputs, outputs)

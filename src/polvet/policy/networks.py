@@ -49,6 +49,7 @@ class Network:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
+    softmax: bool = False  # what is executed ends with a softmax, which may level scores that are close
     kernel: _core.Mlp = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,10 +58,10 @@ class Network:
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "inputs", checked_names(self.inputs, layers[0].weights.shape[1], "input"))
         object.__setattr__(self, "outputs", checked_names(self.outputs, layers[-1].weights.shape[0], "output"))
-        object.__setattr__(self, "kernel", _core.Mlp([(layer.weights, layer.bias) for layer in layers]))
+        object.__setattr__(self, "kernel", _core.Mlp([(layer.weights, layer.bias) for layer in layers], self.softmax))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Network, (self.inputs, self.outputs, self.layers)
+        return Network, (self.inputs, self.outputs, self.layers, self.softmax)
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] in the reference order."""
@@ -74,7 +75,7 @@ class Network:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
         """Return the same network under other names."""
-        return Network(tuple(inputs), tuple(outputs), self.layers)
+        return Network(tuple(inputs), tuple(outputs), self.layers, self.softmax)
 
 
 def network_of(
@@ -82,6 +83,8 @@ def network_of(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     where: Where | None = None,
+    *,
+    softmax: bool = False,
 ) -> Network:
     """Return the network of these (weights, bias) pairs, or raise an InputError that names the layer at fault.
 
@@ -95,6 +98,7 @@ def network_of(
         names_or_positions(inputs, None, width, "input", where),
         names_or_positions(outputs, None, depth, "output", where),
         made,
+        softmax,
     )
 
 

@@ -1,34 +1,34 @@
-"""ONNX files that hold a fully connected ReLU network, read and written.
+"""ONNX files that hold a feed-forward network, read and written.
 
-Read     Gemm, MatMul, Add, Relu on the data; Flatten, Identity, Cast, Reshape where they change nothing; Constant,
-         Identity, Cast, Reshape, Transpose, Squeeze, Unsqueeze on constants (folded)
-Refused  every other node, by its operator and name; weights that are not float32; linear layers without Relu between
+Read     the nodes behind one output, in `onnx_graph`: a chain of linear layers with ReLU becomes a `Network`, all else a `UnitGraph`
+Output   the one named by `output`, else the only one of floats with several columns: the actor's, where there is a critic
+Refused  other nodes, by operator and name; numbers that are not float32; damaged, absurd or unsafe files
 Names    metadata `polvet.inputs`, `polvet.outputs`: JSON lists
-A Relu after the last layer is kept as an identity layer, which is exact.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet import __version__
-from polvet.errors import InputError, MissingExtra, Where
+from polvet.errors import InputError, MissingExtra, Where, suggest
 from polvet.files import MAX_BYTES, write_whole
-from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
+from polvet.policy.networks import MAX_PARAMETERS, Network
+from polvet.policy.onnx_graph import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value, Walk
+from polvet.policy.onnx_save import GraphWriter
 from polvet.policy.protocol import checked_names
+from polvet.policy.unit_graph import UnitGraph
 
-AGAIN = "Export a plain MLP in float32: Gemm (or MatMul and Add) and Relu, one after the other."
-
-FLOAT = 1  # TensorProto.FLOAT
-SUPPORTED = ("Gemm", "MatMul", "Add", "Relu", "Flatten", "Identity", "Cast", "Reshape", "Constant", "Transpose", "Squeeze",
-             "Unsqueeze")  # fmt: skip
-Array = npt.NDArray[Any]
+OLDEST, NEWEST = 7, 25
+"""The opsets whose operators are read as they were meant."""
+Array: TypeAlias = npt.NDArray[Any]
 
 
 def onnx_package() -> Any:
@@ -40,10 +40,36 @@ def onnx_package() -> Any:
     return onnx
 
 
+@dataclass(frozen=True, slots=True)
+class OnnxPolicy:
+    """What an ONNX file holds: the policy, the output it was read from, and what was dropped behind its scores."""
+
+    policy: Network | UnitGraph
+    output: str
+    other_outputs: tuple[str, ...]
+    dropped: tuple[str, ...]
+    opset: int
+
+
 def network_from_onnx(
-    data: bytes, where: Where, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
-) -> Network:
+    data: bytes,
+    where: Where,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    output: str | None = None,
+) -> Network | UnitGraph:
     """Return the network in an ONNX file's bytes, or raise an InputError that names the node at fault."""
+    return read_onnx(data, where, inputs, outputs, output).policy
+
+
+def read_onnx(
+    data: bytes,
+    where: Where,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    output: str | None = None,
+) -> OnnxPolicy:
+    """Return what is in an ONNX file's bytes; `output` names the value that holds the scores, where there are several."""
     onnx = onnx_package()
     try:
         model = onnx.load_model_from_string(data)
@@ -54,39 +80,50 @@ def network_from_onnx(
     graph = model.graph
     if not graph.node:
         raise InputError("the graph has no nodes.", where, "Is this an ONNX file, and is it whole?")
-    walk = _Walk(_constants(onnx, graph, where), where)
-    source = [entry for entry in graph.input if entry.name not in walk.constants]
-    if len(source) != 1 or len(graph.output) != 1:
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    if not OLDEST <= opset <= NEWEST:
         raise InputError(
-            f"the graph has {len(source)} inputs and {len(graph.output)} outputs.", where, "One each is read."
+            f"the file has the opset {opset}; {OLDEST} to {NEWEST} are read.", where, "Export with opset 17."
         )
-    walk.start(source[0].name, _width(source[0], where))
-    for index, node in enumerate(graph.node):
-        walk.node(onnx, node, where.at("graph").at("node").at(index))
-    layers = walk.finish(graph.output[0].name)
     if inputs is None:
         inputs = _metadata_names(model, "polvet.inputs", where)
     if outputs is None:
         outputs = _metadata_names(model, "polvet.outputs", where)
-    return network_of(layers, inputs, outputs, where)
+    chosen = _chosen_output(graph, output, outputs, where)
+    needed, names = _behind(graph, chosen)
+    constants = _constants(onnx, graph, names, where)
+    walk = Walk(constants, where, opset)
+    sources = [entry for entry in graph.input if entry.name in names and entry.name not in constants]
+    if len(sources) != 1:
+        raise InputError(
+            f"the output '{chosen}' depends on {len(sources)} inputs.", where, "Networks with one input are read."
+        )
+    kind, shape = _input(sources[0], graph, constants, where)
+    walk.start(sources[0].name, shape, kind)
+    for index in needed:
+        node, place = graph.node[index], where.at("graph").at("node").at(index)
+        if node.op_type == "Constant":
+            walk.values[node.output[0]] = _constant(onnx, node, place)
+        else:
+            walk.node(onnx, node, place)
+    scores = walk.values.get(chosen)
+    if not isinstance(scores, Value) or walk.tape is None:
+        raise InputError(f"the output '{chosen}' does not depend on the input.", where, "Is it the right output?")
+    softmax = any(name in scores.ending for name in FLOAT_ENDINGS)
+    policy = walk.tape.policy(scores.columns, inputs, outputs, softmax=softmax)
+    others = tuple(entry.name for entry in graph.output if entry.name != chosen)
+    return OnnxPolicy(policy, chosen, others, scores.ending, opset)
 
 
-def save_onnx(network: Network, path: str | Path) -> None:
-    """Write the network as an ONNX file of Gemm and Relu nodes with its names in the metadata."""
+def save_onnx(network: Network | UnitGraph, path: str | Path) -> None:
+    """Write the network as an ONNX file with its names in the metadata; a chain as Gemm and Relu nodes."""
     onnx = onnx_package()
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
-    nodes, constants = [], []
-    value = "inputs"
-    for index, layer in enumerate(network.layers):
-        last = index + 1 == len(network.layers)
-        constants.append(numpy_helper.from_array(layer.weights, f"weights{index}"))
-        constants.append(numpy_helper.from_array(layer.bias, f"bias{index}"))
-        target = "scores" if last else f"affine{index}"
-        operands = [value, f"weights{index}", f"bias{index}"]
-        nodes.append(helper.make_node("Gemm", operands, [target], name=f"layer{index}", transB=1))
-        if not last:
-            nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
-            value = f"hidden{index}"
+    helper = onnx.helper
+    if isinstance(network, UnitGraph):
+        written = GraphWriter(onnx, network)
+        nodes, constants, opset = written.nodes, written.constants, written.opset
+    else:
+        nodes, constants, opset = *_chain_nodes(onnx, network), 13
     graph = helper.make_graph(
         nodes,
         "policy",
@@ -95,7 +132,7 @@ def save_onnx(network: Network, path: str | Path) -> None:
         constants,
     )
     model = helper.make_model(
-        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", 13)]
+        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", opset)]
     )
     model.ir_version = 8
     names = {"polvet.inputs": json.dumps(network.inputs), "polvet.outputs": json.dumps(network.outputs)}
@@ -103,175 +140,85 @@ def save_onnx(network: Network, path: str | Path) -> None:
     write_whole(path, model.SerializeToString())
 
 
-class _Walk:
-    """The graph, node by node: what is constant, and which layers the data has passed so far."""
+def _chain_nodes(onnx: Any, network: Network) -> tuple[list[Any], list[Any]]:
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    nodes, constants = [], []
+    value = "inputs"
+    for index, layer in enumerate(network.layers):
+        last = index + 1 == len(network.layers)
+        constants.append(numpy_helper.from_array(layer.weights, f"weights{index}"))
+        constants.append(numpy_helper.from_array(layer.bias, f"bias{index}"))
+        target = ("logits" if network.softmax else "scores") if last else f"affine{index}"
+        operands = [value, f"weights{index}", f"bias{index}"]
+        nodes.append(helper.make_node("Gemm", operands, [target], name=f"layer{index}", transB=1))
+        if not last:
+            nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
+            value = f"hidden{index}"
+    if network.softmax:
+        nodes.append(helper.make_node("Softmax", ["logits"], ["scores"], name="softmax", axis=-1))
+    return nodes, constants
 
-    def __init__(self, constants: dict[str, Array], where: Where) -> None:
-        self.constants, self.where = constants, where
-        self.data = ""  # the name of the value that carries the data now
-        self.aliases: set[str] = set()
-        self.width = 0
-        self.layers: list[tuple[Array, Array | None]] = []
-        self.rectified = True  # whether a linear layer may come next
 
-    def start(self, name: str, width: int | None) -> None:
-        """Begin with the graph's input."""
-        self.data, self.width = name, width or 0
-
-    def node(self, onnx: Any, node: Any, place: Where) -> None:
-        """Take in one node."""
-        shown = f"the node '{node.name or place.path[-1]}' ({node.op_type})"
-        if node.domain not in ("", "ai.onnx") or node.op_type not in SUPPORTED:
-            domain = f" of the domain '{node.domain}'" if node.domain else ""
+def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:
+    """Return the name of the value that holds the scores: the only candidate, or the one that is named."""
+    found = [entry.name for entry in graph.output]
+    if output is not None:
+        if output not in found:
             raise InputError(
-                f"{shown}{domain} is not supported.",
-                place,
-                "Supported: Gemm, MatMul, Add, Relu and nodes that change nothing.",
+                f"the file has no output '{output}'.", where, suggest(output, found) or f"It has {', '.join(found)}."
             )
-        if len(node.output) != 1:
-            raise InputError(f"{shown} has {len(node.output)} outputs; one is read.", place, AGAIN)
-        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
-        if node.op_type == "Constant":
-            if not attributes or set(attributes) - {"value", "value_float", "value_floats", "value_int", "value_ints"}:
-                raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place, AGAIN)
-            value = next(iter(attributes.values()))
-            self.constants[node.output[0]] = _tensor(onnx, value, place) if "value" in attributes else np.array(value)
-            return
-        operands = [name for name in node.input if name]
-        for name in operands:
-            if name != self.data and name not in self.constants:
-                what = "is used a second time" if name in self.aliases else "is not known"
-                raise InputError(
-                    f"{shown} reads '{name}', which {what}.", place, "Only a plain chain of layers is read."
-                )
-        if self.data not in operands:
-            self.constants[node.output[0]] = _folded(
-                node.op_type, [self.constants[n] for n in operands], attributes, place, shown
-            )
-            return
-        constants = [self.constants[name] for name in operands if name != self.data]
-        if operands.count(self.data) != 1:
-            raise InputError(f"{shown} reads '{self.data}' twice.", place, "Only a plain chain of layers is read.")
-        if len(constants) != 1 and node.op_type in ("MatMul", "Add"):
-            raise InputError(f"{shown} has {len(operands)} operands; two are read.", place, AGAIN)
-        handler: Callable[..., None] = getattr(self, "_" + node.op_type.lower(), self._refuse)
-        handler(constants, attributes, operands.index(self.data), place, shown)
-        self.aliases.add(self.data)
-        self.data = node.output[0]
-
-    def finish(self, output: str) -> list[tuple[Array, Array]]:
-        """Return the layers, or raise an InputError if the output is not the end of the chain."""
-        if self.data != output:
-            raise InputError(
-                f"the output '{output}' is not the last value of the chain, '{self.data}'.", self.where, AGAIN
-            )
-        if not self.layers:
-            raise InputError("the graph has no layer.", self.where, AGAIN)
-        layers = [(w, np.zeros(len(w), dtype=np.float32) if b is None else b) for w, b in self.layers]
-        if self.rectified:
-            size = len(layers[-1][0])
-            layers.append((np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)))
-        return layers
-
-    def _linear(self, weights: Array, bias: Array | None, place: Where, shown: str) -> None:
-        if not self.rectified:
-            raise InputError(
-                f"{shown} follows a linear layer without Relu between.", place, "Multiply the two layers out."
-            )
-        if weights.ndim != 2:
-            raise InputError(f"{shown} has weights of shape {weights.shape}, not a matrix.", place, AGAIN)
-        if weights.dtype != np.float32 or (bias is not None and bias.dtype != np.float32):
-            kind = weights.dtype if weights.dtype != np.float32 else bias.dtype if bias is not None else ""
-            raise InputError(
-                f"{shown} has {kind} weights.", place, "Only float32 is read: export the model in float32."
-            )
-        if self.width and weights.shape[1] != self.width:
-            raise InputError(f"{shown} takes {weights.shape[1]} values, {self.width} arrive.", place, AGAIN)
-        self.layers.append((weights, None if bias is None else self._bias(bias, len(weights), place, shown)))
-        self.width, self.rectified = len(weights), False
-
-    def _bias(self, bias: Array, size: int, place: Where, shown: str) -> Array:
-        if bias.size not in (1, size) or (bias.ndim and bias.shape[-1] != bias.size):
-            raise InputError(f"{shown} adds {bias.shape} numbers to {size} values.", place, AGAIN)
-        return np.broadcast_to(bias.reshape(-1), (size,)).copy()
-
-    def _gemm(self, constants: list[Array], attributes: dict[str, Any], at: int, place: Where, shown: str) -> None:
-        for key, needed in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)):
-            if attributes.get(key, needed) != needed:
-                raise InputError(f"{shown} has {key} = {attributes[key]}; only {needed} is read.", place, AGAIN)
-        if at != 0 or not constants:
-            raise InputError(f"{shown} must multiply the data by constant weights.", place, AGAIN)
-        weights = constants[0] if attributes.get("transB", 0) else constants[0].T
-        self._linear(weights, constants[1] if len(constants) > 1 else None, place, shown)
-
-    def _matmul(self, constants: list[Array], _: dict[str, Any], at: int, place: Where, shown: str) -> None:
-        if at != 0:
-            raise InputError(f"{shown} must have the data on the left.", place, AGAIN)
-        self._linear(constants[0].T, None, place, shown)
-
-    def _add(self, constants: list[Array], _: dict[str, Any], __: int, place: Where, shown: str) -> None:
-        if self.rectified or self.layers[-1][1] is not None:
-            raise InputError(f"{shown} adds something that is not the bias of a layer.", place, AGAIN)
-        if constants[0].dtype != np.float32:
-            raise InputError(f"{shown} adds {constants[0].dtype} numbers.", place, "Only float32 is read.")
-        weights, _bias = self.layers[-1]
-        self.layers[-1] = weights, self._bias(constants[0], len(weights), place, shown)
-
-    def _relu(self, _: list[Array], __: dict[str, Any], ___: int, place: Where, shown: str) -> None:
-        if not self.layers:
-            raise InputError(f"{shown} is applied to the inputs themselves.", place, AGAIN)
-        self.rectified = True
-
-    def _identity(self, _: list[Array], __: dict[str, Any], ___: int, place: Where, shown: str) -> None:
-        """An Identity changes nothing."""
-
-    def _flatten(self, _: list[Array], attributes: dict[str, Any], ___: int, place: Where, shown: str) -> None:
-        if attributes.get("axis", 1) != 1:
-            raise InputError(f"{shown} has axis {attributes['axis']}; only 1 is read.", place, AGAIN)
-
-    def _cast(self, _: list[Array], attributes: dict[str, Any], ___: int, place: Where, shown: str) -> None:
-        if attributes.get("to") != FLOAT:
-            raise InputError(
-                f"{shown} casts the data to type {attributes.get('to')}; only float32 is read.", place, AGAIN
-            )
-
-    def _reshape(self, constants: list[Array], _: dict[str, Any], at: int, place: Where, shown: str) -> None:
-        shape = constants[0].reshape(-1).tolist() if at == 0 and constants else []
-        width = {self.width} if self.width else set()
-        keeps = len(shape) == 2 and (shape[0] in (-1, 0) and shape[1] in {*width, 0, -1}) and shape != [-1, -1]
-        if not keeps:
-            raise InputError(f"{shown} changes the shape to {shape}.", place, "Only [batch, values] is read.")
-
-    def _refuse(self, _: list[Array], __: dict[str, Any], ___: int, place: Where, shown: str) -> None:
-        raise InputError(f"{shown} is applied to the data.", place, "It is read on constants only.")
+        return output
+    if len(found) == 1:
+        return str(found[0])
+    likely = []
+    for entry in graph.output:
+        kind = entry.type.tensor_type
+        width = kind.shape.dim[-1].dim_value if len(kind.shape.dim) >= 2 else 0
+        if kind.elem_type == FLOAT and (width == len(labels) if labels is not None else width > 1):
+            likely.append(entry.name)
+    if len(likely) != 1:
+        raise InputError(
+            f"the file has the outputs {', '.join(found[:12])}; which one holds the scores is not clear.", where,
+            f'Name it in task.toml: [policy] output = "{(likely or found or ["logits"])[0]}".',
+        )  # fmt: skip
+    return str(likely[0])
 
 
-def _folded(operator: str, operands: list[Array], attributes: dict[str, Any], place: Where, shown: str) -> Array:
-    """Return the value of a node whose operands are all constant."""
-    try:
-        if operator == "Identity":
-            return operands[0]
-        if operator == "Transpose":
-            return np.transpose(operands[0], attributes.get("perm"))
-        if operator == "Reshape":
-            shape = [operands[0].shape[i] if n == 0 else int(n) for i, n in enumerate(operands[1].tolist())]
-            return operands[0].reshape(shape)
-        if operator == "Cast" and attributes.get("to") == FLOAT:
-            return operands[0].astype(np.float32)
-        if operator in ("Squeeze", "Unsqueeze"):
-            axes = operands[1].tolist() if len(operands) > 1 else attributes.get("axes")
-            change = np.squeeze if operator == "Squeeze" else np.expand_dims
-            return change(operands[0], tuple(axes) if axes is not None else None)  # type: ignore[arg-type]
-    except (ValueError, IndexError, TypeError) as error:
-        raise InputError(f"{shown} cannot be computed: {error}.", place, AGAIN) from None
-    raise InputError(f"{shown} is applied to constants.", place, "Fold the constants before exporting.")
+def _behind(graph: Any, output: str) -> tuple[list[int], set[str]]:
+    """Return the nodes that the output depends on, in the file's order, and the names of all values they read."""
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in node.output:
+            maker.setdefault(name, index)
+    names, needed, waiting = {output}, set[int](), [output]
+    while waiting:
+        index = maker.get(waiting.pop(), -1)
+        if index < 0 or index in needed:
+            continue
+        needed.add(index)
+        for name in graph.node[index].input:
+            if name and name not in names:
+                names.add(name)
+                waiting.append(name)
+    return sorted(needed), names
 
 
-def _constants(onnx: Any, graph: Any, where: Where) -> dict[str, Array]:
+def _constants(onnx: Any, graph: Any, names: set[str], where: Where) -> dict[str, Array]:
+    """Return the constants that are read, by name."""
     if graph.sparse_initializer:
         raise InputError("the graph has sparse weights, which are not supported.", where, AGAIN)
     place = where.at("graph").at("initializer")
-    return {t.name: _tensor(onnx, t, place.at(index)) for index, t in enumerate(graph.initializer)}
+    return {t.name: _tensor(onnx, t, place.at(index)) for index, t in enumerate(graph.initializer) if t.name in names}
+
+
+def _constant(onnx: Any, node: Any, place: Where) -> Array:
+    attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+    shown = f"the node '{node.name or place.path[-1]}' (Constant)"
+    types = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    if len(attributes) != 1 or set(attributes) - {"value", *types}:
+        raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place, AGAIN)
+    ((name, value),) = attributes.items()
+    return _tensor(onnx, value, place) if name == "value" else np.array(value, dtype=types[name])
 
 
 def _tensor(onnx: Any, tensor: Any, where: Where) -> Array:
@@ -327,21 +274,43 @@ def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
     return np.frombuffer(raw, dtype="<f4").astype(np.float32).reshape(tuple(tensor.dims))
 
 
-def _width(entry: Any, where: Where) -> int | None:
+def _input(entry: Any, graph: Any, constants: dict[str, Array], where: Where) -> tuple[str, tuple[int, ...]]:
+    """Return the kind of the input's numbers, and its shape without the batch."""
     kind = entry.type.tensor_type
-    if kind.elem_type not in (0, FLOAT):
-        raise InputError(f"the input '{entry.name}' is not float32.", where, "Export the model with float32 inputs.")
-    shape = [dimension.dim_value for dimension in kind.shape.dim]
-    if kind.HasField("shape") and len(shape) < 2:
+    if kind.elem_type not in (0, FLOAT, INT32, INT64):
+        name = {FLOAT16: "float16", DOUBLE: "float64"}.get(kind.elem_type, f"of type {kind.elem_type}")
         raise InputError(
-            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].",
-            where,
+            f"the input '{entry.name}' is {name}; float32 and whole numbers are read.", where,
+            "Export the network in float32.",
+        )  # fmt: skip
+    whole = "int" if kind.elem_type in (INT32, INT64) else "float"
+    shape = [dimension.dim_value for dimension in kind.shape.dim]
+    if kind.HasField("shape") and (not shape or (len(shape) == 1 and shape[0] > 1)):
+        raise InputError(
+            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].", where,
             "Export with an input of shape [batch, inputs].",
-        )
-    width = 1
-    for dimension in shape[1:]:
-        width *= dimension
-    return width or None
+        )  # fmt: skip
+    if any(size < 0 or size > MAX_PARAMETERS for size in shape):
+        raise InputError(f"the input '{entry.name}' has the shape {shape[:8]}.", where, "Its sizes make no sense.")
+    if not kind.HasField("shape") or 0 in shape[1:]:
+        return whole, (_width_from_readers(entry.name, graph, constants, where),)
+    return whole, tuple(shape[1:])
+
+
+def _width_from_readers(name: str, graph: Any, constants: dict[str, Array], where: Where) -> int:
+    """Return how many values a row of the input has, where only the first matrix tells."""
+    same = {name}
+    for node in graph.node:
+        if not node.input or node.input[0] not in same:
+            continue
+        if node.op_type in ("Gemm", "MatMul") and len(node.input) > 1 and node.input[1] in constants:
+            turned = any(entry.name == "transB" and entry.i for entry in node.attribute)
+            matrix = constants[node.input[1]]
+            if matrix.ndim == 2:
+                return int(matrix.shape[1 if turned else 0])
+        elif node.op_type in ("Identity", "Flatten", "Cast", "Reshape"):
+            same.add(node.output[0])
+    raise InputError(f"the input '{name}' does not say how many values it has.", where, "Export with a fixed width.")
 
 
 def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from polvet.policy.protocol import Policy
 from polvet.policy.rules import Rules, save_rules
 from polvet.policy.tables import Table, save_table
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
 from polvet.policy.xgboost_file import save_xgboost
 
 
@@ -24,6 +25,10 @@ def save_policy(policy: Policy, path: str | Path) -> None:
     """
     file = str(path)
     match policy:
+        case UnitGraph():
+            if file.endswith(".nnet"):
+                raise InputError("a .nnet file holds ReLU networks only.", hint="Save the policy as .onnx.")
+            save_onnx(policy, file)
         case Network():
             if file.endswith((".nnet", ".jani2nnet")):
                 save_nnet(policy, file)

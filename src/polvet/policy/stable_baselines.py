@@ -1,9 +1,11 @@
-"""stable-baselines3 archives: DQN's Q-network, PPO's and A2C's actor, without unpickling anything.
+"""stable-baselines3 archives: what `model.predict(..., deterministic=True)` takes the best of, without unpickling anything.
 
 `policy.pth` is read with torch's `weights_only=True` loader, `data` as JSON; its serialized entries are never touched.
-Refused  Tanh (the default of PPO and A2C: train with activation_fn=ReLU), other activations, feature extractors with
-         weights, observations that are not a Box, actions that are not Discrete; each by name
+Read     PPO, A2C, TRPO, MaskablePPO: the actor; DQN: the Q-network; QRDQN: the mean of its quantiles. Tanh, ReLU and the other units of
+         `torch_network.ACTIVATIONS`; observations in a Box, Discrete and MultiDiscrete ones (one-hot), MultiBinary ones
+Refused  recurrent policies, feature extractors with weights, dictionaries of observations, actions that are not Discrete; each by name
 Limits   normalisation by VecNormalize is not part of the archive: a policy trained with it must be exported with it folded in
+An actor's choice is the best *probability*: what its softmax may level is part of the near ties.
 """
 
 from __future__ import annotations
@@ -13,22 +15,27 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from polvet.errors import InputError, Where
 from polvet.files import parse_json
 from polvet.policy.archives import open_archive, read_member
-from polvet.policy.networks import Network, network_of
-from polvet.policy.torch_network import torch_package
+from polvet.policy.tape import Tape
+from polvet.policy.torch_network import ACTIVATIONS, torch_package
+from polvet.policy.unit_graph import AnyNetwork, Columns
 
 AGAIN = "Save the model again with model.save, or export the policy to ONNX."
 
-_ACTIVATION = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
-_IGNORED = ("q_net_target.", "mlp_extractor.value_net.", "value_net.")
-_ALIASES = ("pi_features_extractor.", "vf_features_extractor.", "features_extractor.")
+_CLASS = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
+_IGNORED = ("q_net_target.", "quantile_net_target.", "mlp_extractor.value_net.", "value_net.")
+_SHARED, _ACTOR = "mlp_extractor.shared_net.", "mlp_extractor.policy_net."
+_VALUES = {"q_net.q_net.": "DQN", "quantile_net.quantile_net.": "QRDQN"}
+MOST_VALUES = 1 << 16
 
 
 def network_from_stable_baselines(
     data: bytes, where: Where, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
-) -> Network:
+) -> AnyNetwork:
     """Return the network that `model.predict(..., deterministic=True)` takes the best output of."""
     archive = open_archive(data, where)
     text = read_member(archive, "data", where)
@@ -39,17 +46,63 @@ def network_from_stable_baselines(
     if not isinstance(settings, dict):
         raise InputError("'data' in the archive is not a JSON object.", where, AGAIN)
     weights = _weights(read_member(archive, "policy.pth", where), where)
-    q_network = any(key.startswith("q_net.") for key in weights)
-    _check_space(settings, "observation_space", "Box", where)
-    _check_space(settings, "action_space", "Discrete", where)
-    if settings["observation_space"].get("dtype") == "uint8":
-        place = where.at("data").at("observation_space")
+    values = next((prefix for prefix in _VALUES if any(key.startswith(prefix) for key in weights)), None)
+    actions = _count(_space(settings, "action_space", ("Discrete",), where), "n", where.at("data").at("action_space"))
+    activation = _activation(settings, "Tanh" if values is None else "ReLU", where)
+    place = where.at("policy.pth")
+    names = _layer_names(weights, values, place)
+    layers = [_layer(weights, name, place) for name in names]
+    tape, columns = _observed(settings, where)
+    for index, (matrix, bias) in enumerate(layers):
+        if matrix.shape[1] != len(columns):
+            raise InputError(f"'{names[index]}' takes {matrix.shape[1]} values, {len(columns)} arrive.", place, AGAIN)
+        columns = tape.affine(columns, matrix, bias)
+        if index + 1 < len(layers):
+            columns = ACTIVATIONS[activation](tape, columns, None)
+    if values == "quantile_net.quantile_net.":
+        columns = _means(tape, columns, actions, place)
+    if len(columns) != actions:
+        raise InputError(f"there are {len(columns)} scores for {actions} actions.", place, AGAIN)
+    return tape.policy(columns, inputs, outputs, softmax=values is None)
+
+
+def _observed(settings: dict[str, Any], where: Where) -> tuple[Tape, Columns]:
+    """Return a tape with the observation as the library gives it to the first layer: whole numbers one-hot, others flat."""
+    place = where.at("data").at("observation_space")
+    space = _space(settings, "observation_space", ("Box", "Discrete", "MultiDiscrete", "MultiBinary"), where)
+    kind = _CLASS.fullmatch(space[":type:"])
+    assert kind is not None
+    if kind.group(1) == "Box" and space.get("dtype") == "uint8":
         raise InputError(
             "the observations are bytes, which the library may scale as images.", place, "Use float32 observations."
         )
-    _check_activation(settings, "ReLU" if q_network else "Tanh", where)
-    layers = _chain(weights, q_network, where)
-    return network_of(layers, inputs, outputs, where)
+    if kind.group(1) in ("Box", "MultiBinary"):
+        sizes = _numbers(space.get("_shape"), place.at("_shape"))
+        width = int(np.prod(sizes, dtype=np.float64)) if sizes else 0
+        if not 0 < width <= MOST_VALUES:
+            raise InputError(f"the observations have the shape {sizes}.", place, "Use a vector of observations.")
+        tape = Tape(width, where)
+        return tape, np.arange(width, dtype=np.int32)
+    sizes = (
+        [_count(space, "n", place)] if kind.group(1) == "Discrete" else _numbers(space.get("nvec"), place.at("nvec"))
+    )
+    starts = _numbers(space.get("start", 0), place.at("start"))
+    if not sizes or min(sizes) < 1 or sum(sizes) > MOST_VALUES or any(starts):
+        raise InputError(f"the observations count {sizes} values from {starts}.", place, "Count from 0, and fewer.")
+    tape = Tape(len(sizes), where)
+    place_of = np.repeat(np.arange(len(sizes)), sizes)
+    number = np.concatenate([np.arange(size) for size in sizes])
+    return tape, tape.unit("equal", place_of, number, number)
+
+
+def _means(tape: Tape, columns: Columns, actions: int, place: Where) -> Columns:
+    """Write the mean over quantiles of each action's values, which stand [quantiles, actions]."""
+    if len(columns) % actions:
+        raise InputError(f"{len(columns)} quantiles do not fit {actions} actions.", place, AGAIN)
+    groups = columns.reshape(-1, actions).T
+    share = np.float32(1 / groups.shape[1])
+    exact = float(share) * groups.shape[1] == 1
+    return tape.affine(groups, np.full(groups.shape, share), None, None, 0 if exact else 2)
 
 
 def _weights(data: bytes, where: Where) -> dict[str, Any]:
@@ -66,69 +119,91 @@ def _weights(data: bytes, where: Where) -> dict[str, Any]:
     return found
 
 
-def _chain(weights: dict[str, Any], q_network: bool, where: Where) -> list[tuple[Any, Any]]:
-    torch = torch_package()
-    prefix = "q_net.q_net." if q_network else "mlp_extractor.policy_net."
-    place = where.at("policy.pth")
-    numbers = []
+def _layer_names(weights: dict[str, Any], values: str | None, place: Where) -> list[str]:
+    """Return the layers that lead to the scores, in order."""
+    found: dict[str, list[str]] = {prefix: [] for prefix in ((_SHARED, _ACTOR) if values is None else (values,))}
     for key in weights:
-        if key.startswith(prefix) and key.endswith(".weight"):
-            numbers.append(key.removeprefix(prefix).removesuffix(".weight"))
-        elif key.startswith(_ALIASES) or "features_extractor." in key:
+        own = next((prefix for prefix in found if key.startswith(prefix)), None)
+        if own is not None:
+            if key.endswith(".weight"):
+                found[own].append(key.removeprefix(own).removesuffix(".weight"))
+        elif "lstm" in key:
+            raise InputError(f"'{key}': the policy has a memory.", place, "Recurrent policies are not read.")
+        elif "features_extractor." in key:
             raise InputError(
                 f"'{key}': the policy has a feature extractor with weights.", place, "Only MlpPolicy is read."
             )
-        elif not key.startswith((prefix, "action_net.", *_IGNORED)):
+        elif not key.startswith(("action_net.", *_IGNORED)):
             raise InputError(
-                f"'{key}' is not part of an MLP policy.", place, "DQN, PPO and A2C with MlpPolicy are read."
-            )
+                f"'{key}' is not part of an MLP policy.", place,
+                "PPO, A2C, TRPO, MaskablePPO, DQN and QRDQN with MlpPolicy are read.",
+            )  # fmt: skip
+    numbers = [number for part in found.values() for number in part]
     if not all(number.isdigit() for number in numbers):
         raise InputError(f"the layers are called {numbers}.", place, "Only MlpPolicy is read.")
-    names = [prefix + number for number in sorted(numbers, key=int)]
-    if not q_network:
-        names.append("action_net")
-    layers = []
-    for name in names:
-        if f"{name}.weight" not in weights or f"{name}.bias" not in weights:
-            raise InputError(f"'{name}' has no weight or no bias.", place, AGAIN)
-        pair = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        for part in pair:
-            if part.dtype != torch.float32:
-                raise InputError(
-                    f"'{name}' has {part.dtype} weights; only float32 is read.", place, "Save the model in float32."
-                )
-        layers.append((pair[0].numpy(), pair[1].numpy()))
-    if not layers:
-        raise InputError("there is no layer in the policy.", place, AGAIN)
-    return layers
+    names = [prefix + number for prefix, part in found.items() for number in sorted(part, key=int)]
+    return names if values is not None else [*names, "action_net"]
 
 
-def _check_space(settings: dict[str, Any], key: str, needed: str, where: Where) -> None:
+def _layer(weights: dict[str, Any], name: str, place: Where) -> tuple[Any, Any]:
+    torch = torch_package()
+    if f"{name}.weight" not in weights or f"{name}.bias" not in weights:
+        raise InputError(f"'{name}' has no weight or no bias.", place, AGAIN)
+    matrix, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    for part in (matrix, bias):
+        if part.dtype != torch.float32:
+            raise InputError(
+                f"'{name}' has {part.dtype} weights; only float32 is read.", place, "Save the model in float32."
+            )
+    if matrix.ndim != 2 or bias.shape != matrix.shape[:1]:
+        raise InputError(f"'{name}' has the shapes {tuple(matrix.shape)} and {tuple(bias.shape)}.", place, AGAIN)
+    return matrix.numpy(), bias.numpy()
+
+
+def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Where) -> dict[str, Any]:
     space = settings.get(key)
     kind = space.get(":type:", "") if isinstance(space, dict) else ""
-    found = _ACTIVATION.fullmatch(kind) if isinstance(kind, str) else None
+    found = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
     name = found.group(1) if found else None
-    if name != needed:
+    if name not in known or not isinstance(space, dict):
         raise InputError(
-            f"the {key.replace('_', ' ')} is {name or 'unknown'}; only {needed} is read.",
+            f"the {key.replace('_', ' ')} is {name or 'unknown'}; {', '.join(known)} {'is' if len(known) == 1 else 'are'} read.",
             where.at("data").at(key),
-            "Use MlpPolicy with ReLU, or export the policy to ONNX.",
+            "Wrap the environment so that it has such a space, or export the policy to ONNX.",
         )
+    return space
 
 
-def _check_activation(settings: dict[str, Any], default: str, where: Where) -> None:
+def _count(space: dict[str, Any], key: str, place: Where) -> int:
+    found = _numbers(space.get(key), place.at(key))
+    if len(found) != 1 or not 0 < found[0] <= MOST_VALUES:
+        raise InputError(f"'{key}' is {space.get(key)!r}.", place.at(key), AGAIN)
+    return found[0]
+
+
+def _numbers(written: Any, place: Where) -> list[int]:
+    """Return the whole numbers in a JSON value or in the text numpy makes of an array, such as '[3 4]'."""
+    if isinstance(written, int) and not isinstance(written, bool):
+        return [written]
+    if isinstance(written, list) and all(isinstance(one, int) for one in written):
+        return list(written)
+    if isinstance(written, str) and re.fullmatch(r"[\[\]\s\d,()]*", written):
+        return [int(one) for one in re.findall(r"\d{1,9}", written)]
+    raise InputError(f"{str(written)[:60]!r} is not a list of whole numbers.", place, AGAIN)
+
+
+def _activation(settings: dict[str, Any], default: str, where: Where) -> str:
     options = settings.get("policy_kwargs")
     place = where.at("data").at("policy_kwargs")
     if options is not None and not isinstance(options, dict):
         raise InputError("the policy's options are not an object.", place, AGAIN)
     written = (options or {}).get("activation_fn")
-    name = default
-    if written is not None:
-        found = _ACTIVATION.fullmatch(written) if isinstance(written, str) else None
-        name = found.group(1) if found else str(written)
-    if name != "ReLU":
+    if written is None:
+        return default
+    found = _CLASS.fullmatch(written) if isinstance(written, str) else None
+    name = found.group(1) if found else str(written)[:80]
+    if name not in ACTIVATIONS:
         raise InputError(
-            f"the activation function is {name}{' (the default)' if written is None else ''}; only ReLU is read.",
-            place.at("activation_fn"),
-            "Train with policy_kwargs=dict(activation_fn=torch.nn.ReLU).",
+            f"the activation function is {name}.", place.at("activation_fn"), f"Read are {', '.join(ACTIVATIONS)}."
         )
+    return name

@@ -1,17 +1,22 @@
-"""torch models in memory: an `nn.Sequential` of Linear and ReLU as a network.
+"""torch models in memory: an `nn.Sequential` of Linear layers and units as a network.
 
-Flatten, Identity and Dropout (in evaluation mode) change nothing; every other module is refused by its class and position.
+Flatten, Identity and Dropout (in evaluation mode) change nothing; BatchNorm1d is read in evaluation mode; every module that is not
+named here is refused by its class and position. `ACTIVATIONS` also tells stable-baselines3's `activation_fn` by its class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from polvet.errors import InputError, MissingExtra, Where
-from polvet.policy.networks import Network, network_of
+from polvet.policy.tape import Tape
+from polvet.policy.unit_graph import AnyNetwork, Columns
+
+Activation: TypeAlias = Callable[[Tape, Columns, Any], Columns]
+"""Writes a module's values on a tape; without a module, those of the class made without arguments."""
 
 
 def torch_package() -> Any:
@@ -23,49 +28,98 @@ def torch_package() -> Any:
     return torch
 
 
+def _simple(name: str) -> Activation:
+    return lambda tape, columns, module: tape.unit(name, columns)
+
+
+def _option(module: Any, name: str, default: float) -> float:
+    return float(getattr(module, name, default))
+
+
+def _prelu(tape: Tape, columns: Columns, module: Any) -> Columns:
+    slopes = [0.25] if module is None else module.weight.detach().cpu().numpy()
+    return tape.unit("leaky", columns, slopes)
+
+
+def _gelu(tape: Tape, columns: Columns, module: Any) -> Columns:
+    return tape.unit("gelu_tanh" if getattr(module, "approximate", "none") == "tanh" else "gelu", columns)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "ReLU": lambda tape, columns, module: tape.relu(columns),
+    "ReLU6": lambda tape, columns, module: tape.unit("clip", columns, 0.0, 6.0),
+    "LeakyReLU": lambda tape, columns, module: tape.unit("leaky", columns, _option(module, "negative_slope", 0.01)),
+    "PReLU": _prelu,
+    "Hardtanh": lambda tape, columns, module: tape.unit(
+        "clip", columns, _option(module, "min_val", -1.0), _option(module, "max_val", 1.0)
+    ),
+    "Hardsigmoid": lambda tape, columns, module: tape.unit("clip", tape.scaled(columns, 1 / 6, 0.5), 0.0, 1.0),
+    "Tanh": _simple("tanh"),
+    "Sigmoid": _simple("sigmoid"),
+    "Softsign": _simple("softsign"),
+    "Softplus": _simple("softplus"),
+    "SiLU": _simple("silu"),
+    "Mish": _simple("mish"),
+    "GELU": _gelu,
+    "Hardswish": _simple("hard_swish"),
+    "ELU": lambda tape, columns, module: tape.unit("elu", columns, _option(module, "alpha", 1.0), 1.0),
+    "SELU": lambda tape, columns, module: tape.unit("elu", columns, 1.6732632423543772, 1.0507009873554805),
+    "Identity": lambda tape, columns, module: columns,
+}
+
+
 def network_from_torch(
     module: Any, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, where: Where | None = None
-) -> Network:
+) -> AnyNetwork:
     """Return the network of a torch `nn.Sequential` or `nn.Linear`, or raise an InputError that names the module."""
     torch = torch_package()
     place = where or Where(type(module).__name__)
-    layers: list[tuple[Any, Any]] = []
-    rectified = True
-    for name, part in _flat(torch, module, ""):
-        shown = f"the module '{name}' ({type(part).__name__})"
-        if isinstance(part, torch.nn.Linear):
-            if not rectified:
-                raise InputError(
-                    f"{shown} follows a linear layer without ReLU between.", place, "Multiply the two layers out."
-                )
-            if part.weight.dtype != torch.float32:
-                raise InputError(
-                    f"{shown} has {part.weight.dtype} weights; only float32 is read.",
-                    place,
-                    "Convert the module with .float().",
-                )
-            weights = part.weight.detach().cpu().numpy()
-            bias = np.zeros(len(weights), dtype=np.float32) if part.bias is None else part.bias.detach().cpu().numpy()
-            layers.append((weights, bias))
-            rectified = False
-        elif isinstance(part, torch.nn.ReLU):
-            if not layers:
-                raise InputError(
-                    f"{shown} is applied to the inputs themselves.", place, "Use Linear layers with ReLU between them."
-                )
-            rectified = True
-        elif isinstance(part, torch.nn.Dropout) and part.training:
-            raise InputError(f"{shown} is random while training.", place, "Call .eval() first.")
-        elif not isinstance(part, torch.nn.Flatten | torch.nn.Identity | torch.nn.Dropout):
+    parts = list(_flat(torch, module, ""))
+    first = next((part for _, part in parts if isinstance(part, torch.nn.Linear)), None)
+    if first is None:
+        raise InputError("the module has no linear layer.", place, "Use Linear layers with units between them.")
+    tape = Tape(first.in_features, place)
+    columns: Columns = np.arange(first.in_features, dtype=np.int32)
+    for name, part in parts:
+        shown, kind = f"the module '{name}' ({type(part).__name__})", type(part).__name__
+        if any(value.dtype != torch.float32 for value in part.parameters()):
+            dtype = next(value.dtype for value in part.parameters() if value.dtype != torch.float32)
             raise InputError(
-                f"{shown} is not supported.", place, "Supported are Linear, ReLU, Flatten, Identity, Dropout."
+                f"{shown} has {dtype} weights; only float32 is read.", place, "Convert the module with .float()."
             )
-    if not layers:
-        raise InputError("the module has no linear layer.", place, "Use Linear layers with ReLU between them.")
-    if rectified:
-        size = len(layers[-1][0])
-        layers.append((np.eye(size, dtype=np.float32), np.zeros(size, dtype=np.float32)))
-    return network_of(layers, inputs, outputs, place)
+        if isinstance(part, torch.nn.Linear):
+            bias = None if part.bias is None else part.bias.detach().cpu().numpy()
+            if part.in_features != len(columns):
+                raise InputError(f"{shown} takes {part.in_features} values, {len(columns)} arrive.", place, "Fix it.")
+            columns = tape.affine(columns, part.weight.detach().cpu().numpy(), bias)
+        elif isinstance(part, torch.nn.Dropout):
+            if part.training:
+                raise InputError(f"{shown} is random while training.", place, "Call .eval() first.")
+        elif isinstance(part, torch.nn.BatchNorm1d):
+            columns = _batch_norm(tape, columns, part, shown, place)
+        elif isinstance(part, torch.nn.Softplus):
+            if (part.beta, part.threshold) != (1, 20):
+                raise InputError(f"{shown} has beta {part.beta}; only 1 is read.", place, "Use beta = 1.")
+            columns = tape.unit("softplus", columns)
+        elif kind in ACTIVATIONS and type(part).__module__.startswith("torch.nn."):
+            columns = ACTIVATIONS[kind](tape, columns, part)
+        elif not isinstance(part, torch.nn.Flatten):
+            raise InputError(
+                f"{shown} is not supported.", place, f"Supported are Linear, BatchNorm1d, {', '.join(ACTIVATIONS)}."
+            )
+    return tape.policy(columns, inputs, outputs)
+
+
+def _batch_norm(tape: Tape, columns: Columns, part: Any, shown: str, place: Where) -> Columns:
+    if part.training or part.running_mean is None:
+        raise InputError(f"{shown} looks at the batch.", place, "Call .eval() first, with tracked statistics.")
+    mean, variance = (
+        value.detach().cpu().numpy().astype(np.float64) for value in (part.running_mean, part.running_var)
+    )
+    scale, shift = np.ones_like(mean), np.zeros_like(mean)
+    if part.affine:
+        scale, shift = (value.detach().cpu().numpy().astype(np.float64) for value in (part.weight, part.bias))
+    return tape.normalised(columns, mean, np.sqrt(variance + part.eps), scale, shift)
 
 
 def _flat(torch: Any, module: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 from polvet.repair.demands import Reals
 from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change
@@ -38,7 +39,7 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
             trees = fence_of_trees(policy, fitted, exits)
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
             made = Made(trees, leaf_change(policy, trees), trees_added=added)
-        case Network():
+        case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
             made = Made(network, float(np.abs(shifts).sum()), units_added=len(shifts))
         case _:
@@ -65,7 +66,7 @@ def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEn
     return without_idle_trees(policy.with_trees(trees), len(policy.trees))
 
 
-def fence_of_units(policy: Network, fitted: Fitted, exits: Exits) -> tuple[Network, Reals]:
+def fence_of_units(policy: AnyNetwork, fitted: Fitted, exits: Exits) -> tuple[AnyNetwork, Reals]:
     """Return the network with gated units that forbid exits, and by how much each of them moves the scores."""
     variables = fitted.task.network.variables
     least = [least_of(variables[place]) for place in exits.variables]

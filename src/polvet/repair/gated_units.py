@@ -14,25 +14,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from polvet.evidence.unit_bounds import UnitBounds
 from polvet.policy.networks import Layer, Network
 from polvet.policy.protocol import Rows
+from polvet.policy.tape import Tape
+from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 from polvet.repair.demands import Reals
 
 REAL_SLOPE = 2.0**16
 
 
-def add_gates(network: Network, rows: Rows, shifts: Reals, integers: Sequence[bool]) -> Network:
+def add_gates(network: AnyNetwork, rows: Rows, shifts: Reals, integers: Sequence[bool]) -> AnyNetwork:
     """Return the network with a gate for each of the (different) rows that adds shifts[k] to the scores there."""
     return add_box_gates(network, rows, rows, shifts, integers)
 
 
-def add_box_gates(network: Network, lower: Rows, upper: Rows, shifts: Reals, integers: Sequence[bool]) -> Network:
+def add_box_gates(network: AnyNetwork, lower: Rows, upper: Rows, shifts: Reals, integers: Sequence[bool]) -> AnyNetwork:
     """Return the network with a gate for each box that adds shifts[k] to the scores there; an infinite end is no end."""
     count, inputs = lower.shape
     if not count:
         return network
-    layers = list(_with_hidden_layers(network, 2))
-    first, second = layers[0], layers[1]
     # First hidden layer: relu(a - x_i) and relu(x_i - b) for the ends of all boxes.
     ends = [(k, -1.0, value) for k, value in _finite(lower)] + [(k, 1.0, value) for k, value in _finite(upper)]
     number = {end: k for k, end in enumerate(ends)}
@@ -40,13 +41,18 @@ def add_box_gates(network: Network, lower: Rows, upper: Rows, shifts: Reals, int
     offset = np.zeros(len(ends), dtype=np.float32)
     for k, (feature, sign, value) in enumerate(ends):
         beyond[k, feature], offset[k] = sign, -sign * value
-    layers[0] = Layer(np.concatenate([first.weights, beyond]), np.concatenate([first.bias, offset]))
     # Second hidden layer: the gates.
     gates = np.zeros((count, len(ends)), dtype=np.float32)
     for sign, bounds in ((-1.0, lower), (1.0, upper)):
         for k, feature in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
             slope = 1.0 if integers[feature] else REAL_SLOPE
             gates[k, number[int(feature), sign, float(bounds[k, feature])]] = -slope
+    moves = shifts.T.astype(np.float32)
+    if isinstance(network, UnitGraph):
+        return _beside_a_graph(network, (beyond, offset), gates, moves)
+    layers = list(_with_hidden_layers(network, 2))
+    first, second = layers[0], layers[1]
+    layers[0] = Layer(np.concatenate([first.weights, beyond]), np.concatenate([first.bias, offset]))
     # Gates read only ends, and what was there reads only what was there.
     corner = np.zeros((second.weights.shape[0], len(ends)), dtype=np.float32)
     below = np.zeros((count, first.weights.shape[0]), dtype=np.float32)
@@ -55,8 +61,18 @@ def add_box_gates(network: Network, lower: Rows, upper: Rows, shifts: Reals, int
     for index in range(2, len(layers) - 1):  # hand the gates on
         layers[index] = _beside(layers[index], count)
     last = layers[-1]
-    layers[-1] = Layer(np.concatenate([last.weights, shifts.T.astype(np.float32)], axis=1), last.bias)
-    return Network(network.inputs, network.outputs, tuple(layers))
+    layers[-1] = Layer(np.concatenate([last.weights, moves], axis=1), last.bias)
+    return Network(network.inputs, network.outputs, tuple(layers), network.softmax)
+
+
+def _beside_a_graph(graph: UnitGraph, ends: tuple[Rows, Rows], gates: Rows, moves: Rows) -> AnyNetwork:
+    """Return the graph with the gates as a branch of their own, whose moves are added to the scores at the end."""
+    tape = Tape.of(graph)
+    beyond = tape.relu(tape.affine(np.arange(len(graph.inputs)), *ends))
+    fired = tape.relu(tape.affine(beyond, gates, np.ones(len(gates), dtype=np.float32)))
+    weights = np.concatenate([np.eye(len(moves), dtype=np.float32), moves], axis=1)
+    scores = tape.affine(np.concatenate([graph.score_columns, fired]), weights)
+    return tape.policy(scores, graph.inputs, graph.outputs, softmax=graph.softmax)
 
 
 def _finite(ends: Rows) -> list[tuple[int, float]]:
@@ -64,9 +80,13 @@ def _finite(ends: Rows) -> list[tuple[int, float]]:
     return [(k, float(value)) for k in range(ends.shape[1]) for value in np.unique(ends[:, k]) if np.isfinite(value)]
 
 
-def score_spread(network: Network, lower: Reals, upper: Reals) -> float:
+def score_spread(network: AnyNetwork, lower: Reals, upper: Reals) -> float:
     """Return more than the scores of one state between these ends can differ: intervals through all layers."""
     low, high = lower, upper
+    if isinstance(network, UnitGraph):
+        places = range(len(network.inputs))
+        low, high = UnitBounds(network, places, len(network.inputs)).scores(lower[None], upper[None])
+        return 1.0 + 1.01 * float(high.max() - low.min())
     for k, layer in enumerate(network.layers):
         if k:
             low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)

@@ -5,13 +5,14 @@ Differs  from the paper, which repairs trees: a row of the last layer plays the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.networks import Layer, Network
 from polvet.policy.protocol import Rows
+from polvet.policy.unit_graph import Affine, AnyNetwork, UnitGraph
 from polvet.repair.demands import Reals
 from polvet.solvers.highs import Row
 
@@ -20,7 +21,7 @@ from polvet.solvers.highs import Row
 class LastLayer:
     """A `LinearScores` of a network over rows; column o * (hidden + 1) + k is a weight, k = hidden the bias."""
 
-    network: Network
+    network: AnyNetwork
     base: Reals  # [rows, outputs]
     hidden: Reals  # [rows, hidden + 1]; the last value is 1
 
@@ -39,34 +40,69 @@ class LastLayer:
         used = np.flatnonzero(self.hidden[row])
         return output * self.hidden.shape[1] + used, self.hidden[row, used]
 
-    def apply(self, change: Reals) -> Network:
+    def apply(self, change: Reals) -> AnyNetwork:
         """Return the network with the last layer changed, rounded to float32."""
         moved = change.reshape(len(self.network.outputs), -1)
-        last = self.network.layers[-1]
+        last = last_of(self.network)
         weights = (last.weights.astype(np.float64) + moved[:, :-1]).astype(np.float32)
         bias = (last.bias.astype(np.float64) + moved[:, -1]).astype(np.float32)
+        if isinstance(self.network, UnitGraph):
+            assert isinstance(last, Affine)
+            nodes = (*self.network.nodes[:-1], Affine(last.columns, weights, bias, np.abs(bias)))
+            return replace(self.network, nodes=nodes)
         layers = (*self.network.layers[:-1], Layer(weights, bias))
-        return Network(self.network.inputs, self.network.outputs, layers)
+        return Network(self.network.inputs, self.network.outputs, layers, self.network.softmax)
 
 
-def last_layer(network: Network, rows: Rows) -> LastLayer:
-    """Return the last layer as columns, over these rows."""
+def ending_in_a_layer(network: AnyNetwork) -> AnyNetwork:
+    """Return the network with the same scores whose last node is one affine map that makes them all, in order."""
+    if isinstance(network, Network):
+        return network
+    begin = len(network.inputs) + sum(node.size for node in network.nodes[:-1])
+    last, scores = network.nodes[-1], network.score_columns
+    if isinstance(last, Affine) and last.is_shared and np.array_equal(scores, np.arange(begin, begin + last.size)):
+        return network
+    size = len(scores)
+    zero = np.zeros(size, dtype=np.float32)
+    identity = Affine(scores, np.eye(size, dtype=np.float32), zero, zero)
+    place = begin + last.size
+    return replace(
+        network, nodes=(*network.nodes, identity), score_columns=np.arange(place, place + size, dtype=np.int32)
+    )
+
+
+def last_of(network: AnyNetwork) -> Layer | Affine:
+    """Return the last layer of a network that ends in one."""
+    if isinstance(network, Network):
+        return network.layers[-1]
+    last = network.nodes[-1]
+    assert isinstance(last, Affine)
+    return last
+
+
+def last_layer(network: AnyNetwork, rows: Rows) -> LastLayer:
+    """Return the last layer as columns, over these rows; the network ends in one."""
     hidden = hidden_values(network, rows).astype(np.float64)
     scores = network.scores(rows).astype(np.float64)
     return LastLayer(network, scores, np.concatenate([hidden, np.ones((len(rows), 1))], axis=1))
 
 
-def hidden_values(network: Network, rows: Rows) -> npt.NDArray[np.float32]:
+def hidden_values(network: AnyNetwork, rows: Rows) -> npt.NDArray[np.float32]:
     """Return what the last layer reads: the last hidden layer's values, or the rows where there is none."""
+    if isinstance(network, UnitGraph):
+        columns = last_of(network).columns  # type: ignore[union-attr]
+        names = tuple(f"h{k}" for k in range(len(columns)))
+        below = UnitGraph(network.inputs, names, network.nodes[:-1], columns)
+        return np.asarray(below.scores(rows), dtype=np.float32)
     if len(network.layers) == 1:
         return np.asarray(rows, dtype=np.float32)
     names = tuple(f"h{k}" for k in range(network.layers[-2].weights.shape[0]))
-    below = Network(network.inputs, names, network.layers[:-1]).scores(rows)
-    return np.where(below <= 0, np.float32(0), below)
+    values = Network(network.inputs, names, network.layers[:-1]).scores(rows)
+    return np.where(values <= 0, np.float32(0), values)
 
 
-def weight_change(old: Network, new: Network) -> float:
+def weight_change(old: AnyNetwork, new: AnyNetwork) -> float:
     """Return the L1 distance of the last layers of two networks of the same shape."""
-    before, after = old.layers[-1], new.layers[-1]
+    before, after = last_of(old), last_of(new)
     moved = np.abs(after.weights.astype(np.float64) - before.weights).sum()
     return float(moved + np.abs(after.bias.astype(np.float64) - before.bias).sum())

@@ -17,10 +17,10 @@ import numpy as np
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
-from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.repair import MARGIN, Left, Repaired, repair
 
@@ -45,7 +45,7 @@ def library_of(policy: Policy) -> str | None:
             name = "lightgbm"
         elif policy.arithmetic == "float32" and policy.comparison == "<" and not policy.divisor:
             name = "xgboost"
-    elif isinstance(policy, Network) and find_spec("onnx") is not None:
+    elif isinstance(policy, AnyNetwork) and find_spec("onnx") is not None:
         name = "onnxruntime"
     return name if name is not None and find_spec(name) is not None else None
 

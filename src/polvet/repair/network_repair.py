@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.policy.networks import Network
 from polvet.policy.rounding import rounding_bounds
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
 from polvet.repair.gated_units import add_gates
-from polvet.repair.last_layer import last_layer, weight_change
+from polvet.repair.last_layer import ending_in_a_layer, last_layer, weight_change
 from polvet.repair.target_lp import PRICE, TargetLp, Unmet
 
 PRICES = (2.0,)
@@ -30,7 +30,7 @@ RAISES = 12
 class RepairedNetwork:
     """A repaired network; `objective` is the L1 change of its last layer."""
 
-    policy: Network
+    policy: AnyNetwork
     objective: float
     units_added: int
     fixed: Flags
@@ -39,7 +39,7 @@ class RepairedNetwork:
 
 
 def repair_network(
-    network: Network,
+    network: AnyNetwork,
     faults: Demands,
     sample: Demands,
     keeps: Demands,
@@ -50,6 +50,7 @@ def repair_network(
     budget: Budget = UNLIMITED,
 ) -> RepairedNetwork:
     """Return the network in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
+    network = ending_in_a_layer(network)
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
     torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
     asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
@@ -73,7 +74,9 @@ def repair_network(
     return result
 
 
-def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: float, budget: Budget) -> Network | None:
+def _by_last_layer(
+    network: AnyNetwork, faults: Demands, sample: Demands, price: float, budget: Budget
+) -> AnyNetwork | None:
     """Return the network with a changed last layer; with a finite price, faults that cost more stay as they are."""
     for _ in range(RAISES):
         both = join(faults if math.isinf(price) else faults.with_weight(price), sample)
@@ -94,7 +97,7 @@ def _by_last_layer(network: Network, faults: Demands, sample: Demands, price: fl
 
 
 def _with_units(
-    old: Network, made: Network, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+    old: AnyNetwork, made: AnyNetwork, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
 ) -> RepairedNetwork:
     policy, shifts = _fix_by_units(made, asked, integers)
     changed = changed_share(keeps, ~keeps.held_by(policy))
@@ -102,7 +105,7 @@ def _with_units(
     return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
 
 
-def _fix_by_units(network: Network, faults: Demands, integers: Sequence[bool]) -> tuple[Network, Reals]:
+def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]) -> tuple[AnyNetwork, Reals]:
     """Return the network with a gate for every row whose demands are not met, and by how much each gate moves the scores."""
     wrong = np.flatnonzero(~faults.met_by(network))
     if not len(wrong):
@@ -138,7 +141,7 @@ def _raise_targets(
     shifts += moved
 
 
-def _with_room(network: Network, faults: Demands) -> Demands:
+def _with_room(network: AnyNetwork, faults: Demands) -> Demands:
     """Return the demands with margins above what another evaluation order can do to both scores."""
     if not len(faults):
         return faults

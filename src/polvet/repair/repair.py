@@ -31,6 +31,7 @@ from polvet.policy.protocol import Policy, Scores
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
 from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
 from polvet.repair.direct import repair_rules, repair_table
 
@@ -261,7 +262,7 @@ def _fitting_method(policy: Policy, method: str) -> str:
     match policy:
         case TreeEnsemble():
             fitting: tuple[str, ...] = ("leaves", "tree", "milp", "penalty")
-        case Network():
+        case Network() | UnitGraph():
             fitting = ("last-layer", "units")
         case Table() | Rules():
             fitting = ("direct",)

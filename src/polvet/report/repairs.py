@@ -13,11 +13,11 @@ from polvet.evidence.state_files import StateFormat
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
-from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork, dense_layers
 from polvet.report.campaign import Campaign
 from polvet.report.verdict import given_options
 from polvet.sources import load_task
@@ -90,7 +90,7 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
         )
         total = sum(a.values[a.leaves].size for a in old.trees)
         return Change(changed, total, max(0, len(new.trees) - len(old.trees)), "leaf values")
-    if isinstance(old, Network) and isinstance(new, Network):
+    if isinstance(old, AnyNetwork) and isinstance(new, AnyNetwork):
         before, after = _weights(old), _weights(new)
         if len(before) != len(after):
             return None
@@ -105,5 +105,5 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
     return None
 
 
-def _weights(network: Network) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    return np.concatenate([part.ravel() for layer in network.layers for part in (layer.weights, layer.bias)])
+def _weights(network: AnyNetwork) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.concatenate([part.ravel() for layer in dense_layers(network) for part in layer])

@@ -1,9 +1,8 @@
 """A stable-baselines3 callback that counts the faults of the learner's policy at every checkpoint.
 
 Needs the extra `train`. At each checkpoint the policy is saved as an archive, read back as polvet reads it (nothing is
-unpickled), and all states it reaches are searched for faults, exactly and not by sampling. Networks need ReLU units:
-`policy_kwargs={"activation_fn": torch.nn.ReLU}`; the archive's observations must be the model's variables in their order,
-as `model_env(task)` gives them.
+unpickled), and all states it reaches are searched for faults, exactly and not by sampling. The archive's
+observations must be the model's variables in their order, as `model_env(task)` gives them.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from polvet import __version__, _core
 from polvet.errors import InputError, Where
-from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.workers.protocol import Workers
 
 OPENED = 4
@@ -37,7 +37,7 @@ ALONE = Power()
 class BoxData:
     """A policy and the steps it may take; cells, rows and boxes are tuples as the kernel reads them."""
 
-    policy: Network | TreeEnsemble
+    policy: AnyNetwork | TreeEnsemble
     inputs: tuple[int, ...]
     filtered: bool
     bounds: tuple[Any, ...]

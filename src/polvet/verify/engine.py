@@ -19,8 +19,8 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
-from polvet.policy.networks import Network as NeuralNetwork
 from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
@@ -67,7 +67,7 @@ class Engine:
         power: Power = ALONE,
     ) -> None:
         policy = fitted.policy
-        if not isinstance(policy, NeuralNetwork | TreeEnsemble):
+        if not isinstance(policy, AnyNetwork | TreeEnsemble):
             raise NotLinear(f"a {type(policy).__name__} is neither a network nor a tree ensemble")
         self.fitted = fitted
         self.linear = linear_task(fitted.task) if linear is None else linear

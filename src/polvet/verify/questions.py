@@ -187,7 +187,7 @@ class MarabouTester:
     ) -> None:
         network = bound.fitted.policy
         if not isinstance(network, Network):
-            raise NotEncodable("Marabou is asked about networks only")
+            raise NotEncodable("Marabou is asked about ReLU networks only")
         self.bound, self.system, self.patience = bound, system, patience
         width = len(system.bounds.lower)
         first = np.zeros((len(network.layers[0].bias), width))

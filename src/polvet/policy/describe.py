@@ -1,0 +1,80 @@
+"""What a policy file holds, said in words: its kind, columns, units, arithmetic, and what was dropped behind its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from polvet.errors import InputError, Where
+from polvet.files import read_bytes
+from polvet.policy.load import detect, load_policy
+from polvet.policy.networks import Network
+from polvet.policy.onnx_file import read_onnx
+from polvet.policy.protocol import Policy
+from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import Affine, Unit, UnitGraph
+from polvet.policy.units import UNITS, is_relu
+
+ENCLOSURES = {
+    "exact": "exact", "rounded": "one rounding", "plain": "within 2^-20", "size": "within 2^-20 max(1, |x|)",
+    "value": "within 2^-20 max(1, |value|)", "relative": "within 2^-20 |value|",
+}  # fmt: skip
+SOFTMAX = {"softmax": "scores closer than 2^-20 max(1, |score|, distance to the best) count as near ties"}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A policy in words; `facts` go from a short head to a sentence."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def is_policy_file(path: str | Path) -> bool:
+    """Return whether the bytes are those of a policy in a format that no model has."""
+    data = read_bytes(path)
+    try:
+        return bool(data) and detect(data, Where(str(path))) != "json"
+    except InputError:
+        return False
+
+
+def describe_policy(path: str | Path) -> Description:
+    """Return what is in a policy's file."""
+    data, where = read_bytes(path), Where(str(path))
+    if detect(data, where) != "onnx":
+        policy = load_policy(path)
+        return Description(policy.inputs, policy.outputs, _facts(policy))
+    read = read_onnx(data, where)
+    facts = _facts(read.policy) | {"output": f"'{read.output}' of an ONNX file with opset {read.opset}"}
+    if read.other_outputs:
+        facts["output"] += f"; not read: {', '.join(read.other_outputs)}"
+    if read.dropped:
+        facts["dropped"] = f"{', '.join(read.dropped)}: the scores are what comes before"
+    return Description(read.policy.inputs, read.policy.outputs, facts)
+
+
+def _facts(policy: Policy) -> dict[str, str]:
+    match policy:
+        case Network():
+            sizes = " x ".join(str(len(layer.bias)) for layer in policy.layers)
+            facts = {"kind": f"a chain of linear layers ({sizes}) with ReLU", "sums": "float32, in any order"}
+            return facts | (SOFTMAX if policy.softmax else {})
+        case UnitGraph():
+            weights = sum(node.weights.size for node in policy.nodes if isinstance(node, Affine))
+            facts = {
+                "kind": f"a graph of {len(policy.nodes)} nodes with {weights} weights",
+                "sums": "float32, in any order",
+            }
+            units = [node for node in policy.nodes if isinstance(node, Unit)]
+            names = dict.fromkeys("relu" if is_relu(unit.name, unit.a, unit.b) else unit.name for unit in units)
+            facts["units"] = ", ".join(f"{name} ({_enclosure(name)})" for name in names) or "none"
+            return facts | (SOFTMAX if policy.softmax else {})
+        case TreeEnsemble():
+            return {"kind": f"{len(policy.trees)} trees", "sums": f"{policy.arithmetic}, in tree order"}
+    return {"kind": type(policy).__name__}
+
+
+def _enclosure(name: str) -> str:
+    return ENCLOSURES["exact" if name == "relu" else UNITS[name].enclosure]
