@@ -10,7 +10,7 @@ import typer
 
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json, Mode
-from polvet.cli.tasks import Constants, Fail, Goal, OutOfBounds, Start, task_options
+from polvet.cli.tasks import Constants, Domain, Fail, Goal, OutOfBounds, Start, task_options
 from polvet.errors import InputError, Where
 from polvet.evidence.check import Accepted, Subjects, check
 from polvet.evidence.claim import claim_of
@@ -27,6 +27,7 @@ def certify(
     certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
     task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -50,7 +51,7 @@ def certify(
         raise InputError(
             "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."
         )
-    subjects = Subjects(task, policy, None if allow_options else asked)
+    subjects = Subjects(task, policy, None if allow_options else asked, domain)
     document = read_json(certificate)
     result = check(document, subjects, Where(str(certificate)))
     seconds = time.perf_counter() - begun

@@ -18,6 +18,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLim
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -51,6 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def decide(
     task: TaskFile,
+    domain: Domain = None,
     state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
@@ -72,6 +74,7 @@ def decide(
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
     ] = None,
+    avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = "",
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -94,7 +97,12 @@ def decide(
         raise InputError(
             "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
         )
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds))
+    options = task_options(constants, start, fail, goal, out_of_bounds, avoid=avoid, domain=domain)
+    if options.avoid.stuck:
+        raise InputError("only a policy gets stuck.", Where("--avoid"), "Use --avoid deadlock.")
+    if options.avoid.deadlock and algorithm == "propagate-bdd":
+        raise InputError("propagate-bdd knows no deadlocks.", Where("--avoid"), "Use another --algorithm.")
+    loaded = load_task(task, options)
     limits = limits_of(time_limit, memory_limit, max_states)
     only = only_state(state)
     asked = _asked_states(loaded, only, states, all_starts, limits)

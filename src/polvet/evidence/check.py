@@ -44,6 +44,7 @@ class Subjects:
     task: Path | None = None
     policy: Path | None = None
     options: TaskOptions | None = NO_OPTIONS
+    domain: Path | None = None  # of a PDDL problem
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.evidence.check import Rejected, Subjects
+from polvet.model.arithmetic import Value
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
 from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
@@ -92,15 +93,31 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
         options = options_from_json(certificate.get("options", {}), Where("options"))
     except InputError as error:
         return Rejected(str(error))
+    options = replace(options, domain=subjects.domain)
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    if subjects.options is not None and not _is_same(task, subjects.task, subjects.options):
+    asked = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
+    if asked is not None and not _is_same(task, subjects.task, asked):
         return Rejected(other_options(options))
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
     return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))
+
+
+def avoiding(certificate: Mapping[str, Any], arena: Arena) -> Arena | Rejected:
+    """Return the arena in which what the certificate `avoids` is a fail state: deadlocks outside the goal, or nothing."""
+    avoids = certificate.get("avoids", [])
+    if avoids == []:
+        return arena
+    if avoids != ["deadlock"]:
+        return Rejected("'avoids' is not a list of deadlock")
+
+    def is_fail(state: Sequence[Value]) -> bool:
+        return bool(arena.is_fail(state)) or not (arena.is_goal(state) or arena.moves(tuple(state)))
+
+    return replace(arena, is_fail=is_fail, about=f"{arena.about} (deadlocks outside the goal are fail states)")
 
 
 def other_options(options: TaskOptions) -> str:

@@ -13,13 +13,15 @@ from typing import Any
 
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.safe_policy import read_places
-from polvet.evidence.states import Arena, Malformed, find_arena
+from polvet.evidence.states import Arena, Malformed, avoiding, find_arena
 from polvet.model.semantics import State
 
 
 def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states unsafe."""
     arena = find_arena(certificate, subjects)
+    if not isinstance(arena, Rejected):
+        arena = avoiding(certificate, arena)
     if isinstance(arena, Rejected):
         return arena
     try:

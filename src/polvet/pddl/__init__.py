@@ -18,7 +18,17 @@ from polvet.pddl.translate import World, translate
 SUFFIX = ".pddl"
 START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
 
-__all__ = ["SUFFIX", "World", "domain_beside", "is_pddl", "load_pddl", "parse_domain", "parse_problem", "read_pddl", "translate"]
+__all__ = [
+    "SUFFIX",
+    "World",
+    "domain_beside",
+    "is_pddl",
+    "load_pddl",
+    "parse_domain",
+    "parse_problem",
+    "read_pddl",
+    "translate",
+]
 
 
 def is_pddl(path: str | Path, text: str) -> bool:

@@ -94,7 +94,9 @@ class Join:
         best: tuple[Atom, list[Terms]] | None = None
         for atom in atoms:
             known = tuple(k for k, term in enumerate(atom.terms) if not self._is_open(term, values))
-            rows = self.facts.matching(atom.predicate, known, tuple(values.get(atom.terms[k], atom.terms[k]) for k in known))
+            rows = self.facts.matching(
+                atom.predicate, known, tuple(values.get(atom.terms[k], atom.terms[k]) for k in known)
+            )
             if best is None or len(rows) < len(best[1]):
                 best = atom, rows
         assert best is not None

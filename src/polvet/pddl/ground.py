@@ -131,7 +131,7 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
         case Equal(left, right):
             return TRUE if values.get(left, left) == values.get(right, right) else FALSE
         case Not(part):
-            return _opposite(ground_condition(part, values, reach))
+            return negated(ground_condition(part, values, reach))
         case And(parts):
             return conjoined(ground_condition(part, values, reach) for part in parts)
         case Or(parts):
@@ -171,7 +171,7 @@ def folded(condition: Condition, truth: Truth) -> Condition:
             value = truth(condition)
             return condition if value is None else TRUE if value else FALSE
         case Not(part):
-            return _opposite(folded(part, truth))
+            return negated(folded(part, truth))
         case And(parts):
             return conjoined(folded(part, truth) for part in parts)
         case Or(parts):
@@ -229,7 +229,7 @@ def _values_after(
     found = []
     for atom in sorted({*added, *deleted}, key=str):
         before = TRUE if (value := truth(atom)) is True else FALSE if value is False else atom
-        kept = conjoined([before, *(_opposite(condition) for condition in deleted.get(atom, ()))])
+        kept = conjoined([before, *(negated(condition) for condition in deleted.get(atom, ()))])
         after = disjoined([*added.get(atom, ()), kept])
         if after != before:
             found.append((atom, after))
@@ -275,10 +275,6 @@ def _literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:
             yield part, True
         elif isinstance(part, Not) and isinstance(part.part, Atom):
             yield part.part, False
-
-
-def _opposite(condition: Condition) -> Condition:
-    return negated(condition)
 
 
 def conjoined(parts: Iterable[Condition]) -> Condition:

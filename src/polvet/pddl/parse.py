@@ -81,7 +81,8 @@ def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
     for key, found in ((":init", init), (":goal", goal)):
         if found is None:
             raise InputError(f"the problem has no {key}.", Where(where.file, line=1), f"Write ({key} ...).")
-    assert init is not None and goal is not None
+    assert init is not None
+    assert goal is not None
     if len(goal.items) != 2:
         raise InputError("':goal' needs one condition.", goal.where, "Write (:goal (and ...)).")
     return Problem(name, words, _read_init(init, scope), read_condition(goal.items[1], scope), Where(where.file))
@@ -214,7 +215,9 @@ def _read_action(section: Group, words: Vocabulary) -> Action:
         if not isinstance(key, Word) or key.text not in known:
             shown = key.shown if isinstance(key, Word) else "("
             hint = suggest(shown.lower(), known)
-            raise InputError(f"'{shown[:30]}' stands where :parameters, :precondition or :effect should be.", key.where, hint)
+            raise InputError(
+                f"'{shown[:30]}' stands where :parameters, :precondition or :effect should be.", key.where, hint
+            )
         if key.text in fields:
             raise InputError(f"'{key.text}' stands twice in the action '{name.shown}'.", key.where, "Write it once.")
         if place + 1 == len(items):

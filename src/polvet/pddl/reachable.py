@@ -184,13 +184,13 @@ def alternatives(condition: Condition) -> list[Alternative]:
             return [Alternative(tests=((part, False),))]
         case And(parts):
             found = [Alternative()]
-            for part in parts:
-                ways = alternatives(part)
+            for conjunct in parts:
+                ways = alternatives(conjunct)
                 if len(found) * len(ways) <= MAX_ALTERNATIVES:
                     found = [one.joined(other) for one in found for other in ways]
             return found
         case Or(parts):
-            ways = [way for part in parts for way in alternatives(part)]
+            ways = [way for disjunct in parts for way in alternatives(disjunct)]
             return ways if len(ways) <= MAX_ALTERNATIVES else [Alternative()]
         case Exists(variables, body):
             return [Alternative((), (), variables).joined(way) for way in alternatives(body)]

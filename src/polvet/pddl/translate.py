@@ -1,14 +1,13 @@
 """A ground problem as a `Model`: one automaton with one location, a bool for each atom that may change.
 
-    atom `(at r1 a)`        the variable `at(r1,a)`, an atom without arguments the variable of its name
-    action `(move a b)`     an edge with the label `move(a,b)`; its outcomes are the edge's destinations
-    goal                    the goal of the property `goal`; conditions given besides are read by `World.condition`
+atom `(at r1 a)`        the variable `at(r1,a)`, an atom without arguments the variable of its name
+action `(move a b)`     an edge with the label `move(a,b)`; its outcomes are the edge's destinations
+goal                    the goal of the property `goal`; conditions given besides are read by `World.condition`
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, suggest
@@ -27,7 +26,6 @@ from polvet.model.automata import (
 from polvet.model.expressions import (
     FALSE,
     TRUE,
-    Binary,
     BoolLiteral,
     Call,
     Expression,
@@ -36,7 +34,7 @@ from polvet.model.expressions import (
     negation,
     rebuild,
 )
-from polvet.model.infix import parse_expression
+from polvet.model.infix import chained_operands, parse_expression
 from polvet.model.properties import Objective, PolicyTask, Property, StateCondition
 from polvet.model.types import BOOL
 from polvet.pddl.ground import GroundAction, Grounding, ground, outcomes_of
@@ -107,7 +105,9 @@ def _edge(action: GroundAction) -> Edge:
         Destination(
             LOCATION,
             None if outcome.probability == 1 else RealLiteral(outcome.probability),
-            tuple(Assignment(Name(str(atom)), expression_of(value), where=action.where) for atom, value in outcome.values),
+            tuple(
+                Assignment(Name(str(atom)), expression_of(value), where=action.where) for atom, value in outcome.values
+            ),
             action.where,
         )
         for outcome in outcomes_of(action)
@@ -124,16 +124,8 @@ def expression_of(condition: Condition) -> Expression:
         case Not(part):
             return negation(expression_of(part))
         case And(parts):
-            return _balanced("∧", [expression_of(part) for part in parts]) if parts else TRUE
+            return chained_operands("∧", [expression_of(part) for part in parts]) if parts else TRUE
         case Or(parts):
-            return _balanced("∨", [expression_of(part) for part in parts]) if parts else FALSE
+            return chained_operands("∨", [expression_of(part) for part in parts]) if parts else FALSE
         case _:
             raise AssertionError("a ground condition has no quantifier")
-
-
-def _balanced(sign: str, parts: Sequence[Expression]) -> Expression:
-    """The parts joined; nested as little as can be, because long chains would exhaust recursions."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = len(parts) // 2
-    return Binary(sign, _balanced(sign, parts[:middle]), _balanced(sign, parts[middle:]))
