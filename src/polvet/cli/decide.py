@@ -70,6 +70,9 @@ def decide(
     bound: Annotated[
         str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
     ] = None,
+    goal_reaching: Annotated[
+        bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
+    ] = False,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
@@ -106,6 +109,15 @@ def decide(
     limits = limits_of(time_limit, memory_limit, max_states)
     only = only_state(state)
     asked = _asked_states(loaded, only, states, all_starts, limits)
+    if goal_reaching:
+        from polvet.cli.decide_goal import decide_goal_reaching
+
+        if bound is not None or options.avoid.deadlock or is_cluster(workers):
+            raise InputError(
+                "is a question of its own: a deadlock outside the goal does not reach it.", Where("--goal-reaching"),
+                "Leave out --bound, --avoid and a cluster as --workers.",
+            )  # fmt: skip
+        return decide_goal_reaching(loaded, asked, limits, output, certificates, begun, json)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 
