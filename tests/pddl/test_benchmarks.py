@@ -4,12 +4,12 @@ import pytest
 
 from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
-from polvet.load import load_task
 from polvet.model.instantiate import instantiate
 from polvet.model.task import Avoid, TaskOptions
 from polvet.pddl import parse_domain, parse_problem, read_pddl
 from polvet.pddl.syntax import And, Atom, changes
 from polvet.safety import Decider, Verdict
+from polvet.sources import load_task
 from tests.pddl.conftest import FOND, Atoms, needs_benchmarks, references
 
 pytestmark = needs_benchmarks
