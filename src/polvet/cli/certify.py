@@ -34,6 +34,7 @@ def certify(
     goal: Goal = None,
     out_of_bounds: OutOfBounds = "error",
     mode: Mode = None,
+    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = "",
     allow_options: Annotated[
         bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
@@ -46,7 +47,7 @@ def certify(
     Example: `polvet certify safe.json --task line.toml --policy policy.json`.
     """
     begun = time.perf_counter()
-    asked = task_options(constants, start, fail, goal, out_of_bounds, mode)
+    asked = task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)
     if allow_options and asked != NO_OPTIONS:
         raise InputError(
             "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."

@@ -13,15 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
-from polvet.evidence.states import Arena, Malformed, avoiding, find_arena
+from polvet.evidence.states import Arena, Malformed, find_arena_with_deadlocks
 from polvet.model.semantics import State
 
 
 def check_safe_policy(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states safe."""
-    arena = find_arena(certificate, subjects)
-    if not isinstance(arena, Rejected):
-        arena = avoiding(certificate, arena)
+    arena = find_arena_with_deadlocks(certificate, subjects, safe=True)
     if isinstance(arena, Rejected):
         return arena
     try:

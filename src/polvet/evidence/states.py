@@ -13,7 +13,7 @@ from polvet.evidence.check import Rejected, Subjects
 from polvet.model.arithmetic import Value
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
-from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
+from polvet.model.task import NOTHING_ELSE, Task, TaskOptions, state_from_names, state_to_names
 from polvet.sources import load_task, options_from_json
 
 BIGGEST_JSON_INTEGER = 2**53
@@ -106,18 +106,30 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     return Arena(task, semantics, fail, goal, str(subjects.task) + (f" (with {given})" if given else ""))
 
 
-def avoiding(certificate: Mapping[str, Any], arena: Arena) -> Arena | Rejected:
-    """Return the arena in which what the certificate `avoids` is a fail state: deadlocks outside the goal, or nothing."""
+def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects, *, safe: bool) -> Arena | Rejected:
+    """Return the arena in which what the certificate `avoids` is a fail state: deadlocks outside the goal, or nothing.
+
+    A claim that something is safe may avoid more than is asked for, a claim that it is not may count less as unsafe.
+    """
     avoids = certificate.get("avoids", [])
-    if avoids == []:
-        return arena
-    if avoids != ["deadlock"]:
+    if avoids not in ([], ["deadlock"]):
         return Rejected("'avoids' is not a list of deadlock")
+    if subjects.options is not None:
+        wanted = subjects.options.avoid.deadlock
+        if safe and wanted and not avoids:
+            return Rejected("it does not speak about deadlocks, which are to be avoided")
+        if not safe and avoids and not wanted:
+            return Rejected("it counts deadlocks as unsafe; give --avoid deadlock to ask for that, or --allow-options")
+        subjects = replace(subjects, options=replace(subjects.options, avoid=NOTHING_ELSE))
+    arena = find_arena(certificate, subjects)
+    if isinstance(arena, Rejected) or not avoids:
+        return arena
+    plain = arena
 
     def is_fail(state: Sequence[Value]) -> bool:
-        return bool(arena.is_fail(state)) or not (arena.is_goal(state) or arena.moves(tuple(state)))
+        return bool(plain.is_fail(state)) or not (plain.is_goal(state) or plain.moves(tuple(state)))
 
-    return replace(arena, is_fail=is_fail, about=f"{arena.about} (deadlocks outside the goal are fail states)")
+    return replace(plain, is_fail=is_fail, about=f"{plain.about} (deadlocks outside the goal are fail states)")
 
 
 def other_options(options: TaskOptions) -> str:

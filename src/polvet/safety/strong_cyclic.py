@@ -24,6 +24,7 @@ from polvet.errors import InputError, Where
 from polvet.evidence.states import state_to_json
 from polvet.kernel.compiled import Compiled, Limits, describe_limit
 from polvet.model.expressions import FALSE
+from polvet.model.properties import PolicyTask
 from polvet.model.semantics import State
 from polvet.model.task import Task
 
@@ -92,7 +93,7 @@ class Solved:
 
 def solve(task: Task, starts: Sequence[State], *, limits: Limits | None = None) -> Solved:
     """Return which states reachable from the starts are won, or raise LimitReached."""
-    if task.goal == FALSE:
+    if not _has_goal(task):
         raise InputError("the task has no goal.", Where("--goal-reaching"), "Give one with --goal.")
     game = _build(task, starts, limits or Limits())
     sources = np.repeat(np.arange(game.states), np.diff(game.first))  # the state of each action
@@ -111,6 +112,14 @@ def solve(task: Task, starts: Sequence[State], *, limits: Limits | None = None) 
         if not fresh.any():
             return Solved(game, lost, distance, choice)
         lost[fresh] = number
+
+
+def _has_goal(task: Task) -> bool:
+    """Whether a goal was given, by whom ever; it may turn out to be false everywhere."""
+    if task.goal != FALSE or task.options.goal is not None:
+        return True
+    named = [one.expression for one in task.network.model.properties if isinstance(one.expression, PolicyTask)]
+    return any(one.objective is not None and one.objective.goal is not None for one in named)
 
 
 def _distances(
