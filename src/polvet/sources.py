@@ -1,18 +1,19 @@
-"""Loading what a user names: a model file of either language, or a task (`task.toml`, or a model with conditions).
+"""Loading what a user names: a model file of any language, or a task (`task.toml`, or a model with conditions).
 
-The language of a model file is told by its content: JSON is JANI, anything else is PRISM. A condition is an infix
-expression, or `property:NAME`, which takes a set of states out of a property: what a Pmin/Pmax property reaches, and
-of a PlaJA `PA` property its start, its goal or what it must not reach, as fits.
+The language of a model file is told by its content: JSON is JANI, `(define` is PDDL, anything else is PRISM. A condition
+is an infix expression (for a PDDL problem also PDDL), or `property:NAME`, which takes a set of states out of a property:
+what a Pmin/Pmax property reaches, and of a PlaJA `PA` property its start, its goal or what it must not reach, as fits.
+A PDDL problem brings its goal; a goal that is given takes its place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.files import read_bytes, read_text, refuse_unknown_keys
@@ -40,14 +41,20 @@ from polvet.model.properties import (
 )  # fmt: skip
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition
 from polvet.numbers import exact
+from polvet.pddl import domain_beside, is_pddl, read_pddl
 
-TASK_KEYS = ("model", "constants", *ROLES, "policy")
+if TYPE_CHECKING:
+    from polvet.prism import Vocabulary
+
+TASK_KEYS = ("model", "domain", "constants", *ROLES, "policy")
+START_BYTES = 65536
+"""How much of a file tells its language."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskParts:
-    """What a task is made of, still as texts: all that another process needs, besides the model's file."""
+    """What a task is made of, still as texts: all that another process needs, besides the model's file(s)."""
 
     model: Path
     constants: Mapping[str, Value]
@@ -55,15 +62,21 @@ class TaskParts:
     reading: PolicyReading
     options: TaskOptions  # already part of the fields above, except for `out_of_bounds` and `avoid`
     source: Source
+    domain: Path | None = None  # exactly where the model is a PDDL problem
 
 
-def load_model(path: str | Path) -> Model:
-    """Return the model in the file, or of the Gymnasium environment that `gym:ID?key=value` names."""
+def load_model(path: str | Path, domain: Path | None = None) -> Model:
+    """Return the model in the file, or of the Gymnasium environment that `gym:ID?key=value` names.
+
+    The domain of a PDDL problem is by default in `domain.pddl` beside it.
+    """
     if is_address(path):
         from polvet.worlds.gym import load_world
 
         return load_world(str(path)).model
     text = read_text(path)
+    if (found := _domain_of(path, text, domain)) is not None:
+        return read_pddl(path, found).model
     if text.lstrip().startswith(("{", "[")):
         return load_jani(path)
     from polvet.prism import load_prism
@@ -72,10 +85,13 @@ def load_model(path: str | Path) -> Model:
 
 
 def load_network(
-    path: str | Path, constants: Mapping[str, Value] | None = None, out_of_bounds: OutOfBounds = OutOfBounds.ERROR
+    path: str | Path,
+    constants: Mapping[str, Value] | None = None,
+    out_of_bounds: OutOfBounds = OutOfBounds.ERROR,
+    domain: Path | None = None,
 ) -> Network:
     """Return the runnable network of the model in the file."""
-    return replace(instantiate(load_model(path), constants), out_of_bounds=out_of_bounds)
+    return replace(instantiate(load_model(path, domain), constants), out_of_bounds=out_of_bounds)
 
 
 def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
@@ -86,7 +102,8 @@ def load_task(path: str | Path, options: TaskOptions | None = None) -> Task:
 def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskParts:
     """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
-    digest = hashlib.sha256(_model_text(path) if is_address(path) else read_bytes(path))
+    data, domain = _model_text(path) if is_address(path) else read_bytes(path), options.domain
+    digest = hashlib.sha256(data)
     if is_address(path):
         from polvet.worlds.gym import load_world
 
@@ -98,7 +115,10 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         document = _read_toml(path)
         where = Where(str(path))
         model_path = Path(path).parent / _text(document, "model", where)
-        digest.update(read_bytes(model_path))
+        data = read_bytes(model_path)
+        digest.update(data)
+        if "domain" in document and domain is None:
+            domain = Path(path).parent / _text(document, "domain", where)
         constants = {
             name: _number(value, where.at("constants").at(name))
             for name, value in _table(document, "constants", where).items()
@@ -113,20 +133,39 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
             texts[role] = given, Where(f"--{role}")
     if options.mode is not None:
         reading = replace(reading, mode=options.mode)
+    domain = _domain_of(model_path, data[:START_BYTES].decode(errors="replace"), domain)
+    if domain is not None:
+        digest.update(read_bytes(domain))
     source = Source(Path(path), digest.hexdigest())
-    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source)
+    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain)
 
 
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
-    network = load_network(parts.model, parts.constants, parts.options.out_of_bounds)
-    found = {role: _condition(network, text, role, where) for role, (text, where) in parts.conditions.items()}
-    if not parts.conditions:
-        found = _from_only_task(network)
+    parse: Callable[[str, Where], Expression] = parse_expression
+    if parts.domain is None:
+        model = load_model(parts.model)
+    else:
+        world = read_pddl(parts.model, parts.domain)
+        model, parse = world.model, world.condition
+    network = replace(instantiate(model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
+    found = _from_only_task(network) if not parts.conditions or parts.domain is not None else {}
+    for role, (text, where) in parts.conditions.items():
+        found[role] = _condition(network, text, role, where, parse)
     return Task(
         network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading,
         parts.options.avoid, parts.options, parts.source,
     )  # fmt: skip
+
+
+def _domain_of(path: str | Path, text: str, given: Path | None) -> Path | None:
+    """Return the file of the domain where the model's text is a PDDL problem, else None."""
+    if is_pddl(path, text):
+        return given or domain_beside(path)
+    if given is not None:
+        what = "a domain is given, but the model is no PDDL problem."
+        raise InputError(what, Where(str(path)), "Leave the domain out, or give a problem.")
+    return None
 
 
 def parse_constants(text: str) -> dict[str, Value]:
@@ -204,10 +243,9 @@ def named_property(path: str | Path, model: Model, text: str) -> Property:
     if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
         return find_property(model, text, where)
     from polvet.model.wellformed_properties import check_properties
-    from polvet.prism import vocabulary_of_file
     from polvet.prism.properties import parse_property
 
-    found = parse_property(text, vocabulary_of_file(path, model), where)
+    found = parse_property(text, _words_of(path, model), where)
     check_properties([found], model)
     return found
 
@@ -215,20 +253,27 @@ def named_property(path: str | Path, model: Model, text: str) -> Property:
 def property_of_task(task: Task, text: str) -> Property:
     """Return the property of that name, or the one the text is in PRISM's notation; there `fail` and `goal` are the task's."""
     from polvet.model.wellformed_properties import check_properties
-    from polvet.prism import vocabulary_of_file
     from polvet.prism.properties import parse_property
-    from polvet.prism.translate import vocabulary_of_model
 
     model, where = task.network.model, Where("property")
     if model.property_named(text) is not None or not any(sign in text for sign in "=[]<>"):
         return find_property(model, text, where)
-    file = None if task.source is None else read_parts(task.source.file).model
-    words = vocabulary_of_model(model) if file is None or is_address(file) else vocabulary_of_file(file, model)
+    named = TaskOptions(domain=task.options.domain)
+    words = _words_of(None if task.source is None else read_parts(task.source.file, named).model, model)
     conditions = {name: one for name, one in (("fail", task.fail), ("goal", task.goal)) if name not in words.names}
     words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
     found = parse_property(text, words, where)
     check_properties([found], model)
     return found
+
+
+def _words_of(path: str | Path | None, model: Model) -> Vocabulary:
+    """Return the words for properties of the model in the file (None: it is in none)."""
+    from polvet.prism import vocabulary_of_file, vocabulary_of_model
+
+    if path is None or is_address(path) or is_pddl(path, read_text(path)):
+        return vocabulary_of_model(model)
+    return vocabulary_of_file(path, model)
 
 
 def is_address(path: str | Path) -> bool:
@@ -296,10 +341,12 @@ def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
     return PolicyReading(mode, lists["inputs"], lists["outputs"], output)
 
 
-def _condition(network: Network, text: str, role: str, where: Where) -> Expression:
+def _condition(
+    network: Network, text: str, role: str, where: Where, parse: Callable[[str, Where], Expression]
+) -> Expression:  # fmt: skip
     name = text.strip().removeprefix("property:")
     if name == text.strip():
-        return condition(network, parse_expression(text, where), where)
+        return condition(network, parse(text, where), where)
     found = find_property(network.model, name, where)
     expression = _states_of(network, found.expression, role)
     if expression is None:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from polvet.errors import LimitReached, Where
 from polvet.evidence.check import Accepted, check
-from tests.attack import grid, invariant, reachable_set, run, safe_policy, unsafe_rank
+from tests.attack import grid, invariant, reachable_set, run, safe_policy, strong_cyclic, unsafe_rank
 
 KINDS = {
     "grid": grid.false_claims,
     "invariant": invariant.false_claims,
+    "no-strong-cyclic": strong_cyclic.false_rounds,
     "reachable-set": reachable_set.false_claims,
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
+    "strong-cyclic": strong_cyclic.false_policies,
     "unsafe-rank": unsafe_rank.false_claims,
 }
 

@@ -11,7 +11,7 @@ from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, MemoryLimit, Mode, TimeLimit
-from polvet.cli.tasks import Constants, Fail, Goal, OutOfBounds, Start, task_options
+from polvet.cli.tasks import Constants, Domain, Fail, Goal, OutOfBounds, Start, task_options
 from polvet.errors import InputError, LimitReached, Where
 from polvet.evidence.check import Accepted, Subjects, check
 from polvet.evidence.claim import claim_of
@@ -28,12 +28,14 @@ def certify(
     certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
     task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
     goal: Goal = None,
     out_of_bounds: OutOfBounds = "error",
     mode: Mode = None,
+    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = "",
     allow_options: Annotated[
         bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
@@ -48,12 +50,13 @@ def certify(
     Example: `polvet certify safe.json --task line.toml --policy policy.json`.
     """
     spent = stopwatch()
-    asked = task_options(constants, start, fail, goal, out_of_bounds, mode)
+    asked = task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)
     if allow_options and asked != NO_OPTIONS:
         raise InputError(
             "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."
         )
-    subjects = Subjects(task, policy, None if allow_options else asked, budget_of(time_limit, memory_limit))
+    budget = budget_of(time_limit, memory_limit)
+    subjects = Subjects(task, policy, None if allow_options else asked, budget, domain)
     document = read_json(certificate)
     try:
         result = check(document, subjects, Where(str(certificate)))

@@ -16,6 +16,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyOption, T
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     MaxStates,
     ModelFile,
     OutOfBounds,
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
 def check(
     model: ModelFile,
     property_: PropertyName,
+    domain: Domain = None,
     constants: Constants = "",
     exact: Exact = False,
     gap: Gap = 1e-6,
@@ -65,10 +67,10 @@ def check(
     from polvet.sources import load_network, load_task, named_property
 
     spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states)
-    options = task_options(constants, out_of_bounds=out_of_bounds, mode=mode)
+    options = task_options(constants, out_of_bounds=out_of_bounds, mode=mode, domain=domain)
     fitted = None
     if policy is None:
-        network = load_network(model, options.constants, options.out_of_bounds)
+        network = load_network(model, options.constants, options.out_of_bounds, domain)
     else:
         from polvet.policy.binding import load_fitted
 

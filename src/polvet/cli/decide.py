@@ -18,6 +18,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLim
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -49,6 +50,7 @@ def register(app: typer.Typer) -> None:
 
 def decide(
     task: TaskFile,
+    domain: Domain = None,
     state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
@@ -66,10 +68,14 @@ def decide(
     bound: Annotated[
         str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
     ] = None,
+    goal_reaching: Annotated[
+        bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
+    ] = False,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
     ] = None,
+    avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = "",
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -92,10 +98,24 @@ def decide(
         raise InputError(
             "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
         )
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds))
+    options = task_options(constants, start, fail, goal, out_of_bounds, avoid=avoid, domain=domain)
+    if options.avoid.stuck:
+        raise InputError("only a policy gets stuck.", Where("--avoid"), "Use --avoid deadlock.")
+    if options.avoid.deadlock and algorithm == "propagate-bdd":
+        raise InputError("propagate-bdd knows no deadlocks.", Where("--avoid"), "Use another --algorithm.")
+    loaded = load_task(task, options)
     budget = budget_of(time_limit, memory_limit, max_states)
     only = only_state(state)
     asked = _asked_states(loaded, only, states, all_starts, budget)
+    if goal_reaching:
+        from polvet.cli.decide_goal import decide_goal_reaching
+
+        if bound is not None or options.avoid.deadlock or is_cluster(workers):
+            raise InputError(
+                "is a question of its own: a deadlock outside the goal does not reach it.", Where("--goal-reaching"),
+                "Leave out --bound, --avoid and a cluster as --workers.",
+            )  # fmt: skip
+        return decide_goal_reaching(loaded, asked, budget, output, certificates, spent, json)
     if bound is not None:
         from polvet.cli.decide_bound import decide_within
 

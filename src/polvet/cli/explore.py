@@ -13,6 +13,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyO
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     MaxStates,
     OutOfBounds,
     Start,
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def explore(
     task: TaskFile,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     policy: PolicyOption = None,
@@ -46,7 +48,7 @@ def explore(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, out_of_bounds=out_of_bounds, mode=mode))
+    loaded = load_task(task, task_options(constants, start, out_of_bounds=out_of_bounds, mode=mode, domain=domain))
     fitted = None
     if policy is not None:
         from polvet.policy.binding import load_fitted

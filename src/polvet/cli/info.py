@@ -10,7 +10,7 @@ import typer
 from polvet.budget import Stopwatch, stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.options import Json
-from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_options
+from polvet.cli.tasks import Constants, Domain, Fail, Goal, Start, TaskFile, task_options
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def info(
     task: TaskFile,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -42,12 +43,12 @@ def info(
         return _of_policy(task, spent, as_json=json)
     figures: dict[str, object] = {}
     if str(task).endswith(".toml") or constants or fail or goal or start:
-        loaded = load_task(task, task_options(constants, start, fail, goal))
+        loaded = load_task(task, task_options(constants, start, fail, goal, domain=domain))
         model = loaded.network.model
     else:
-        loaded, model = None, load_model(task)
+        loaded, model = None, load_model(task, domain)
         try:
-            loaded = load_task(task)
+            loaded = load_task(task, task_options("", domain=domain))
         except InputError as error:
             reason: str | None = str(error)
         else:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from polvet.workers.protocol import Workers as AnyWorkers
 
 RAY = "ray:"
-TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI or PRISM model.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A JANI or PRISM model, or a task.toml.")]
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI, PRISM or PDDL model.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A JANI, PRISM or PDDL model, or a task.toml.")]
 Constants = Annotated[str, typer.Option("--constants", help="Values of open constants: N=4,p=0.1.")]
 Start = Annotated[str | None, typer.Option("--start", help="Where runs start: an expression or property:NAME.")]
 Fail = Annotated[str | None, typer.Option("--fail", help="What must be avoided: an expression or property:NAME.")]
 Goal = Annotated[str | None, typer.Option("--goal", help="What should be reached: an expression or property:NAME.")]
+Domain = Annotated[
+    Path | None, typer.Option("--domain", help="The domain of a PDDL problem (default: domain.pddl beside it).")
+]
 OutOfBounds = Annotated[
     str, typer.Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
@@ -33,12 +36,13 @@ MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above 
 
 def task_options(
     constants: str, start: str | None = None, fail: str | None = None, goal: str | None = None,
-    out_of_bounds: str = "error", mode: str | None = None, avoid: str = "",
+    out_of_bounds: str = "error", mode: str | None = None, avoid: str = "", domain: Path | None = None,
 ) -> TaskOptions:  # fmt: skip
     """Return the options as `load_task` takes them."""
     return TaskOptions(
         parse_constants(constants), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("--out-of-bounds")),
         parse_mode(mode, Where("--mode")), parse_avoid(avoid, Where("--avoid")),
+        domain,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from polvet.cli.progress import watching
 from polvet.cli.simulate import policy_lines
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -44,6 +45,7 @@ def register(app: typer.Typer) -> None:
 def verify(
     task: TaskFile,
     policy: PolicyFile,
+    domain: Domain = None,
     method: Annotated[
         str, typer.Option("--method", help="auto, explicit, projection, induction, abstraction, ic3, grid or bmc.")
     ] = "auto",
@@ -85,7 +87,7 @@ def verify(
 
     spent = stopwatch()
     fitted = load_fitted(
-        load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)), policy
+        load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid, domain)), policy
     )
     bound = fitted.compile()
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)

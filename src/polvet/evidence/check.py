@@ -47,6 +47,7 @@ class Subjects:
     policy: Path | None = None
     options: TaskOptions | None = NO_OPTIONS
     budget: Budget = UNLIMITED
+    domain: Path | None = None  # of a PDDL problem
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
@@ -60,6 +61,8 @@ CHECKERS: dict[str, str] = {
     "its-run": "polvet.evidence.its_run:check_its_run",
     "safe-policy": "polvet.evidence.safe_policy:check_safe_policy",
     "unsafe-rank": "polvet.evidence.unsafe_rank:check_unsafe_rank",
+    "strong-cyclic": "polvet.evidence.strong_cyclic:check_strong_cyclic",
+    "no-strong-cyclic": "polvet.evidence.strong_cyclic:check_no_strong_cyclic",
     "run": "polvet.evidence.run:check_run",
     "reachable-set": "polvet.evidence.reachable_set:check_reachable_set",
     "repair": "polvet.evidence.repair:check_repair",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from polvet.errors import Where
@@ -22,7 +23,10 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
     if certificate["kind"] in ABOUT_PLANS or subjects.task is None:
         return about
     options = options_from_json(certificate.get("options", {}), Where("options"))
-    about |= {"options": options.to_json(), **load_task(subjects.task, options).claim()}
+    about |= {
+        "options": options.to_json(),
+        **load_task(subjects.task, replace(options, domain=subjects.domain)).claim(),
+    }
     if certificate["kind"] == "repair":
         about["mode"] = certificate["reading"]
     about["avoid"] = certificate.get("avoids", [])

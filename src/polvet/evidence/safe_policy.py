@@ -4,6 +4,7 @@ The certificate gives `start` (places in `states`) and `states`: [{"state": {...
 interpreter, each state is outside `fail`, its action is applicable, and all outcomes of that action (silent operators'
 included) are in the set. `action` is null where runs end (goal, or nothing is enabled) and where only silent operators
 are. Nothing but what the policy reaches from `start` may be listed.
+`avoids` may be ["deadlock"]: then deadlocks outside the goal are fail states, too.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
-from polvet.evidence.states import Arena, Malformed, find_arena
+from polvet.evidence.states import Arena, Malformed, find_arena_with_deadlocks
 from polvet.model.semantics import State
 
 
 def check_safe_policy(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states safe."""
-    arena = find_arena(certificate, subjects)
+    arena = find_arena_with_deadlocks(certificate, subjects, safe=True)
     if isinstance(arena, Rejected):
         return arena
     try:

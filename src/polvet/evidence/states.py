@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, ModelError, Where
 from polvet.evidence.check import Rejected, Subjects
+from polvet.model.arithmetic import Value
 from polvet.model.evaluate import Evaluator
 from polvet.model.semantics import Move, Semantics, State
-from polvet.model.task import Task, TaskOptions, state_from_names, state_to_names
+from polvet.model.task import NOTHING_ELSE, Task, TaskOptions, state_from_names, state_to_names
 from polvet.sources import load_task, options_from_json
 
 BIGGEST_JSON_INTEGER = 2**53
@@ -96,16 +97,44 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
         options = options_from_json(certificate.get("options", {}), Where("options"))
     except InputError as error:
         return Rejected(str(error))
+    options = replace(options, domain=subjects.domain)
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    if subjects.options is not None and not _is_same(task, subjects.task, subjects.options):
+    asked = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
+    if asked is not None and not _is_same(task, subjects.task, asked):
         return Rejected(other_options(options))
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
     about = str(subjects.task) + (f" (with {given})" if given else "")
     return Arena(task, semantics, fail, goal, about, subjects.budget)
+
+
+def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects, *, safe: bool) -> Arena | Rejected:
+    """Return the arena in which what the certificate `avoids` is a fail state: deadlocks outside the goal, or nothing.
+
+    A claim that something is safe may avoid more than is asked for, a claim that it is not may count less as unsafe.
+    """
+    avoids = certificate.get("avoids", [])
+    if avoids not in ([], ["deadlock"]):
+        return Rejected("'avoids' is not a list of deadlock")
+    if subjects.options is not None:
+        wanted = subjects.options.avoid.deadlock
+        if safe and wanted and not avoids:
+            return Rejected("it does not speak about deadlocks, which are to be avoided")
+        if not safe and avoids and not wanted:
+            return Rejected("it counts deadlocks as unsafe; give --avoid deadlock to ask for that, or --allow-options")
+        subjects = replace(subjects, options=replace(subjects.options, avoid=NOTHING_ELSE))
+    arena = find_arena(certificate, subjects)
+    if isinstance(arena, Rejected) or not avoids:
+        return arena
+    plain = arena
+
+    def is_fail(state: Sequence[Value]) -> bool:
+        return bool(plain.is_fail(state)) or not (plain.is_goal(state) or plain.moves(tuple(state)))
+
+    return replace(plain, is_fail=is_fail, about=f"{plain.about} (deadlocks outside the goal are fail states)")
 
 
 def other_options(options: TaskOptions) -> str:

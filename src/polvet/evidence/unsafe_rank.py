@@ -3,7 +3,8 @@
 The certificate gives `start` (places in `states`) and `states`: [{"state": {...}, "rank": 2, "actions": [{"action": "a",
 "outcome": 0}]}]. Rank 0 is a fail state. Any other state is no goal state, lists each of its actions once (null: the
 silent pseudo-action) with the place of one of its outcomes, and its rank is one more than the highest rank among
-those outcomes: so whatever is chosen, the environment has a move to a smaller rank.
+those outcomes: so whatever is chosen, the environment has a move to a smaller rank. `avoids` may be ["deadlock"]: then
+deadlocks outside the goal are fail states, too.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 from polvet.evidence.check import Accepted, CheckResult, Rejected, Subjects
 from polvet.evidence.safe_policy import read_places
-from polvet.evidence.states import Arena, Malformed, find_arena
+from polvet.evidence.states import Arena, Malformed, find_arena_with_deadlocks
 from polvet.model.semantics import State
 
 
 def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states unsafe."""
-    arena = find_arena(certificate, subjects)
+    arena = find_arena_with_deadlocks(certificate, subjects, safe=False)
     if isinstance(arena, Rejected):
         return arena
     try:

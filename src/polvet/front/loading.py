@@ -19,7 +19,7 @@ from polvet.model.build import ModelBuilder
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.model.task import Task as ModelTask
 
-READ = "a task.toml, a .jani or .prism file, 'gym:ID?key=value', a Model or a ModelBuilder"
+READ = "a task.toml, a .jani, .prism or .pddl file, 'gym:ID?key=value', a Model or a ModelBuilder"
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
 
@@ -33,11 +33,13 @@ def load(
     avoid: str = "",
     out_of_bounds: str = "error",
     mode: str | None = None,
+    domain: str | os.PathLike[str] | None = None,
 ) -> Task:
     """Return the task in a file, in an environment's table (`gym:FrozenLake-v1`), or in a model in memory.
 
     `fail`, `goal` and `start` are conditions over the model's variables, in the place of what the file says; `avoid` names what
-    is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'.
+    is unsafe besides `fail` ('stuck', 'deadlock' or both); `out_of_bounds` is 'error' or 'disable'; `domain` is the file of a PDDL
+    problem's domain (absent: `domain.pddl` beside it).
 
     >>> load("gym:FrozenLake-v1?map_name=4x4").labels
     ('left', 'down', 'right', 'up')
@@ -47,6 +49,7 @@ def load(
     options = TaskOptions(
         _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
         parse_mode(mode, Where("mode")), parse_avoid(avoid, Where("avoid")),
+        None if domain is None else Path(domain),
     )  # fmt: skip
     if isinstance(what, Task):
         return _reloaded(what, options)
@@ -107,7 +110,8 @@ def certify(
     if isinstance(policy, Policy) and file is None:
         raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
     asked = task.model_task.options if isinstance(task, Task) else NO_OPTIONS
-    found = checker.check(document, checker.Subjects(subject, file, None if allow_options else asked), where)
+    subjects = checker.Subjects(subject, file, None if allow_options else asked, domain=asked.domain)
+    found = checker.check(document, subjects, where)
     if isinstance(found, checker.Accepted):
         return Accepted({}, document, None, found.claim)
     return Rejected({}, document, found.reason)

@@ -58,11 +58,12 @@ class TaskOptions:
     out_of_bounds: OutOfBounds = OutOfBounds.ERROR
     mode: str | None = None  # how a policy's choice is read
     avoid: Avoid = NOTHING_ELSE
+    domain: Path | None = None  # the domain of a PDDL problem; None: the source says where it is
 
     def to_json(self) -> dict[str, str]:
         """Return the options as certificates hold them; empty where the source says everything.
 
-        What else is avoided is part of a certificate's own claim.
+        What else is avoided is part of a certificate's own claim; a domain is a file that it speaks about.
         """
         found: dict[str, str] = {}
         if self.constants:
@@ -79,7 +80,8 @@ class TaskOptions:
 
     def arguments(self) -> list[str]:
         """Return the words that give these options on the command line."""
-        return [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
+        words = [word for name, text in self.to_json().items() for word in (f"--{name.replace('_', '-')}", text)]
+        return [*words, *(() if self.domain is None else ("--domain", str(self.domain)))]
 
 
 NO_OPTIONS = TaskOptions()

@@ -51,7 +51,13 @@ def decide_many(
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
-    head = {"format": FORMAT, "task_sha256": decider.task.sha256, "options": decider.task.options.to_json()}
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "task_sha256": decider.task.sha256,
+        "options": decider.task.options.to_json(),
+    }
+    if decider.task.avoid.names:
+        head["avoids"] = list(decider.task.avoid.names)
     names = StateFormat(decider.task)
     known = _resume(names, file, head) if file is not None else {}
     distinct = list(dict.fromkeys(states))

@@ -27,6 +27,8 @@ def prove(
     head: dict[str, Any] = {"format": "certificate/1", "task_sha256": task.sha256}
     if given := task.options.to_json():
         head["options"] = given
+    if task.avoid.deadlock:
+        head["avoids"] = ["deadlock"]
     distinct = list(dict.fromkeys(states))
     if verdict is Verdict.SAFE:
         policy = prover.safe_policy(distinct, budget=budget)

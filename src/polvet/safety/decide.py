@@ -22,6 +22,9 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, Words, limit_of
+from polvet.model.deadlocks import deadlock_condition
+from polvet.model.expressions import Expression, conjunction, disjunction, negation
+from polvet.model.network import OutOfBounds
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
@@ -75,8 +78,18 @@ class Question:
 
 
 def compile_task(task: Task) -> Compiled:
-    """Return the task's network as the kernel runs it, with `fail` and `goal` as its conditions."""
-    return Compiled(task.network, conditions=[task.fail, task.goal])
+    """Return the task's network as the kernel runs it, with what is unsafe and `goal` as its conditions."""
+    return Compiled(task.network, conditions=[unsafe_condition(task), task.goal])
+
+
+def unsafe_condition(task: Task) -> Expression:
+    """Return `fail`, and where the task avoids deadlocks also the states outside the goal in which runs end."""
+    if not task.avoid.deadlock:
+        return task.fail
+    if task.network.out_of_bounds is OutOfBounds.DISABLE:
+        what = "deadlocks are told by guards, but here bounds disable operators, too."
+        raise InputError(what, Where("--avoid"), "Leave --out-of-bounds disable away, or write bounds into guards.")
+    return disjunction(task.fail, conjunction(negation(task.goal), deadlock_condition(task.network)))
 
 
 class Decider:

@@ -37,6 +37,8 @@ def sharpen(decider: Decider, around: Words | None = None, *, budget: Budget = U
     """
     if decider.task.network.disables_out_of_bounds:
         return 0  # SOUND: whether an operator is enabled would depend on values that are forgotten here
+    if decider.task.avoid.deadlock:
+        return 0  # SOUND: smaller games tell what is won and lost by `fail` alone
     if decider.smaller_games:
         return decider.smaller_games  # it knows already
     lost = iter_lost(decider.task, budget=budget)

@@ -38,7 +38,7 @@ from polvet.model.expressions import (
 )  # fmt: skip
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
-from polvet.model.task import Task
+from polvet.model.task import NOTHING_ELSE, Task
 from polvet.safety.decide import UNSAFE, Decider, compile_task
 
 MOST_COMBINATIONS = 1_000_000
@@ -168,7 +168,7 @@ def solve_pattern(task: Task, pattern: Sequence[int], *, budget: Budget = UNLIMI
 
 def solve_game(task: Task, game: Task, pattern: Sequence[int], wanted: int, *, budget: Budget = UNLIMITED) -> Told:
     """Return the wanted verdict where the game has it; variables of the game beyond the pattern start at 0."""
-    game = replace(game, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
+    game = replace(game, avoid=NOTHING_ELSE, network=replace(game.network, out_of_bounds=OutOfBounds.DISABLE))
     compiled = compile_task(game)
     variables = [task.network.variables[k] for k in pattern]
     sizes = [count_of(variable) for variable in variables]

@@ -25,6 +25,7 @@ class Parcel:
 
     parts: TaskParts  # its model is a file's name here, without a folder
     model: bytes
+    domain: bytes | None  # of a PDDL problem
     policy: tuple[tuple[str, bytes], ...] = ()  # its files by their names in its folder, the one to load first
     version: str = __version__
 
@@ -52,8 +53,9 @@ def pack(task: Task, *, policy: Path | None = None) -> Parcel:
     if policy is not None:
         content = tuple((str(file.relative_to(policy.parent)), read_bytes(file)) for file in policy_files(policy))
     model = read_bytes(parts.model)
-    named = replace(parts, model=Path(parts.model.name))
-    return Parcel(named, model, content)
+    domain = None if parts.domain is None else read_bytes(parts.domain)
+    named = replace(parts, model=Path(parts.model.name), domain=parts.domain and Path(parts.domain.name))
+    return Parcel(named, model, domain, content)
 
 
 @lru_cache(maxsize=OPENED)
@@ -68,7 +70,12 @@ def open_parcel(parcel: Parcel) -> Opened:
         model = Path(folder) / "model" / parcel.parts.model.name
         model.parent.mkdir()
         model.write_bytes(parcel.model)
-        task = make_task(replace(parcel.parts, model=model))
+        domain = None
+        if parcel.parts.domain is not None and parcel.domain is not None:
+            domain = Path(folder) / "domain" / parcel.parts.domain.name
+            domain.parent.mkdir()
+            domain.write_bytes(parcel.domain)
+        task = make_task(replace(parcel.parts, model=model, domain=domain))
         if not parcel.policy:
             return Opened(task, None, None)
         place = Path(folder) / "policy"

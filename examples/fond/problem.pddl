@@ -1,0 +1,7 @@
+(define (problem valley)
+  (:domain courier)
+  (:objects mill inn pass harbour - village letter - parcel)
+  (:init (at mill) (chain) (lies letter mill) (spare inn)
+    (road mill inn) (road inn pass) (road mill pass) (road pass harbour)
+    (ferry mill harbour))
+  (:goal (lies letter harbour)))

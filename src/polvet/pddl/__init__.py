@@ -1,0 +1,66 @@
+"""FOND-PDDL, a domain and a problem, read into the same `Model` as JANI; runs and checks nothing.
+
+Read `lexer` (brackets and places), `parse` with `formulas` (names, arities, types), `reachable` with `facts` (which
+ground actions can matter), `ground` (what they mean), `translate` (the model). docs/pddl.md tells the semantics.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from polvet.errors import InputError, Where
+from polvet.files import read_text
+from polvet.model.wellformed import check_model
+from polvet.pddl.parse import parse_domain, parse_problem
+from polvet.pddl.translate import World, translate
+
+SUFFIX = ".pddl"
+START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
+
+__all__ = [
+    "SUFFIX",
+    "World",
+    "domain_beside",
+    "is_pddl",
+    "load_pddl",
+    "parse_domain",
+    "parse_problem",
+    "read_pddl",
+    "translate",
+]
+
+
+def is_pddl(path: str | Path, text: str) -> bool:
+    """Return whether the file is PDDL: by its name, or because its text begins with `(define`."""
+    return Path(path).suffix.lower() == SUFFIX or START.match(text) is not None
+
+
+def domain_beside(problem: str | Path) -> Path:
+    """Return the domain's file where none is named: `domain.pddl` beside the problem."""
+    beside = Path(problem).parent / f"domain{SUFFIX}"
+    if not beside.is_file():
+        what = "no domain is given, and there is no domain.pddl beside the problem."
+        raise InputError(what, Where(str(problem)), 'Give it with --domain FILE, or as domain = "FILE" in a task.toml.')
+    return beside
+
+
+def read_pddl(problem: str | Path, domain: str | Path | None = None) -> World:
+    """Return the world of the problem in a file; the domain is by default in `domain.pddl` beside it."""
+    path = domain_beside(problem) if domain is None else domain
+    return load_pddl(read_text(problem), read_text(path), Where(str(problem)), Where(str(path)))
+
+
+def load_pddl(
+    problem: str, domain: str, where: Where = Where("problem"), domain_where: Where = Where("domain")
+) -> World:  # fmt: skip
+    """Return the world of the problem and the domain that the texts are.
+
+    >>> domain = "(define (domain d) (:predicates (p) (q)) (:action a :precondition (p) :effect (oneof (q) (not (p)))))"
+    >>> load_pddl("(define (problem x) (:domain d) (:init (p)) (:goal (q)))", domain).model.actions
+    ('a',)
+    """
+    known = parse_domain(domain, domain_where)
+    world = translate(known, parse_problem(problem, where, known))
+    check_model(world.model)
+    return world

@@ -1,0 +1,299 @@
+"""A problem made of ground actions: conditions and effects without variables, what never changes folded away.
+
+Semantics of an action in a state where its precondition holds
+    conditions   of `when` and of quantifiers are read in the state before
+    choices      one outcome of each `oneof` and `probabilistic`, independently of each other; under a `when` whose
+                 condition does not hold, whatever is chosen changes nothing
+    changes      of the chosen outcome happen at once; an atom that is both deleted and added is true afterwards
+An atom is folded where it is true at first and no ground action deletes it, or false at first and none adds it. Folding
+may show that an action is never applicable, and then further atoms to be constant: this is repeated until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from polvet.errors import InputError, Where
+from polvet.pddl.facts import Values
+from polvet.pddl.reachable import Reach
+from polvet.pddl.syntax import (
+    FALSE,
+    NOTHING,
+    TRUE,
+    Action,
+    And,
+    Atom,
+    Change,
+    Choice,
+    Condition,
+    Domain,
+    Effect,
+    Equal,
+    Every,
+    Exists,
+    ForAll,
+    Not,
+    Or,
+    Problem,
+    Together,
+    When,
+    changes,
+    negated,
+    normal,
+)
+
+MAX_OUTCOMES = 4096
+Truth = Callable[[Atom], bool | None]
+"""The value of a ground atom in every state, or None where it may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundAction:
+    """An action with objects for its parameters; its guard and effect hold what may change, and nothing else."""
+
+    label: str
+    guard: Condition
+    effect: Effect
+    where: Where = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One outcome: its probability, and the value of each atom afterwards as a condition on the state before."""
+
+    probability: Fraction
+    values: tuple[tuple[Atom, Condition], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """A ground problem. `atoms` are those that may change; `truth` tells of all others what they are."""
+
+    reach: Reach = field(compare=False, repr=False)
+    atoms: tuple[Atom, ...]
+    actions: tuple[GroundAction, ...]
+    truth: Truth = field(compare=False, repr=False)
+
+    def condition(self, condition: Condition) -> Condition:
+        """Return a condition over the problem's objects as one over the atoms that may change."""
+        return folded(ground_condition(normal(condition), {}, self.reach), self.truth)
+
+
+def ground(domain: Domain, problem: Problem) -> Grounding:
+    """Return the ground problem."""
+    reach = Reach(domain, problem)
+    actions = [
+        _instance(action, row, reach) for number, action in enumerate(domain.actions) for row in reach.rows_of(number)
+    ]
+    while True:
+        added = {change.atom for action in actions for change in changes(action.effect) if change.value}
+        deleted = {change.atom for action in actions for change in changes(action.effect) if not change.value}
+        changing = {atom for atom in added if atom not in problem.init} | (deleted & problem.init)
+
+        def truth(atom: Atom, changing: set[Atom] = changing) -> bool | None:
+            return None if atom in changing else atom in problem.init
+
+        kept = [
+            replace(action, guard=guard, effect=folded_effect(action.effect, truth))
+            for action in actions
+            if (guard := folded(action.guard, truth)) != FALSE
+        ]
+        if kept == actions:
+            break
+        actions = kept
+    order = _order(domain, problem)
+    return Grounding(reach, tuple(sorted(changing, key=order)), tuple(actions), truth)
+
+
+def _order(domain: Domain, problem: Problem) -> Callable[[Atom], tuple[int, ...]]:
+    predicates = {name: k for k, name in enumerate(domain.words.predicates)}
+    objects = {name: k for k, name in enumerate(problem.words.objects)}
+    return lambda atom: (predicates[atom.predicate], *(objects[term] for term in atom.terms))
+
+
+def _instance(action: Action, row: tuple[str, ...], reach: Reach) -> GroundAction:
+    values = dict(zip((one.name for one in action.parameters), row, strict=True))
+    guard = ground_condition(normal(action.precondition), values, reach)
+    effect = _ground_effect(action.effect, values, reach)
+    return GroundAction(str(Atom(action.name, row)), guard, effect, action.where)
+
+
+def ground_condition(condition: Condition, values: Values, reach: Reach) -> Condition:
+    """Return the (normal) condition with values for its variables, and with quantifiers written out."""
+    match condition:
+        case Atom(predicate, terms):
+            atom = Atom(predicate, tuple(values.get(term, term) for term in terms))
+            if not reach.may_be_true(atom):
+                return FALSE
+            return atom if reach.may_be_false(atom) else TRUE
+        case Equal(left, right):
+            return TRUE if values.get(left, left) == values.get(right, right) else FALSE
+        case Not(part):
+            return negated(ground_condition(part, values, reach))
+        case And(parts):
+            return conjoined(ground_condition(part, values, reach) for part in parts)
+        case Or(parts):
+            return disjoined(ground_condition(part, values, reach) for part in parts)
+        case Exists(variables, body):
+            found = reach.bindings(variables, body, values)
+            return disjoined(ground_condition(body, one, reach) for one in found)
+        case ForAll(variables, body):
+            # SOUND: with other values the opposite of the body never holds, so the body always does.
+            found = reach.bindings(variables, negated(body), values)
+            return conjoined(ground_condition(body, one, reach) for one in found)
+
+
+def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
+    match effect:
+        case Change(Atom(predicate, terms), value):
+            return Change(Atom(predicate, tuple(values.get(term, term) for term in terms)), value)
+        case Together(parts):
+            return Together(tuple(_ground_effect(part, values, reach) for part in parts))
+        case When(condition, inner):
+            held = ground_condition(normal(condition), values, reach)
+            return NOTHING if held == FALSE else When(held, _ground_effect(inner, values, reach))
+        case Every(variables, Together(parts)):
+            return Together(tuple(_ground_effect(Every(variables, part), values, reach) for part in parts))
+        case Every(variables, inner):
+            condition = normal(inner.condition) if isinstance(inner, When) else TRUE
+            found = reach.bindings(variables, condition, values)
+            return Together(tuple(_ground_effect(inner, one, reach) for one in found))
+        case Choice(outcomes):
+            return Choice(tuple((chance, _ground_effect(inner, values, reach)) for chance, inner in outcomes))
+
+
+def folded(condition: Condition, truth: Truth) -> Condition:
+    """Return the ground condition without atoms whose value is known."""
+    match condition:
+        case Atom():
+            value = truth(condition)
+            return condition if value is None else TRUE if value else FALSE
+        case Not(part):
+            return negated(folded(part, truth))
+        case And(parts):
+            return conjoined(folded(part, truth) for part in parts)
+        case Or(parts):
+            return disjoined(folded(part, truth) for part in parts)
+        case _:
+            return condition
+
+
+def folded_effect(effect: Effect, truth: Truth) -> Effect:
+    """Return the ground effect without changes to atoms whose value is known, and without idle parts."""
+    match effect:
+        case Change(atom, _):
+            # SOUND: an atom that is known keeps its value, so a change of it says what it is already.
+            return effect if truth(atom) is None else NOTHING
+        case Together(parts):
+            found: list[Effect] = []
+            for part in parts:
+                inner = folded_effect(part, truth)
+                found += inner.parts if isinstance(inner, Together) else (inner,)
+            return found[0] if len(found) == 1 else Together(tuple(found))
+        case When(condition, inner):
+            held, inner = folded(condition, truth), folded_effect(inner, truth)
+            if held == FALSE or inner == NOTHING:
+                return NOTHING
+            return inner if held == TRUE else When(held, inner)
+        case Choice(outcomes):
+            choices = tuple((chance, folded_effect(inner, truth)) for chance, inner in outcomes)
+            return NOTHING if all(inner == NOTHING for _, inner in choices) else Choice(choices)
+        case _:
+            return effect
+
+
+def outcomes_of(action: GroundAction) -> tuple[Outcome, ...]:
+    """Return the outcomes of the action in states of its guard; those that change the same are one."""
+    known = dict(_literals(action.guard))
+
+    def truth(atom: Atom) -> bool | None:
+        return known.get(atom)
+
+    ways: dict[frozenset[tuple[Condition, Change]], Fraction] = _ways(action.effect, TRUE, action)
+    found: dict[tuple[tuple[Atom, Condition], ...], Fraction] = {}
+    for way, probability in ways.items():
+        values = _values_after(way, truth)
+        found[values] = found.get(values, Fraction(0)) + probability
+    return tuple(Outcome(probability, values) for values, probability in found.items())
+
+
+def _values_after(
+    way: frozenset[tuple[Condition, Change]], truth: Truth
+) -> tuple[tuple[Atom, Condition], ...]:  # fmt: skip
+    added: dict[Atom, list[Condition]] = {}
+    deleted: dict[Atom, list[Condition]] = {}
+    for condition, change in sorted(way, key=repr):
+        (added if change.value else deleted).setdefault(change.atom, []).append(folded(condition, truth))
+    found = []
+    for atom in sorted({*added, *deleted}, key=str):
+        before = TRUE if (value := truth(atom)) is True else FALSE if value is False else atom
+        kept = conjoined([before, *(negated(condition) for condition in deleted.get(atom, ()))])
+        after = disjoined([*added.get(atom, ()), kept])
+        if after != before:
+            found.append((atom, after))
+    return tuple(found)
+
+
+def _ways(
+    effect: Effect, condition: Condition, action: GroundAction
+) -> dict[frozenset[tuple[Condition, Change]], Fraction]:  # fmt: skip
+    """The changes, each under its condition, of every combination of choices, with the combination's probability."""
+    match effect:
+        case Change():
+            return {frozenset({(condition, effect)}): Fraction(1)}
+        case When(inner_condition, inner):
+            return _ways(inner, conjoined([condition, inner_condition]), action)
+        case Choice(outcomes):
+            found: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+            for chance, inner in outcomes:
+                for way, probability in _ways(inner, condition, action).items():
+                    found[way] = found.get(way, Fraction(0)) + chance * probability
+            return found
+        case Together(parts):
+            found = {frozenset(): Fraction(1)}
+            for part in parts:
+                product: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+                more = _ways(part, condition, action)
+                if len(found) * len(more) > MAX_OUTCOMES:
+                    what = f"{action.label} has more than {MAX_OUTCOMES} outcomes: choices side by side multiply."
+                    raise InputError(what, action.where, "Split the action into several that follow each other.")
+                for one, probability in found.items():
+                    for other, chance in more.items():
+                        both = one | other
+                        product[both] = product.get(both, Fraction(0)) + probability * chance
+                found = product
+            return found
+        case _:
+            raise AssertionError("a ground effect has no quantifier")
+
+
+def _literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:
+    for part in condition.parts if isinstance(condition, And) else (condition,):
+        if isinstance(part, Atom):
+            yield part, True
+        elif isinstance(part, Not) and isinstance(part.part, Atom):
+            yield part.part, False
+
+
+def conjoined(parts: Iterable[Condition]) -> Condition:
+    """Return the conjunction: flat, each part once, false where an atom and its opposite stand in it."""
+    found: dict[Condition, None] = {}
+    for part in parts:
+        for one in part.parts if isinstance(part, And) else (part,):
+            if one == FALSE or negated(one) in found:
+                return FALSE
+            found[one] = None
+    return next(iter(found)) if len(found) == 1 else And(tuple(found))
+
+
+def disjoined(parts: Iterable[Condition]) -> Condition:
+    """Return the disjunction: flat, each part once, true where an atom and its opposite stand in it."""
+    found: dict[Condition, None] = {}
+    for part in parts:
+        for one in part.parts if isinstance(part, Or) else (part,):
+            if one == TRUE or negated(one) in found:
+                return TRUE
+            found[one] = None
+    return next(iter(found)) if len(found) == 1 else Or(tuple(found))

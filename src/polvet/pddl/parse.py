@@ -1,0 +1,257 @@
+"""Domains and problems: text to `Domain` and `Problem`. What is PDDL but not read is refused by name, at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+from polvet.errors import InputError, Where, suggest
+from polvet.pddl.formulas import Scope, check_types, read_atom, read_condition, read_effect, refuse_foreign
+from polvet.pddl.lexer import Group, Tree, Word, read_tree
+from polvet.pddl.syntax import (
+    NOTHING,
+    OBJECT,
+    TRUE,
+    Action,
+    Atom,
+    Condition,
+    Domain,
+    Predicate,
+    Problem,
+    Variable,
+    Vocabulary,
+)
+from polvet.pddl.typed_lists import name_of, read_typed_list, type_names
+
+KNOWN_REQUIREMENTS = {
+    ":strips", ":typing", ":equality", ":negative-preconditions", ":disjunctive-preconditions",
+    ":existential-preconditions", ":universal-preconditions", ":quantified-preconditions", ":conditional-effects",
+    ":adl", ":non-deterministic", ":probabilistic-effects",
+}  # fmt: skip
+FOREIGN_REQUIREMENTS = {
+    ":fluents", ":numeric-fluents", ":object-fluents", ":durative-actions", ":derived-predicates", ":axioms",
+    ":timed-initial-literals", ":preferences", ":constraints", ":action-costs", ":goal-utilities", ":rewards", ":mdp",
+    ":duration-inequalities", ":continuous-effects", ":partial-observability",
+}  # fmt: skip
+DOMAIN_SECTIONS = (":requirements", ":types", ":constants", ":predicates", ":action")
+PROBLEM_SECTIONS = (":domain", ":requirements", ":objects", ":init", ":goal")
+FOREIGN_SECTIONS = {
+    ":functions": "numeric fluents", ":metric": "metrics", ":derived": "derived predicates",
+    ":durative-action": "durative actions", ":constraints": "constraints", ":axiom": "axioms", ":length": "lengths",
+    ":goal-reward": "rewards", ":observe": "observations", ":sensor": "sensors",
+}  # fmt: skip
+
+
+def parse_domain(text: str, where: Where) -> Domain:
+    """Return the domain that the text is."""
+    name, sections = _definition(text, where, "domain", DOMAIN_SECTIONS)
+    parents = _read_types(_only(sections, ":types"))
+    empty = Vocabulary(parents, {}, {})
+    constants = _read_objects(_only(sections, ":constants"), empty)
+    predicates = _read_predicates(_only(sections, ":predicates"), empty)
+    words = Vocabulary(parents, constants, predicates)
+    actions: dict[tuple[str, int], Action] = {}
+    for section in sections:
+        if section.head == ":action":
+            action = _read_action(section, words)
+            key = action.name, len(action.parameters)
+            if key in actions:
+                what = f"the action '{action.name}' with {key[1]} parameters stands twice."
+                raise InputError(what, section.where, "Rename one: its ground actions could not be told apart.")
+            actions[key] = action
+    return Domain(name, words, tuple(actions.values()), Where(where.file))
+
+
+def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
+    """Return the problem of the domain that the text is."""
+    name, sections = _definition(text, where, "problem", PROBLEM_SECTIONS)
+    named = _only(sections, ":domain")
+    if named is not None:
+        if len(named.items) != 2:
+            raise InputError("':domain' needs one name.", named.where, "Write (:domain NAME).")
+        word = name_of(named.items[1], "the domain's name")
+        if word.text != domain.name:
+            what = f"this is a problem of the domain '{word.shown}', but {domain.where} defines '{domain.name}'."
+            raise InputError(what, word.where, "Give the right file with --domain.")
+    objects = _read_objects(_only(sections, ":objects"), domain.words)
+    words = Vocabulary(domain.words.parents, objects, domain.words.predicates)
+    scope = Scope(words, {}, count())
+    init = _only(sections, ":init")
+    goal = _only(sections, ":goal")
+    for key, found in ((":init", init), (":goal", goal)):
+        if found is None:
+            raise InputError(f"the problem has no {key}.", Where(where.file, line=1), f"Write ({key} ...).")
+    assert init is not None
+    assert goal is not None
+    if len(goal.items) != 2:
+        raise InputError("':goal' needs one condition.", goal.where, "Write (:goal (and ...)).")
+    return Problem(name, words, _read_init(init, scope), read_condition(goal.items[1], scope), Where(where.file))
+
+
+def parse_condition(text: str, words: Vocabulary, where: Where) -> Condition:
+    """Return the condition that the text is, over the objects of a problem."""
+    return read_condition(read_tree(text, where), Scope(words, {}, count()))
+
+
+def _definition(text: str, where: Where, kind: str, known: tuple[str, ...]) -> tuple[str, list[Group]]:
+    """Return the name and the sections of `(define (kind name) section ...)`; each but `:action` may stand once."""
+    tree = read_tree(text, where)
+    if tree.head != "define":
+        raise InputError("PDDL starts with (define.", tree.where, f"Write (define ({kind} NAME) ...).")
+    head = tree.items[1] if len(tree.items) > 1 else tree
+    if not isinstance(head, Group) or head.head != kind or len(head.items) != 2:
+        found = head.head if isinstance(head, Group) else ""
+        if found in ("domain", "problem") and found != kind:
+            raise InputError(f"this is a {found}, not a {kind}.", head.where, f"Give the {kind} there.")
+        raise InputError(f"(define is not followed by ({kind} NAME).", head.where, f"Write (define ({kind} NAME) ...).")
+    name = name_of(head.items[1], f"the {kind}'s name").text
+    sections: list[Group] = []
+    seen: set[str] = set()
+    for item in tree.items[2:]:
+        if isinstance(item, Word):
+            raise InputError(f"'{item.shown[:30]}' stands outside brackets.", item.where, "Put it into its section.")
+        if item.head in FOREIGN_SECTIONS:
+            what = f"'{item.head}': {FOREIGN_SECTIONS[item.head]} are not read."
+            raise InputError(what, item.where, "Remove the section, or model it with predicates.")
+        if item.head not in known:
+            shown = item.items[0].shown if item.items and isinstance(item.items[0], Word) else "("
+            raise InputError(f"'{shown[:30]}' is no section of a {kind}.", item.where, suggest(item.head, known))
+        if item.head in seen and item.head != ":action":
+            raise InputError(f"'{item.head}' stands twice.", item.where, "Write one section.")
+        seen.add(item.head)
+        if item.head == ":requirements":
+            _check_requirements(item)
+        sections.append(item)
+    return name, sections
+
+
+def _only(sections: Iterable[Group], head: str) -> Group | None:
+    return next((section for section in sections if section.head == head), None)
+
+
+def _check_requirements(section: Group) -> None:
+    for item in section.items[1:]:
+        shown = item.shown if isinstance(item, Word) else "("
+        if not isinstance(item, Word) or item.text not in KNOWN_REQUIREMENTS | FOREIGN_REQUIREMENTS:
+            hint = suggest(shown.lower(), sorted(KNOWN_REQUIREMENTS))
+            raise InputError(f"no requirement '{shown[:40]}'.", item.where, hint)
+        if item.text in FOREIGN_REQUIREMENTS:
+            raise InputError(f"the requirement '{shown}' is not read.", item.where, "Model it with predicates.")
+
+
+def _read_types(section: Group | None) -> dict[str, tuple[str, ...]]:
+    parents: dict[str, tuple[str, ...]] = {OBJECT: ()}
+    if section is None:
+        return parents
+    places: dict[str, Word] = {}
+    for word, above in read_typed_list(section.items[1:], "a type"):
+        if word.text == OBJECT:
+            continue
+        if word.text in parents:
+            raise InputError(f"the type '{word.shown}' is declared twice.", word.where, "Declare it once.")
+        parents[word.text], places[word.text] = type_names(above), word
+        for parent in above:
+            places.setdefault(parent.text, parent)
+    for name, word in places.items():  # a type that stands behind a dash alone is declared by that
+        parents.setdefault(name, (OBJECT,))
+        pending, seen = list(parents[name]), set()
+        while pending:
+            above_it = pending.pop()
+            if above_it == name:
+                raise InputError(f"the type '{word.shown}' lies below itself.", word.where, "Break the circle.")
+            if above_it not in seen:
+                seen.add(above_it)
+                pending += parents.get(above_it, ())
+    return parents
+
+
+def _read_objects(section: Group | None, words: Vocabulary) -> dict[str, tuple[str, ...]]:
+    objects = dict(words.objects)
+    for word, types in read_typed_list(section.items[1:], "an object") if section is not None else []:
+        check_types(types, words)
+        if word.text in objects:
+            if objects[word.text] == type_names(types):
+                continue  # some problems repeat the constants
+            raise InputError(f"the object '{word.shown}' is declared twice.", word.where, "Declare it once.")
+        objects[word.text] = type_names(types)
+    return objects
+
+
+def _read_predicates(section: Group | None, words: Vocabulary) -> dict[str, Predicate]:
+    found: dict[str, Predicate] = {}
+    for item in section.items[1:] if section is not None else ():
+        if isinstance(item, Word):
+            raise InputError(f"'{item.shown[:30]}' stands in no brackets.", item.where, f"Write ({item.shown[:30]}).")
+        if not item.items:
+            raise InputError("'()' declares no predicate.", item.where, "Write (p ?x - t).")
+        name = name_of(item.items[0], "a predicate's name")
+        if name.text in found:
+            raise InputError(f"the predicate '{name.shown}' is declared twice.", name.where, "Declare it once.")
+        if name.text in ("and", "or", "not", "imply", "exists", "forall", "when", "oneof", "probabilistic"):
+            raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, "Rename the predicate.")
+        found[name.text] = Predicate(name.text, _parameters(item.items[1:], words), name.where)
+    return found
+
+
+def _parameters(items: tuple[Tree, ...], words: Vocabulary) -> tuple[Variable, ...]:
+    found: dict[str, Variable] = {}
+    for word, types in read_typed_list(items, "a variable", variables=True):
+        check_types(types, words)
+        if word.text in found:
+            raise InputError(f"the variable '{word.shown}' stands twice.", word.where, "Rename one.")
+        found[word.text] = Variable(word.text, type_names(types))
+    return tuple(found.values())
+
+
+def _read_action(section: Group, words: Vocabulary) -> Action:
+    if len(section.items) < 2:
+        raise InputError("the action has no name.", section.where, "Write (:action NAME ...).")
+    name = name_of(section.items[1], "the action's name")
+    fields: dict[str, Tree] = {}
+    items = section.items[2:]
+    for place in range(0, len(items), 2):
+        key = items[place]
+        known = (":parameters", ":precondition", ":effect")
+        if not isinstance(key, Word) or key.text not in known:
+            shown = key.shown if isinstance(key, Word) else "("
+            hint = suggest(shown.lower(), known)
+            raise InputError(
+                f"'{shown[:30]}' stands where :parameters, :precondition or :effect should be.", key.where, hint
+            )
+        if key.text in fields:
+            raise InputError(f"'{key.text}' stands twice in the action '{name.shown}'.", key.where, "Write it once.")
+        if place + 1 == len(items):
+            raise InputError(f"'{key.text}' has nothing behind it.", key.where, "Write its content in brackets.")
+        fields[key.text] = items[place + 1]
+    listed = fields.get(":parameters")
+    if isinstance(listed, Word):
+        raise InputError("':parameters' needs brackets.", listed.where, "Write :parameters (?x - t).")
+    parameters = _parameters(listed.items, words) if listed is not None else ()
+    scope = Scope(words, {one.name: one for one in parameters}, count())
+    precondition = read_condition(fields[":precondition"], scope) if ":precondition" in fields else TRUE
+    effect = read_effect(fields[":effect"], scope) if ":effect" in fields else NOTHING
+    return Action(name.text, parameters, precondition, effect, section.where)
+
+
+def _read_init(section: Group, scope: Scope) -> frozenset[Atom]:
+    true: set[Atom] = set()
+    false: dict[Atom, Tree] = {}
+    for item in section.items[1:]:
+        if isinstance(item, Word):
+            raise InputError(f"'{item.shown[:30]}' stands in no brackets.", item.where, "Write atoms: (p a).")
+        if item.head in ("oneof", "or", "unknown", "probabilistic", "and"):
+            raise InputError(f"'{item.head}' stands in :init.", item.where, "The initial state is a list of atoms.")
+        if item.head == "=":
+            raise InputError("'=' gives a number in :init; numeric fluents are not read.", item.where, "Remove it.")
+        refuse_foreign(item.head, item.where)
+        if item.head == "not":
+            inner = item.items[1] if len(item.items) == 2 else None
+            if not isinstance(inner, Group):
+                raise InputError("'not' needs one atom.", item.where, "Write (not (p a)).")
+            false[read_atom(inner, scope)] = item
+        else:
+            true.add(read_atom(item, scope))
+    for atom, place in false.items():
+        if atom in true:
+            raise InputError(f"'{atom}' is both true and false in :init.", place.where, "Remove one of the two.")
+    return frozenset(true)
