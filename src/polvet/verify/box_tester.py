@@ -44,7 +44,7 @@ class BoxTester:
             within = self.patience.budget.at_most(self.patience.each)
             found = self.engine.find_all(questions, use_rows=False, budget=within) if questions else []
         for k, one in zip(open_, found, strict=True):
-            replies[k] = _reply_of(one)
+            replies[k] = _reply_of(one, self.patience)
         return [reply for reply in replies if reply is not None]
 
     def _told(self, cell: Cell, label: int) -> Reply | None:
@@ -54,11 +54,11 @@ class BoxTester:
         return No() if label not in self.labels else None
 
 
-def _reply_of(found: Found) -> Reply:
+def _reply_of(found: Found, patience: Patience) -> Reply:
     match found.answer:
         case _core.BoxAnswer.NO:
             return No()
         case _core.BoxAnswer.UNKNOWN:
-            return Open("time limit reached")
+            return Open(str(patience.budget.reached("time")) if patience.is_over else "a question took too long")
         case answer:
             return Yes(found.state, answer == _core.BoxAnswer.YES)

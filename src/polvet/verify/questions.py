@@ -158,11 +158,11 @@ class Z3Tester:
 
     def _ask(self, worker: Worker, text: str) -> tuple[int, ...] | No | Open:
         if self.patience.is_over:
-            return Open("time limit reached")
+            return Open(str(self.patience.budget.reached("time")))
         try:
             answer = worker.ask({"query": text, "values": self.names}, self.patience.left)
         except SolverTimeout:
-            return Open("Z3 was stopped at the time limit")
+            return Open("Z3 was stopped: a question took too long")
         except SolverDied as error:
             return Open(f"Z3 failed: {error}")
         if answer["answer"] == "sat":
