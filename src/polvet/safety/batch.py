@@ -73,6 +73,10 @@ def decide_many(
         return Batch([known[state] for state in states], resumed)
     portion, position = FIRST_PORTION, 0
     while position < len(left):
+        if budget.is_over():
+            late = Decided(Verdict.UNKNOWN, 0, 0, 0.0, budget.reached("time"))
+            known.update(dict.fromkeys(left[position:], late))
+            break
         part = left[position : position + portion]
         spent = stopwatch()
         done = position + resumed
