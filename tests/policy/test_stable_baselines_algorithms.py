@@ -99,3 +99,36 @@ def test_recurrent_policies_are_refused_by_name(tmp_path):
     model.save(tmp_path / "model.zip")
     with pytest.raises(InputError, match="the policy has a memory"):
         load_policy(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("name", ["PPO", "DQN", "MaskablePPO"])
+def test_a_default_agent_on_frozen_lake_is_verified_as_it_is(name, tmp_path):
+    """The verdict is what following `predict` through the environment shows, until it ends or comes back."""
+    import polvet
+
+    lake = "gym:FrozenLake-v1?map_name=8x8&is_slippery=false"
+    for seed in range(3):
+        env = gym.make("FrozenLake-v1", map_name="8x8", is_slippery=False)
+        algorithm, options = CASES[name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = algorithm("MlpPolicy", env, seed=seed, device="cpu", **options)
+        with torch.no_grad():  # untrained actors have nearly equal scores everywhere
+            for parameter in model.policy.parameters():
+                parameter.mul_(3.0)
+        model.save(tmp_path / "agent.zip")
+        policy = load_policy(tmp_path / "agent.zip")
+        rows = np.arange(64, dtype=np.float32)[:, None]
+        clear = ~near_ties(policy, rows)
+        theirs = np.array([int(model.predict(place, deterministic=True)[0]) for place in range(64)])
+        assert clear.mean() > 0.9
+        assert np.array_equal(policy.choose(rows)[clear], theirs[clear])
+        result = polvet.load(lake).policy(tmp_path / "agent.zip").verify()
+        place, _ = env.reset()
+        seen, ended = set(), False
+        while place not in seen and not ended:
+            seen.add(place)
+            place, reward, ended, _, _ = env.step(int(theirs[place]))
+        if clear[list(seen)].all():
+            fell = ended and reward == 0
+            assert result.verdict.value == ("unsafe" if fell else "safe")
