@@ -27,6 +27,7 @@ ALLOWED = {
     "model",
     "jani",
     "prism",
+    "pddl",
     "worlds",
     "sources",
     "policy",
@@ -87,6 +88,8 @@ def certified(tmp_path_factory):
     )
     keep(["decide", "walk.toml", "--state", "x=3"], "walk.toml")
     keep(["decide", "walk.toml", "--state", "x=0"], "walk.toml")
+    keep(["decide", "walk.toml", "--goal-reaching"], "walk.toml")
+    keep(["decide", "walk.toml", "--state", "x=0", "--goal-reaching"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1"], "walk.toml")
     for name, rows in (("good", "right"), ("bad", "left")):
         table = {"format": "table/1", "inputs": ["x"], "outputs": ["left", "right"]}

@@ -6,7 +6,7 @@ import pytest
 
 from polvet.model.instantiate import instantiate
 from polvet.model.semantics import Semantics
-from polvet.pddl import World
+from polvet.pddl.translate import World
 from tests.conftest import BENCHMARKS
 
 FOND = BENCHMARKS / "fond-pddl"

@@ -6,7 +6,8 @@ from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
 from polvet.model.instantiate import instantiate
 from polvet.model.task import Avoid, TaskOptions
-from polvet.pddl import parse_domain, parse_problem, read_pddl
+from polvet.pddl import read_pddl
+from polvet.pddl.parse import parse_domain, parse_problem
 from polvet.pddl.syntax import And, Atom, changes
 from polvet.safety import Decider, Verdict
 from polvet.sources import load_task

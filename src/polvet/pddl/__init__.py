@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from polvet.errors import InputError, Where
 from polvet.files import read_text
-from polvet.model.wellformed import check_model
-from polvet.pddl.parse import parse_domain, parse_problem
-from polvet.pddl.translate import World, translate
+
+if TYPE_CHECKING:
+    from polvet.pddl.translate import World
 
 SUFFIX = ".pddl"
 START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
-
-__all__ = [
-    "SUFFIX",
-    "World",
-    "domain_beside",
-    "is_pddl",
-    "load_pddl",
-    "parse_domain",
-    "parse_problem",
-    "read_pddl",
-    "translate",
-]
 
 
 def is_pddl(path: str | Path, text: str) -> bool:
@@ -60,6 +49,10 @@ def load_pddl(
     >>> load_pddl("(define (problem x) (:domain d) (:init (p)) (:goal (q)))", domain).model.actions
     ('a',)
     """
+    from polvet.model.wellformed import check_model
+    from polvet.pddl.parse import parse_domain, parse_problem
+    from polvet.pddl.translate import translate
+
     known = parse_domain(domain, domain_where)
     world = translate(known, parse_problem(problem, where, known))
     check_model(world.model)
