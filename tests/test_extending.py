@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def project(tmp_path_factory):
     """The folder of a copy of the project in which everything on the page was done."""
     folder = tmp_path_factory.mktemp("extended")
-    for part in ("src/polvet", "tests", "docs"):
+    for part in ("src/polvet", "src/_core", "tests", "docs"):
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copy(polvet._core.__file__, folder / "src" / "polvet")

@@ -27,6 +27,7 @@ from polvet.errors import InputError
 from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.evidence.fault_files import read_faults
 from polvet.model.build import ModelBuilder
+from polvet.model.task import TaskOptions
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
@@ -74,7 +75,9 @@ def test_a_raw_reading_is_part_of_the_claim(tmp_path, capsys, repair_mode):
     assert (code, answer["verdict"]) == (0, "safe")
     claim = json.loads(Path(answer["certificate"]).read_text())
     assert claim["options"]["mode"] == "raw"
-    assert isinstance(check_file(answer["certificate"], Subjects(LINE, Path(answer["policy"]))), Accepted)
+    asked = Subjects(LINE, Path(answer["policy"]), TaskOptions(mode="raw"))
+    assert isinstance(check_file(answer["certificate"], asked), Accepted)
+    assert not isinstance(check_file(answer["certificate"], Subjects(LINE, Path(answer["policy"]))), Accepted)
 
 
 def test_the_given_policy_is_not_what_the_certificate_is_about(debugged):
@@ -146,7 +149,7 @@ def test_a_time_limit_stops_it_and_the_next_call_goes_on(debugged, tmp_path):
     found, _ = debugged
     stopped = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL, budget=Budget(0))
     assert stopped.outcome is Outcome.LIMIT
-    assert "--time-limit" in (stopped.reason or "")
+    assert "time limit of 0 s" in (stopped.reason or "")
     resumed = debug(load_task(LINE), FAULTY, tmp_path / "line", SMALL)
     assert resumed.policy.read_bytes() == found.policy.read_bytes()
 

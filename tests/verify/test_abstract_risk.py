@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.cli import main
+from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
@@ -140,14 +140,12 @@ def test_the_command_says_how_the_probability_was_bounded(tmp_path, capsys):
     task = generate("one-way-line", n=3, p=4, icy=True, park=True).task()
     save_policy(driver(task, 19), tmp_path / "policy.json")
     command = ["verify", str(tmp_path / "line.toml"), str(tmp_path / "policy.json"), "--probability", "--workers", "2"]
-    with pytest.raises(SystemExit):
-        main([*command, "--max-states", "50", "--time-limit", "30"])
+    run([*command, "--max-states", "50", "--time-limit", "30"])
     shown = capsys.readouterr().out
     assert "of failing, at worst: 0 to 0.19" in shown
     assert "by an abstraction with" in shown
     assert "limit of 50 states" in shown
-    with pytest.raises(SystemExit):
-        main(command)
+    run(command)
     assert "of failing, at worst: 0.19" in capsys.readouterr().out
 
 

@@ -133,7 +133,7 @@ def test_no_grid_leaves_out_a_branch_that_doubles_round_away(chance: str, rest: 
     bound = load_fitted(load_task(task), policy).compile()
     found = verify(bound, method="grid")
     assert isinstance(found, Safe)
-    certificate = json.loads(json.dumps(certificate_of(bound, found, {})))
+    certificate = json.loads(json.dumps(certificate_of(bound, found)))
     assert isinstance(check(certificate, Subjects(task, policy), Where("certificate")), Accepted)
 
     write_real_task(tmp_path, chance, rest)
@@ -141,7 +141,7 @@ def test_no_grid_leaves_out_a_branch_that_doubles_round_away(chance: str, rest: 
     assert not isinstance(verify(bound, method="grid"), Safe)
     unsafe = verify(bound, method="explicit")
     assert isinstance(unsafe, Unsafe)
-    certificate["task_sha256"] = certificate_of(bound, unsafe, {})["task_sha256"]
+    certificate["task_sha256"] = certificate_of(bound, unsafe)["task_sha256"]
     answer = check(certificate, Subjects(task, policy), Where("certificate"))
     assert isinstance(answer, Rejected)
     assert "fail" in str(answer)
@@ -165,13 +165,13 @@ def test_no_invariant_leaves_out_a_branch_that_doubles_round_away(
     bound = load_fitted(load_task(task), policy).compile()
     found = verify(bound, method=method)
     assert isinstance(found, Safe)
-    certificate = json.loads(json.dumps(certificate_of(bound, found, {})))
+    certificate = json.loads(json.dumps(certificate_of(bound, found)))
     assert isinstance(check(certificate, Subjects(task, policy), Where("certificate")), Accepted)
 
     write_task(tmp_path, variable, chance, rest)
     bound = load_fitted(load_task(task), policy).compile()
     assert not isinstance(verify(bound, method=method), Safe)
-    certificate["task_sha256"] = certificate_of(bound, verify(bound, method="explicit"), {})["task_sha256"]
+    certificate["task_sha256"] = certificate_of(bound, verify(bound, method="explicit"))["task_sha256"]
     answer = check(certificate, Subjects(task, policy), Where("certificate"))
     assert isinstance(answer, Rejected)
     assert "sha256" not in str(answer)

@@ -89,7 +89,10 @@ class _Loop:
     def run(self) -> Debugged:
         """Iterate until there is an outcome."""
         # SOUND: the campaign works on its own copy: what it claims must be about a file that nobody changes under it.
-        kept = self._do(0, "begin", lambda: (self.steps.sizes(), self._copy()))
+        try:
+            kept = self._do(0, "begin", lambda: (self.steps.sizes(), self._copy()))
+        except LimitReached as limit:
+            return self._end(Outcome.LIMIT, self.given, 0, str(limit))
         policy = first = self.store.path(kept, "policy")
         for iteration in range(self.settings.iterations + 1):
             try:
