@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE   := $(wildcard src/_core/*/*)
 TESTED := $(VENV)/.extra-dev $(VENV)/.extra-test $(VENV)/.optional-bdd
 
-.PHONY: all demo test peers cluster quick torture lint docs wheel portable bench clean
+.PHONY: all demo test peers cluster quick torture sanitize lint docs wheel portable bench clean
 all: $(VENV)/.built
 
 # Only polvet's own extension is built with the tools of this environment, so that it is built again quickly;
@@ -50,6 +50,9 @@ quick: $(TESTED)
 torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes); false claims
 	$(BIN)/python -m tests.torture
 	$(BIN)/python -m tests.attack --claims 10000
+
+sanitize: $(TESTED)   # the kernels under ASan, UBSan and TSan: a bounded selection, or SELECTION="tests -m slow" under all
+	$(BIN)/python .ci/sanitize $(SELECTION)
 
 lint: $(TESTED)
 	$(BIN)/ruff check .

@@ -44,6 +44,7 @@ def test_a_campaign_in_pieces_is_the_campaign_in_one(bound, tmp_path):
     assert len(read_journal(journal)) == whole.rounds + 1
 
 
+@pytest.mark.threads
 def test_threads_do_not_change_a_campaign():
     world = plant(5)
     bound = fit(world.instance.task(), world.policy).compile()

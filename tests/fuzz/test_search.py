@@ -64,6 +64,7 @@ def test_every_start_with_an_unsafe_run_is_found_sooner_or_later():
         assert {run.states[0] for run in found.runs} == case.starts & reaching
 
 
+@pytest.mark.threads
 def test_threads_do_not_change_what_is_found():
     for case in CASES[:15]:
         bound = case.fitted.compile()

@@ -55,6 +55,7 @@ def test_every_step_of_a_run_is_one_of_the_interpreters_under_the_policys_choice
                 assert len(run.actions) == STEPS
 
 
+@pytest.mark.threads
 @given(worlds())
 @RELAXED
 def test_batches_hold_the_same_runs_whatever_the_threads_and_the_split(world):
@@ -136,6 +137,7 @@ def up_until(limit):
     return CallablePolicy(("x",), ("up", "stay"), lambda state: "up" if state["x"] < limit else "stay")
 
 
+@pytest.mark.threads
 def test_a_python_function_runs_in_the_kernel():
     bound = fit(counter(), up_until(3)).compile()
     run = trace(bound, (0,), 0, max_steps=5)
@@ -211,6 +213,7 @@ def test_near_ties_are_followed_for_safety_and_make_no_run():
     assert tie == (0,)
 
 
+@pytest.mark.threads
 def test_runs_are_the_same_where_nothing_is_worth_remembering():
     """Hardly any state comes again, so that lanes soon step without memory: each run is still the one that is told."""
     m = ModelBuilder("drift")

@@ -142,6 +142,7 @@ def test_a_long_enough_radius_decides_a_chain_and_a_short_one_does_not() -> None
     assert [decide(endless.decider("tarjan", radius=r), [0])[0][0] for r in (1, 2, 5)] == [0, 0, SAFE]
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_threads_share_the_questions_and_agree(algorithm: str) -> None:
     rng = random.Random(13)
@@ -154,6 +155,7 @@ def test_threads_share_the_questions_and_agree(algorithm: str) -> None:
             assert found == [truth[s] for s in numbers]
 
 
+@pytest.mark.threads
 def test_threads_that_explore_together_agree_with_the_attractor() -> None:
     """Owners, releases, gifts and messages in all their orders: batches of all sizes, one after the other."""
     rng = random.Random(17)
@@ -167,6 +169,7 @@ def test_threads_that_explore_together_agree_with_the_attractor() -> None:
             assert decide(decider, numbers)[0] == [truth[s] for s in numbers], game
 
 
+@pytest.mark.threads
 def test_threads_that_explore_together_split_the_work() -> None:
     """A long corridor with side steps: no thread looks again at what another one has looked at."""
     length = 20_000

@@ -28,6 +28,7 @@ def judge(certificate: dict[str, Any], path: Path) -> Accepted | Rejected:
     return check(json.loads(json.dumps(certificate)), Subjects(path, options=None), Where("certificate"))
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("seed", range(8))
 def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
@@ -92,7 +93,8 @@ def test_safe_actions_have_only_safe_outcomes(seed: int, tmp_path: Path) -> None
             assert decider.safe_actions(state) == tuple(label for label, safe in expected if safe)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.threads
+@pytest.mark.parametrize("threads", [2, 1])
 def test_many_states_are_judged_as_each_alone(threads: int, tmp_path: Path) -> None:
     rng = random.Random(300)
     for _ in range(10):
@@ -165,6 +167,7 @@ def test_a_limit_leaves_states_unjudged_and_says_which(tmp_path: Path) -> None:
     assert decider.judge_actions((0,)) == [("up", True)]
 
 
+@pytest.mark.threads
 def test_a_model_that_leaves_its_bounds_is_reported_with_the_state(tmp_path: Path) -> None:
     path = tmp_path / "bounds.prism"
     path.write_text("mdp\nmodule m\n x : [0..3] init 0;\n [go] true -> (x' = x + 1);\nendmodule\n", encoding="utf-8")
@@ -185,6 +188,7 @@ def test_fail_beats_goal(tmp_path: Path) -> None:
         assert Decider(task, algorithm=algorithm).decide([(0,)])[0].verdict is Verdict.UNSAFE
 
 
+@pytest.mark.threads
 def test_threads_tell_each_other_what_they_proved(tmp_path: Path) -> None:
     """What another thread published is relied on: the answers stay those of a single one."""
     path = tmp_path / "grid.prism"
@@ -201,6 +205,7 @@ def test_threads_tell_each_other_what_they_proved(tmp_path: Path) -> None:
     assert len({answer.verdict for answer in alone}) == 2
 
 
+@pytest.mark.threads
 def test_a_batch_within_little_memory_forgets_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "ring.prism"
     path.write_text(

@@ -40,6 +40,7 @@ def states(task: Task) -> list[State]:
     return states_on_random_runs(task, 60, 25)
 
 
+@pytest.mark.threads
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_verdicts_are_right_however_little_memory_there_is(threads: int, task: Task, states: list[State]) -> None:

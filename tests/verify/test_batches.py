@@ -84,6 +84,7 @@ def random_questions(engine, rng, count=20):
     ]
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("seed", range(40))
 def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here, eager):
     fitted = random_fitted(seed)
@@ -105,6 +106,7 @@ def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here,
         assert told(several.find_all(questions, nodes=nodes)) == told([one.find(*q, nodes=nodes) for q in questions])
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("seed", range(40))
 def test_the_first_step_into_a_target_is_the_one_that_is_found_one_by_one(seed, few_nodes_here, eager):
     fitted = random_fitted(seed)
@@ -149,6 +151,7 @@ METHODS = {
 }
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("kind", ["network", "trees"])
 @pytest.mark.slow
 def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eager):
@@ -179,7 +182,8 @@ def hard_question(fitted):
     return [cell_of(whole.box, rows)], ANYTHING
 
 
-@pytest.mark.parametrize("threads", [1, THREADS])
+@pytest.mark.threads
+@pytest.mark.parametrize("threads", [THREADS, 1])
 def test_a_batch_ends_at_its_limits_and_with_ctrl_c(threads):
     fitted = larger_fitted(0, variables=24, top=30, hidden=(8, 8))
     engine = Engine(fitted, power=Power(threads))

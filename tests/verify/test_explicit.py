@@ -72,6 +72,7 @@ def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
         agrees(verify_explicitly(bound), expected, fitted, bound)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("mode", ["filtered", "raw"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_all_domains_with_random_policies_of_all_kinds_agree(case, mode):
@@ -106,6 +107,7 @@ def test_the_checker_finds_all_starts_of_the_domains(case):
     assert set(found) == set(starts)
 
 
+@pytest.mark.threads
 def test_threads_change_nothing():
     shipped = find_shipped("line-good")
     bound = load_fitted(load_task(shipped.task), shipped.policy).compile()

@@ -27,7 +27,7 @@ public:
         uint32_t place;
     };  // place: where the entry stands in its shard
 
-    explicit Board(uint32_t words) {
+    explicit Board(uint32_t words) : empty_(words) {
         for (auto& shard : shards_) shard = std::make_unique<Shard>(words);
     }
 
@@ -87,7 +87,7 @@ public:
         uint64_t kept = 0;
         for (auto& shard : shards_) {
             std::lock_guard lock(shard->mutex);
-            Store<0> old(shard->store.words());
+            Store<0> old(empty_.words());
             std::swap(old, shard->store);
             const std::vector<Entry> entries = std::move(shard->entries);
             shard->entries = {};
@@ -96,7 +96,7 @@ public:
                     shard->store.insert(old.state(uint32_t(k)));
                     shard->entries.push_back({0, entries[k].known, NOBODY});
                 }
-            kept += shard->entries.size() * bytes_each(*shard);
+            kept += shard->entries.size() * bytes_each();
         }
         bytes_ = kept;
     }
@@ -104,10 +104,10 @@ public:
     void clear() {
         for (auto& shard : shards_) {
             std::lock_guard lock(shard->mutex);
-            shard->store = Store<0>(shard->store.words());
+            shard->store = Store<0>(empty_.words());
+            bytes_.fetch_sub(shard->entries.size() * bytes_each(), std::memory_order_relaxed);  // others may publish meanwhile
             std::vector<Entry>().swap(shard->entries);
         }
-        bytes_ = 0;
     }
     bool crowded = false;  // exploring together did not fit into memory
 
@@ -123,17 +123,18 @@ private:
         Store<0> store;
         std::vector<Entry> entries;
     };
-    static uint64_t bytes_each(const Shard& shard) { return shard.store.words() * 10 + 24; }  // about what a state takes
-    Shard& of(const uint64_t* state) const { return *shards_[shards_[0]->store.hash(state) & 63]; }
+    uint64_t bytes_each() const { return empty_.words() * 10 + 24; }  // about what a state takes
+    Shard& of(const uint64_t* state) const { return *shards_[empty_.hash(state) & 63]; }
     Entry& entry(Shard& shard, const uint64_t* state) {
         const auto [number, fresh] = shard.store.insert(state);
         if (fresh) {
             shard.entries.emplace_back();
-            bytes_.fetch_add(bytes_each(shard), std::memory_order_relaxed);
+            bytes_.fetch_add(bytes_each(), std::memory_order_relaxed);
         }
         return shard.entries[number];
     }
 
+    const Store<0> empty_;  // says which shard without the lock of any: no store of a shard may be asked
     std::array<std::unique_ptr<Shard>, 64> shards_;
     std::atomic<uint64_t> bytes_{0};
 };

@@ -4,10 +4,7 @@
 #include <time.h>
 #include <numeric>
 
-#include <condition_variable>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 
 #include "decide/ipi.h"
 #include "decide/lazy.h"
@@ -15,6 +12,7 @@
 #include "decide/tarjan.h"
 #include "decide/together.h"
 #include "decide/values.h"
+#include "store/threads.h"
 
 namespace polvet {
 
@@ -284,12 +282,13 @@ std::unique_ptr<Solver> make_solver(std::shared_ptr<const TableGame::Table> tabl
 
 namespace {
 
-// Threads at work, and the thread that asks about limits meanwhile.
-struct Crew {
+// The threads of a batch: each has its share of the memory, and says how long it was busy.
+struct BatchCrew : Crew {
     Limits& limits;
-    std::atomic<Status> stop{Status::DONE};
     std::atomic<size_t> done{0};
     std::vector<double> busy{};
+
+    explicit BatchCrew(Limits& all) : limits(all) {}
 
     static double cpu_seconds() {
         timespec now;
@@ -298,53 +297,26 @@ struct Crew {
     }
 
     // Run work(k, watch) on every thread k.
-    template <class Work> void run(size_t threads, Work work) {
-        std::mutex mutex;
-        std::condition_variable finished;
-        size_t running = threads;
-        std::exception_ptr failure;
+    template <class Work> void run(size_t threads, const Work& work) {
         const uint64_t share = limits.bytes / threads;
         busy.assign(threads, 0);
-        const auto guarded = [&](size_t k) {
+        const auto watched = [&](size_t k) {
             Watch watch{[&](uint64_t bytes, uint64_t known) {
                 if (known > limits.states) return Status::STATES;
                 if (bytes > share) return Status::MEMORY;
                 return stop.load(std::memory_order_relaxed);
             }};
-            try {
-                work(k, watch);
-            } catch (...) {
-                std::lock_guard lock(mutex);
-                if (!failure) failure = std::current_exception();
-                stop = Status::FAULT;
-            }
-            std::lock_guard lock(mutex);
+            work(k, watch);
             busy[k] = cpu_seconds();
-            --running;
-            finished.notify_one();
         };
-        std::vector<std::thread> pool;
-        for (size_t k = 0; k < threads; ++k) pool.emplace_back(guarded, k);
-        {
-            std::unique_lock lock(mutex);
-            while (running > 0) {
-                finished.wait_for(lock, std::chrono::milliseconds(20));
-                if (running == 0 || stop != Status::DONE) continue;
-                lock.unlock();
-                const Status status = limits.poll(0, done, 0);
-                if (status != Status::DONE) stop = status;
-                lock.lock();
-            }
-        }
-        for (std::thread& thread : pool) thread.join();
-        if (failure) std::rethrow_exception(failure);
+        Crew::run(threads, watched, [&] { return limits.poll(0, done, 0); });
     }
 };
 
 Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t words, Limits& limits) {
     Batch batch;
     batch.answers.resize(count);
-    const double begun = Crew::cpu_seconds();
+    const double begun = BatchCrew::cpu_seconds();
     size_t done = 0;
     Watch watch{[&](uint64_t bytes, uint64_t known) {
         if (known > limits.states) return Status::STATES;
@@ -361,7 +333,7 @@ Batch decide_here(Solver& solver, const uint64_t* states, size_t count, uint32_t
         const Status status = batch.answers[done].status;
         if (status == Status::TIME || status == Status::INTERRUPTED) batch.status = status;
     }
-    batch.busy.assign(1, Crew::cpu_seconds() - begun);
+    batch.busy.assign(1, BatchCrew::cpu_seconds() - begun);
     return batch;
 }
 
@@ -372,7 +344,7 @@ Batch decide_together(Solvers& solvers, Board& board, const uint64_t* states, si
     Batch batch;
     batch.answers.resize(count);
     const size_t threads = std::min<size_t>({solvers.size(), count, Board::MOST_OWNERS});
-    Crew crew{limits};
+    BatchCrew crew(limits);
     Party party(unsigned(threads), crew.stop);
     std::atomic<size_t> next{0};
     try {
@@ -412,7 +384,7 @@ Batch decide_together(Solvers& solvers, Board& board, const uint64_t* states, si
 Batch decide_apart(Solvers& solvers, const uint64_t* states, const std::vector<size_t>& open, uint32_t words, Limits& limits, Batch batch) {
     const size_t count = open.size(), threads = std::min(solvers.size(), count),
                  portion = std::clamp<size_t>(count / (threads * 8), 1, 256);
-    Crew crew{limits};
+    BatchCrew crew(limits);
     std::atomic<size_t> next{0};
     crew.run(threads, [&](size_t k, Watch& watch) {
         for (size_t begin; (begin = next.fetch_add(portion)) < count;) {

@@ -6,7 +6,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
+
+#include "store/threads.h"
 
 namespace polvet {
 
@@ -294,10 +295,9 @@ void Reachability::close(unsigned threads, Limits& limits) {
             loop(0);
             return;
         }
-        std::vector<std::thread> pool;
-        for (unsigned k = 1; k < std::min<size_t>(threads, tasks); ++k) pool.emplace_back(loop, k);
+        Threads others;
+        for (unsigned k = 1; k < std::min<size_t>(threads, tasks); ++k) others.emplace_back(loop, k);
         loop(0);
-        for (std::thread& thread : pool) thread.join();
     };
     status = Status::DONE;
     while (reached == Reached::OPEN) {

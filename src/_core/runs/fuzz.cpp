@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
+
+#include "store/threads.h"
 
 namespace polvet {
 
@@ -266,40 +265,33 @@ Fuzzed fuzz(const BoundPolicy& policy, const FuzzRows& rows, const FuzzOptions& 
         policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, rows.count / 256 + 1), 1, 64)) : 1;
     const size_t portion = std::clamp<size_t>(rows.count / (threads * 8), 1, 4096);
     std::atomic<size_t> next{0}, done{0};
-    std::atomic<Status> stop{Status::DONE};
+    Crew crew;
+    std::atomic<Status>& stop = crew.stop;
     std::mutex mutex;
-    std::condition_variable finished;
-    unsigned running = threads;
-    std::exception_ptr failure;
+    const auto poll = [&] { return limits.poll(0, done, rows.count); };
     std::vector<Found> found;
     std::vector<uint32_t> met;
     const auto work = [&](bool alone) {
         Worker worker(policy, rows, options, visits);
         worker.alive = [&] {
-            if (alone && stop == Status::DONE) stop = limits.poll(0, done, rows.count);
+            if (alone && stop == Status::DONE) stop = poll();
             return stop == Status::DONE;
         };
-        try {
-            for (size_t begin; (begin = next.fetch_add(portion)) < rows.count && stop == Status::DONE;) {
-                const size_t end = std::min(begin + portion, rows.count);
-                if (!worker.runs(begin, end, out)) {
-                    std::lock_guard lock(mutex);
-                    Simulated& problem = out.problems;
-                    if (stop != Status::FAULT) {
-                        problem.fault = worker.fault;
-                        problem.faulty = worker.faulty;
-                        problem.policy_broken = worker.broken;
-                    }
-                    stop = Status::FAULT;
-                    break;
+        for (size_t begin; (begin = next.fetch_add(portion)) < rows.count && stop == Status::DONE;) {
+            const size_t end = std::min(begin + portion, rows.count);
+            if (!worker.runs(begin, end, out)) {
+                std::lock_guard lock(mutex);
+                Simulated& problem = out.problems;
+                if (stop != Status::FAULT) {
+                    problem.fault = worker.fault;
+                    problem.faulty = worker.faulty;
+                    problem.policy_broken = worker.broken;
                 }
-                done += end - begin;
-                if (!worker.alive()) break;
+                stop = Status::FAULT;
+                break;
             }
-        } catch (...) {
-            std::lock_guard lock(mutex);
-            if (!failure) failure = std::current_exception();
-            stop = Status::FAULT;
+            done += end - begin;
+            if (!worker.alive()) break;
         }
         std::lock_guard lock(mutex);
         out.steps += worker.steps;
@@ -307,27 +299,9 @@ Fuzzed fuzz(const BoundPolicy& policy, const FuzzRows& rows, const FuzzOptions& 
         if (met.empty()) met = std::move(worker.met);
         else
             for (size_t k = 0; k < met.size(); ++k) met[k] += worker.met[k];
-        --running;
-        finished.notify_one();
     };
     if (threads == 1) work(true);
-    else {
-        std::vector<std::thread> pool;
-        for (unsigned k = 0; k < threads; ++k) pool.emplace_back(work, false);
-        {
-            std::unique_lock lock(mutex);
-            while (running > 0) {
-                finished.wait_for(lock, std::chrono::milliseconds(20));
-                if (running == 0 || stop != Status::DONE) continue;
-                lock.unlock();
-                const Status status = limits.poll(0, done, rows.count);
-                if (status != Status::DONE) stop = status;
-                lock.lock();
-            }
-        }
-        for (std::thread& thread : pool) thread.join();
-    }
-    if (failure) std::rethrow_exception(failure);
+    else crew.run(threads, [&](size_t) { work(false); }, poll);
     out.problems.status = stop;
     if (visits)
         for (size_t k = 0; k < met.size(); ++k) visits->count[k] += met[k];

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
+
+#include "store/threads.h"
 
 namespace polvet {
 
@@ -244,62 +243,37 @@ Simulated simulate(const BoundPolicy& policy, const uint64_t* starts, size_t cou
         policy.threads ? unsigned(std::clamp<uint64_t>(std::min<uint64_t>(options.threads, total / 256 + 1), 1, 64)) : 1;
     const uint64_t portion = std::clamp<uint64_t>(total / (threads * 8), 1, PORTION);
     std::atomic<uint64_t> next{0}, done{0};
-    std::atomic<Status> stop{Status::DONE};
+    Crew crew;
+    std::atomic<Status>& stop = crew.stop;
     std::mutex mutex;
-    std::condition_variable finished;
-    unsigned running = threads;
-    std::exception_ptr failure;
+    const auto poll = [&] { return limits.poll(0, done, 0); };
     const auto work = [&](bool alone) {
         Worker worker(policy, options);
         worker.alive = [&] {
-            if (alone && stop == Status::DONE) stop = limits.poll(0, done, 0);
+            if (alone && stop == Status::DONE) stop = poll();
             return stop == Status::DONE;
         };
-        try {
-            for (uint64_t begin; (begin = next.fetch_add(portion)) < total && stop == Status::DONE;) {
-                const uint64_t end = std::min(begin + portion, total);
-                if (!worker.runs(starts, begin, end, out)) {
-                    std::lock_guard lock(mutex);
-                    // The first broken run by number would need all runs before it; any one explains the fault.
-                    if (stop != Status::FAULT) {
-                        out.fault = worker.fault;
-                        out.faulty = worker.faulty;
-                        out.policy_broken = worker.broken;
-                    }
-                    stop = Status::FAULT;
-                    break;
+        for (uint64_t begin; (begin = next.fetch_add(portion)) < total && stop == Status::DONE;) {
+            const uint64_t end = std::min(begin + portion, total);
+            if (!worker.runs(starts, begin, end, out)) {
+                std::lock_guard lock(mutex);
+                // The first broken run by number would need all runs before it; any one explains the fault.
+                if (stop != Status::FAULT) {
+                    out.fault = worker.fault;
+                    out.faulty = worker.faulty;
+                    out.policy_broken = worker.broken;
                 }
-                done += end - begin;
-                if (!worker.alive()) break;
+                stop = Status::FAULT;
+                break;
             }
-        } catch (...) {
-            std::lock_guard lock(mutex);
-            if (!failure) failure = std::current_exception();
-            stop = Status::FAULT;
+            done += end - begin;
+            if (!worker.alive()) break;
         }
         std::lock_guard lock(mutex);
         out.steps += worker.steps;
-        --running;
-        finished.notify_one();
     };
     if (threads == 1) work(true);
-    else {
-        std::vector<std::thread> pool;
-        for (unsigned k = 0; k < threads; ++k) pool.emplace_back(work, false);
-        {
-            std::unique_lock lock(mutex);
-            while (running > 0) {
-                finished.wait_for(lock, std::chrono::milliseconds(20));
-                if (running == 0 || stop != Status::DONE) continue;
-                lock.unlock();
-                const Status status = limits.poll(0, done, 0);
-                if (status != Status::DONE) stop = status;
-                lock.lock();
-            }
-        }
-        for (std::thread& thread : pool) thread.join();
-    }
-    if (failure) std::rethrow_exception(failure);
+    else crew.run(threads, [&](size_t) { work(false); }, poll);
     out.status = stop;
     return out;
 }

@@ -1,0 +1,71 @@
+// A group of threads at work, and the thread that asks about limits meanwhile.
+//
+// Only the caller's thread may ask (Ctrl-C reaches Python through it); it tells the others by `stop`, which they look at. Whatever
+// goes wrong, no thread outlives `run`: an exception of one, or a thread that cannot be started, stops all and is thrown again.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "store/limits.h"
+
+namespace polvet {
+
+struct Threads : std::vector<std::thread> {
+    ~Threads() {
+        for (std::thread& thread : *this) thread.join();
+    }
+};
+
+struct Crew {
+    std::atomic<Status> stop{Status::DONE};
+
+    // Run work(k) on threads k = 0, 1, ... and poll() every 20 ms on this one until all have ended.
+    template <class Work, class Poll> void run(size_t count, const Work& work, const Poll& poll) {
+        std::mutex mutex;
+        std::condition_variable ended;
+        size_t running = count;
+        std::exception_ptr failure;
+        const auto fail = [&] {
+            std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+            stop = Status::FAULT;
+        };
+        const auto guarded = [&](size_t k) {
+            try {
+                work(k);
+            } catch (...) { fail(); }
+            std::lock_guard lock(mutex);
+            --running;
+            ended.notify_one();
+        };
+        {
+            Threads threads;
+            try {
+                while (threads.size() < count) threads.emplace_back(guarded, threads.size());
+            } catch (...) {
+                fail();
+                std::lock_guard lock(mutex);
+                running -= count - threads.size();
+            }
+            std::unique_lock lock(mutex);
+            while (running > 0) {
+                ended.wait_for(lock, std::chrono::milliseconds(20));
+                if (running == 0 || stop != Status::DONE) continue;
+                lock.unlock();
+                try {
+                    Status none = Status::DONE;  // the first reason to stop is the one that is told
+                    stop.compare_exchange_strong(none, poll());
+                } catch (...) { fail(); }
+                lock.lock();
+            }
+        }
+        if (failure) std::rethrow_exception(failure);
+    }
+};
+
+}  // namespace polvet
