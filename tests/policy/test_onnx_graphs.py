@@ -213,6 +213,13 @@ def test_huge_shapes_and_values_that_are_not_numbers_are_refused():
         )
     with pytest.raises(InputError, match="not a number"):
         network_from_onnx(model([node("Clip", ["x", "c"])], {"c": F("nan")}), Where("net.onnx"))
+    with pytest.raises(InputError, match="not a number"):
+        network_from_onnx(model([node("PRelu", ["x", "c"])], {"c": F("inf")}), Where("net.onnx"))
+    for operator, constant in (("Div", F(3e38)), ("Mul", F(1e-40))):
+        with pytest.raises(InputError, match=r"below 2\^-126"):
+            network_from_onnx(
+                model([node("Tanh", ["x"], "t"), node(operator, ["t", "c"])], {"c": constant}), Where("net.onnx")
+            )
     with pytest.raises(InputError, match="inf"):
         network_from_onnx(
             model([node("Tanh", ["x"], "t"), node("Add", ["t", "c"])], {"c": F("inf")}), Where("net.onnx")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from polvet.errors import InputError, Where
 from polvet.policy.networks import MAX_PARAMETERS
-from polvet.policy.tape import Tape
+from polvet.policy.tape import LEAST_NORMAL, SCALE, Tape
 
 AGAIN = "Export the network in float32; docs/policies.md lists the operators that are read."
 FLOAT, INT32, INT64, BOOL, FLOAT16, DOUBLE = 1, 6, 7, 9, 10, 11  # TensorProto's numbers
@@ -177,6 +177,8 @@ def _gemm(tape: Tape, call: Call) -> Value:
     bias = call.numbers(2)
     matrix = weights if call.attributes.get("transB", 0) else weights.T
     alpha, beta = np.float32(call.attributes.get("alpha", 1.0)), np.float32(call.attributes.get("beta", 1.0))
+    if alpha != 1 and ((np.abs(matrix * alpha) < LEAST_NORMAL) & (matrix != 0)).any():
+        raise call.refuse("has weights below 2^-126, where float32 loses its digits.", SCALE)
     shift = np.zeros(len(matrix), dtype=np.float32)
     if bias is not None:
         shift = np.broadcast_to(bias, (1, len(matrix))).reshape(-1)

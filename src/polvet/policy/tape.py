@@ -30,6 +30,9 @@ from polvet.policy.unit_graph import (
 )
 from polvet.policy.units import is_relu
 
+LEAST_NORMAL = 2.0**-126
+SCALE = "Scale the network's values."
+
 
 class Tape:
     """Values written so far; every method that writes returns the new columns."""
@@ -84,7 +87,10 @@ class Tape:
         spread = [
             np.broadcast_to(np.asarray(part, dtype=np.float64).reshape(-1), flat.shape) for part in (factor, shift)
         ]
-        if any((part.astype(np.float32) != part).any() for part in spread):
+        narrow = _floats(spread[0])
+        if ((np.abs(narrow) < LEAST_NORMAL) & (spread[0] != 0)).any():
+            raise InputError("a constant factor is below 2^-126, where float32 loses its digits.", self.where, SCALE)
+        if any((_floats(part) != part).any() for part in spread):
             roundings += 2  # of the constant, and of what a library rounds instead
         whole = self._whole_affine(flat)
         if whole is not None and (spread[0] == 1).all() and sizes is None and not roundings:
@@ -103,7 +109,7 @@ class Tape:
         """Write (x - mean) / deviation * scale + shift, whatever the order in which a library computes that."""
         factor = scale / deviation
         return self.scaled(
-            columns, factor.astype(np.float32), (shift - mean * factor).astype(np.float32),
+            columns, factor, shift - mean * factor,
             sizes=np.abs(shift) + np.abs(mean * factor), roundings=10,
         )  # fmt: skip
 

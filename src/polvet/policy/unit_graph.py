@@ -204,7 +204,7 @@ def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Wher
                         f"node {index} has the {name} {array[place]} at {list(place)}.", where,
                         "Every weight must be finite.",
                     )  # fmt: skip
-        elif isinstance(node, Unit) and (np.isnan(node.a).any() or np.isnan(node.b).any()):
+        elif isinstance(node, Unit) and not all(_is_parameter(node.name, part).all() for part in (node.a, node.b)):
             raise InputError(
                 f"node {index} ({node.name}) has a parameter that is not a number.", where, "Export again."
             )
@@ -215,6 +215,11 @@ def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Wher
             )
     if not len(scores) or not 0 <= scores.min() <= scores.max() < count:
         raise InputError("the network has no scores.", where, "Export the network again.")
+
+
+def _is_parameter(name: str, numbers: Floats) -> npt.NDArray[np.bool_]:
+    """Return which numbers may be parameters of a unit: only a clip has infinite ends."""
+    return np.asarray(~np.isnan(numbers) if name == "clip" else np.isfinite(numbers))
 
 
 def reference_scores(graph: UnitGraph, rows: Rows) -> Scores:
