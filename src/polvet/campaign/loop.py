@@ -79,7 +79,11 @@ def debug(
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
         store.write("about.json", dump_about(task, policy))
-        return _Loop(policy, store, Steps(fitted, store, chosen, budget, threads=threads), chosen, listener).run()
+        try:
+            steps = Steps(fitted, store, chosen, budget, threads=threads)
+        except LimitReached as limit:  # while start states were drawn: there is nothing of the campaign's own yet
+            return Debugged(Outcome.LIMIT, policy, 0, 0, None, str(limit), tuple(store.records))
+        return _Loop(policy, store, steps, chosen, listener).run()
 
 
 class _Loop:
@@ -89,10 +93,7 @@ class _Loop:
     def run(self) -> Debugged:
         """Iterate until there is an outcome."""
         # SOUND: the campaign works on its own copy: what it claims must be about a file that nobody changes under it.
-        try:
-            kept = self._do(0, "begin", lambda: (self.steps.sizes(), self._copy()))
-        except LimitReached as limit:
-            return self._end(Outcome.LIMIT, self.given, 0, str(limit))
+        kept = self._do(0, "begin", lambda: (self.steps.sizes(), self._copy()))
         policy = first = self.store.path(kept, "policy")
         for iteration in range(self.settings.iterations + 1):
             try:
