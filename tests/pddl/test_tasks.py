@@ -7,13 +7,15 @@ import pytest
 
 import polvet
 from polvet.cli.app import run
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 from polvet.evidence.check import Rejected, Subjects, check_file
+from polvet.evidence.state_files import parse_state
 from polvet.jani.read import load_model as load_jani
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
 from polvet.model.expressions import FALSE, TRUE
 from polvet.model.instantiate import instantiate
+from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.pddl import read_pddl
 from polvet.sources import load_model, load_task
@@ -144,6 +146,18 @@ def test_deadlocks_count_as_unsafe_only_where_that_is_asked_for(tmp_path, capsys
     assert run(["certify", str(tmp_path / "safe.json"), "--task", str(problem)]) == 0
     assert run(["certify", str(tmp_path / "safe.json"), "--task", str(problem), "--avoid", "deadlock"]) == 10
     capsys.readouterr()
+
+
+def test_a_state_is_given_by_variables_or_by_the_atoms_that_are_true():
+    task = load_task(PROBLEM)
+    (start,) = Semantics(task.network).initial_states()
+    where = Where("--state")
+    assert parse_state(task, Semantics(task.network).show(start), where) == start
+    assert parse_state(task, "(at mill) (Chain)\n(lies letter mill)(spare inn)", where) == start
+    with pytest.raises(InputError, match=r"'at\(mil\)' is no atom that changes. Did you mean 'at\(mill\)'"):
+        parse_state(task, "(at mil)", where)
+    with pytest.raises(InputError, match="of the form NAME=VALUE"):
+        parse_state(task, "(at mill", where)
 
 
 def test_a_resumed_batch_remembers_what_is_avoided(tmp_path, capsys):
