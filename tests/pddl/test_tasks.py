@@ -185,6 +185,19 @@ def test_the_model_survives_as_jani(tmp_path):
     assert (len(again), again.choices, again.deadlocks) == (94, 188, 0)
 
 
+@pytest.mark.parametrize("given", [None, "fail", "domain"])
+def test_a_saved_task_takes_its_domain_with_it(given, tmp_path):
+    elsewhere = tmp_path / "other" / "problem.pddl"  # called like the problem
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(DOMAIN.read_text())
+    options = {None: {}, "fail": {"fail": "(not (chain))"}, "domain": {"domain": elsewhere}}[given]
+    for what in (PROBLEM, TASK):
+        task = polvet.load(what, **options)
+        saved = polvet.load(task.save(tmp_path / "saved" / "task.toml"))
+        assert saved.labels == task.labels
+        assert (saved.model_task.fail, saved.model_task.goal) == (task.model_task.fail, task.model_task.goal)
+
+
 def test_python_loads_problems_and_certifies_what_it_decided():
     task = polvet.load(PROBLEM, domain=DOMAIN, avoid="deadlock")
     start = {name: name in ("at(mill)", "chain", "lies(letter,mill)", "spare(inn)") for name in task.variables}
