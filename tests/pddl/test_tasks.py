@@ -148,6 +148,38 @@ def test_deadlocks_count_as_unsafe_only_where_that_is_asked_for(tmp_path, capsys
     capsys.readouterr()
 
 
+COMMANDS = {
+    "info": "info PROBLEM",
+    "explore": "explore PROBLEM",
+    "check": "check PROBLEM --property Pmax=?[F(chain)]",
+    "decide": "decide PROBLEM",
+    "evaluate": "evaluate PROBLEM rules.json --runs 5",
+    "simulate": "simulate PROBLEM rules.json --runs 5",
+    "fuzz": "fuzz PROBLEM rules.json --fail carried(letter)&&!carried(letter) -o runs.jsonl",
+    "faults": "faults PROBLEM rules.json -o faults.json",
+    "compare": "compare PROBLEM rules.json rules.json",
+    "gate": "gate PROBLEM rules.json",
+    "verify": "verify PROBLEM rules.json --avoid deadlock",
+    "permit": "permit PROBLEM --fail !chain --bound 0.9",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_commands_take_a_domain_by_name(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.pddl").write_text(PROBLEM.read_text())
+    (tmp_path / "other.pddl").write_text(DOMAIN.read_text())
+    rules = [{"when": f"'{guard}'", "action": action} for guard, action in (
+        ("lies(letter,mill)", "load(letter,mill)"), ("at(harbour)", "unload(letter,harbour)"), ("calm", "sail(mill,harbour)"),
+    )]  # fmt: skip
+    rules.append({"when": "true", "action": "wait"})
+    (tmp_path / "rules.json").write_text(json.dumps({"format": "rules/1", "rules": rules}))
+    words = command.replace("PROBLEM", "one.pddl").split()
+    assert run(words) == 30
+    assert "no domain is given" in capsys.readouterr().err
+    assert run([*words, "--domain", "other.pddl"]) == 0, capsys.readouterr()
+
+
 def test_a_state_is_given_by_variables_or_by_the_atoms_that_are_true():
     task = load_task(PROBLEM)
     (start,) = Semantics(task.network).initial_states()
