@@ -1,6 +1,9 @@
 """PDDL problems as tasks: files, conditions in both notations, digests, the command line, other machines, JANI."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -237,3 +240,22 @@ def test_python_loads_problems_and_certifies_what_it_decided():
     assert result.verdict.value == "safe"
     assert polvet.certify(result, task).accepted
     assert load_model(PROBLEM).actions == task.labels
+
+
+def test_the_model_does_not_depend_on_how_python_orders_sets():
+    code = """import sys
+from polvet.jani.write import dump_model
+from polvet.pddl import read_pddl
+print(dump_model(read_pddl(sys.argv[1]).model))
+"""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(PROBLEM)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1
