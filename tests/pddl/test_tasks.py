@@ -1,19 +1,24 @@
 """PDDL problems as tasks: files, conditions in both notations, digests, the command line, other machines, JANI."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import polvet
 from polvet.cli.app import run
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 from polvet.evidence.check import Rejected, Subjects, check_file
+from polvet.evidence.state_files import parse_state
 from polvet.jani.read import load_model as load_jani
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
 from polvet.model.expressions import FALSE, TRUE
 from polvet.model.instantiate import instantiate
+from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.pddl import read_pddl
 from polvet.sources import load_model, load_task
@@ -146,6 +151,50 @@ def test_deadlocks_count_as_unsafe_only_where_that_is_asked_for(tmp_path, capsys
     capsys.readouterr()
 
 
+COMMANDS = {
+    "info": "info PROBLEM",
+    "explore": "explore PROBLEM",
+    "check": "check PROBLEM --property Pmax=?[F(chain)]",
+    "decide": "decide PROBLEM",
+    "evaluate": "evaluate PROBLEM rules.json --runs 5",
+    "simulate": "simulate PROBLEM rules.json --runs 5",
+    "fuzz": "fuzz PROBLEM rules.json --fail carried(letter)&&!carried(letter) -o runs.jsonl",
+    "faults": "faults PROBLEM rules.json -o faults.json",
+    "compare": "compare PROBLEM rules.json rules.json",
+    "gate": "gate PROBLEM rules.json",
+    "verify": "verify PROBLEM rules.json --avoid deadlock",
+    "permit": "permit PROBLEM --fail !chain --bound 0.9",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_commands_take_a_domain_by_name(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.pddl").write_text(PROBLEM.read_text())
+    (tmp_path / "other.pddl").write_text(DOMAIN.read_text())
+    rules = [{"when": f"'{guard}'", "action": action} for guard, action in (
+        ("lies(letter,mill)", "load(letter,mill)"), ("at(harbour)", "unload(letter,harbour)"), ("calm", "sail(mill,harbour)"),
+    )]  # fmt: skip
+    rules.append({"when": "true", "action": "wait"})
+    (tmp_path / "rules.json").write_text(json.dumps({"format": "rules/1", "rules": rules}))
+    words = command.replace("PROBLEM", "one.pddl").split()
+    assert run(words) == 30
+    assert "no domain is given" in capsys.readouterr().err
+    assert run([*words, "--domain", "other.pddl"]) == 0, capsys.readouterr()
+
+
+def test_a_state_is_given_by_variables_or_by_the_atoms_that_are_true():
+    task = load_task(PROBLEM)
+    (start,) = Semantics(task.network).initial_states()
+    where = Where("--state")
+    assert parse_state(task, Semantics(task.network).show(start), where) == start
+    assert parse_state(task, "(at mill) (Chain)\n(lies letter mill)(spare inn)", where) == start
+    with pytest.raises(InputError, match=r"'at\(mil\)' is no atom that changes. Did you mean 'at\(mill\)'"):
+        parse_state(task, "(at mil)", where)
+    with pytest.raises(InputError, match="of the form NAME=VALUE"):
+        parse_state(task, "(at mill", where)
+
+
 def test_a_resumed_batch_remembers_what_is_avoided(tmp_path, capsys):
     (tmp_path / "domain.pddl").write_text(COIN)
     problem, file = tmp_path / "toss.pddl", tmp_path / "decisions.jsonl"
@@ -171,6 +220,19 @@ def test_the_model_survives_as_jani(tmp_path):
     assert (len(again), again.choices, again.deadlocks) == (94, 188, 0)
 
 
+@pytest.mark.parametrize("given", [None, "fail", "domain"])
+def test_a_saved_task_takes_its_domain_with_it(given, tmp_path):
+    elsewhere = tmp_path / "other" / "problem.pddl"  # called like the problem
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(DOMAIN.read_text())
+    options = {None: {}, "fail": {"fail": "(not (chain))"}, "domain": {"domain": elsewhere}}[given]
+    for what in (PROBLEM, TASK):
+        task = polvet.load(what, **options)
+        saved = polvet.load(task.save(tmp_path / "saved" / "task.toml"))
+        assert saved.labels == task.labels
+        assert (saved.model_task.fail, saved.model_task.goal) == (task.model_task.fail, task.model_task.goal)
+
+
 def test_python_loads_problems_and_certifies_what_it_decided():
     task = polvet.load(PROBLEM, domain=DOMAIN, avoid="deadlock")
     start = {name: name in ("at(mill)", "chain", "lies(letter,mill)", "spare(inn)") for name in task.variables}
@@ -178,3 +240,22 @@ def test_python_loads_problems_and_certifies_what_it_decided():
     assert result.verdict.value == "safe"
     assert polvet.certify(result, task).accepted
     assert load_model(PROBLEM).actions == task.labels
+
+
+def test_the_model_does_not_depend_on_how_python_orders_sets():
+    code = """import sys
+from polvet.jani.write import dump_model
+from polvet.pddl import read_pddl
+print(dump_model(read_pddl(sys.argv[1]).model))
+"""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(PROBLEM)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1

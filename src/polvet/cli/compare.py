@@ -16,6 +16,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, Seed, T
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -46,6 +47,7 @@ def compare(
         int | None, typer.Option("--starts", help="So many random start states; without: all of them.", min=1)
     ] = None,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -66,7 +68,7 @@ def compare(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     before, after = load_fitted(loaded, old), load_fitted(loaded, new)
     bound = before.compile()
     budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)

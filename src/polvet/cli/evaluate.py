@@ -15,6 +15,7 @@ from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -49,6 +50,7 @@ def evaluate(
     ] = None,
     max_steps: MaxSteps = 10_000,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -70,7 +72,7 @@ def evaluate(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)

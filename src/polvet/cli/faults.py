@@ -15,6 +15,7 @@ from polvet.cli.progress import watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -58,6 +59,7 @@ def faults(
     ] = 100_000,
     max_steps: MaxSteps = 10_000,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -80,7 +82,7 @@ def faults(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     threads = threads_of(workers, MANY)

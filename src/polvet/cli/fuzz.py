@@ -16,6 +16,7 @@ from polvet.cli.progress import Meter, watching
 from polvet.cli.simulate import MaxSteps, policy_lines
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     OutOfBounds,
@@ -57,6 +58,7 @@ def fuzz(
     whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False,
     max_steps: MaxSteps = 10_000,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -78,7 +80,7 @@ def fuzz(
 
     spent = stopwatch()
     rule = None if stop_when is None else parse_stop_rule(stop_when)
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)

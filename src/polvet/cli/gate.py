@@ -13,6 +13,7 @@ from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     OutOfBounds,
@@ -51,6 +52,7 @@ def gate(
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 10_000,
     max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 10_000_000,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -70,7 +72,7 @@ def gate(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     budget = budget_of(time_limit, memory_limit, max_states)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
     judged = judge(

@@ -18,6 +18,7 @@ from polvet.cli.permit import impossible_lines
 from polvet.cli.progress import Meter, watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -59,6 +60,7 @@ def learn(
     cost: Cost,
     bound: Bound = None,
     shield: ShieldFile = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -93,7 +95,7 @@ def learn(
         raise InputError("give either a bound or a shield.", Where("--bound"), "Use --bound 0.1 or --shield FILE.")
     given = None if shield is None else load_shield(shield)
     limit = parse_bound(bound, Where("--bound")) if bound is not None else given.bound  # type: ignore[union-attr]
-    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds))
+    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds, domain=domain))
     figures: dict[str, Any] = {}
     try:
         with watching("learn", "building", log_json) as meter:

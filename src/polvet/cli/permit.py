@@ -15,6 +15,7 @@ from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLim
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -49,6 +50,7 @@ def register(app: typer.Typer) -> None:
 def permit(
     model: ModelFile,
     bound: Bound,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -78,7 +80,7 @@ def permit(
 
     spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states)
     limit = parse_bound(bound, Where("--bound"))
-    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds))
+    task = load_task(model, task_options(constants, start, fail, goal, out_of_bounds, domain=domain))
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("--fail"), "Give a condition, e.g. --fail 'crashed'.")
     figures: dict[str, Any] = {}

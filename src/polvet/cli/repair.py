@@ -17,6 +17,7 @@ from polvet.cli.printable import say
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     OutOfBounds,
@@ -71,6 +72,7 @@ def repair(
     reading: Annotated[
         str | None, typer.Option("--reading", help="filtered or raw, in the place of what task.toml says.")
     ] = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -91,7 +93,7 @@ def repair(
     spent = stopwatch()
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
-    options = task_options(constants, start, fail, goal, out_of_bounds, reading)
+    options = task_options(constants, start, fail, goal, out_of_bounds, reading, domain=domain)
     fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)

@@ -15,6 +15,7 @@ from polvet.cli.options import Json, LogJson, Mode, Output, PolicyFile, Seed, Ti
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     OutOfBounds,
@@ -51,6 +52,7 @@ def simulate(
     show: Annotated[int | None, typer.Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
     max_steps: MaxSteps = 10_000,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -70,7 +72,7 @@ def simulate(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
     bound = fitted.compile()
     budget = budget_of(time_limit)

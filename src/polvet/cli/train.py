@@ -15,6 +15,7 @@ from polvet.cli.options import Json, LogJson, Mode, Output, Seed
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
+    Domain,
     Fail,
     Goal,
     MaxStates,
@@ -63,6 +64,7 @@ def train(
     ] = None,
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 200,
     mode: Mode = None,
+    domain: Domain = None,
     constants: Constants = "",
     start: Start = None,
     fail: Fail = None,
@@ -82,7 +84,7 @@ def train(
     spent = stopwatch()
     if output is None:
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
+    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     network = loaded.network
     inputs = loaded.reading.inputs or tuple(v.name for v in network.variables if not v.is_location)
     outputs = loaded.reading.outputs or network.labels

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, Where, suggest
 from polvet.evidence.states import BIGGEST_JSON_INTEGER, state_to_json
 from polvet.files import parse_json, read_text
 from polvet.model.arithmetic import Value
@@ -18,12 +19,20 @@ from polvet.model.task import Task, state_from_names
 from polvet.numbers import LARGEST
 
 MAX_BYTES = 4 * 1024**3
+COMMA = re.compile(r",(?![^(]*\))")
+ATOMS = re.compile(r"\s*(?:\(\s*[^\s()=]+(?:\s+[^\s()=]+)*\s*\)\s*)+")
 
 
 def parse_state(task: Task, text: str, where: Where) -> State:
-    """Return the state written as `x=3,crashed=false`; values may be quoted, as location names sometimes must be."""
+    """Return the state written as `x=3,crashed=false`; values may be quoted, as location names sometimes must be.
+
+    Commas inside brackets belong to a name: `at(r1,a)=true`. A state of truth values alone may be given by those that are
+    true, as planners write it: `(at r1 a) (calm)`.
+    """
+    if ATOMS.fullmatch(text):
+        return _state_of_atoms(task, text, where)
     values: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in filter(None, (part.strip() for part in COMMA.split(text))):
         name, sign, value = part.partition("=")
         if not sign:
             raise InputError(f"'{part}' is not of the form NAME=VALUE.", where, "Write x=3,crashed=false.")
@@ -31,6 +40,19 @@ def parse_state(task: Task, text: str, where: Where) -> State:
             raise InputError(f"'{name.strip()}' is given twice.", where, "Give it once.")
         values[name.strip()] = value.strip()
     return state_from_names(task.network, values, where)
+
+
+def _state_of_atoms(task: Task, text: str, where: Where) -> State:
+    variables = task.network.variables
+    if any(variable.kind is not Kind.BOOL for variable in variables):
+        raise InputError("atoms give truth values, but there are numbers here.", where, "Write x=3,crashed=false.")
+    atoms = [found.lower().split() for found in re.findall(r"\(([^()]*)\)", text)]
+    names = [f"{words[0]}({','.join(words[1:])})" if words[1:] else words[0] for words in atoms]
+    known = {variable.name for variable in variables}
+    for name in names:
+        if name not in known:
+            raise InputError(f"'{name}' is no atom that changes.", where, suggest(name, known))
+    return tuple(variable.name in names for variable in variables)
 
 
 class StateFormat:

@@ -178,7 +178,7 @@ def gate(
 
 
 def save_task(task: ModelTask, path: Path) -> Path:
-    """Write the task to the `.toml` file and its model beside it; byte for byte where nothing was put in their place."""
+    """Write the task to the `.toml` file, its model and a PDDL domain beside it; byte for byte where nothing was put in their place."""
     from polvet.files import read_bytes, write_whole
     from polvet.jani.write import dump_model
     from polvet.sources import is_address, read_parts
@@ -189,7 +189,7 @@ def save_task(task: ModelTask, path: Path) -> Path:
         raise InputError("the task was not made by polvet.load.", Where(str(path)), "Make it with polvet.load.")
     parts = read_parts(task.source.file, task.options)
     sibling = parts.model.parent == task.source.file.parent and not is_address(parts.model)
-    if task.source.file.suffix == ".toml" and sibling and not task.options.to_json():
+    if task.source.file.suffix == ".toml" and sibling and not task.options.to_json() and parts.domain is None:
         write_whole(path.with_name(parts.model.name), read_bytes(parts.model))
         write_whole(path, read_bytes(task.source.file))
         return path
@@ -199,8 +199,12 @@ def save_task(task: ModelTask, path: Path) -> Path:
     else:
         model = path.with_name(parts.model.name)
         write_whole(model, read_bytes(parts.model))
-    conditions = {role: text for role, (text, _) in parts.conditions.items()}
-    write_whole(path, _toml(model.name, conditions, parts.reading, parts.constants))
+    texts = {role: text for role, (text, _) in parts.conditions.items()}
+    if parts.domain is not None:
+        beside = "domain.pddl" if model.name != "domain.pddl" else "its-domain.pddl"
+        write_whole(path.with_name(beside), read_bytes(parts.domain))
+        texts = {"domain": beside, **texts}
+    write_whole(path, _toml(model.name, texts, parts.reading, parts.constants))
     return path
 
 
@@ -249,9 +253,9 @@ def _written(
     return load_task(task, options)
 
 
-def _toml(model: str, conditions: Mapping[str, str], reading: Any, constants: Mapping[str, Any]) -> str:
+def _toml(model: str, texts: Mapping[str, str], reading: Any, constants: Mapping[str, Any]) -> str:
     lines = [f"model = {json.dumps(model, ensure_ascii=False)}"]
-    lines += [f"{role} = {json.dumps(text, ensure_ascii=False)}" for role, text in conditions.items()]
+    lines += [f"{role} = {json.dumps(text, ensure_ascii=False)}" for role, text in texts.items()]
     if constants:
         lines.append("[constants]")
         for name, value in constants.items():

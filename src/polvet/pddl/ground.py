@@ -224,7 +224,7 @@ def _values_after(
 ) -> tuple[tuple[Atom, Condition], ...]:  # fmt: skip
     added: dict[Atom, list[Condition]] = {}
     deleted: dict[Atom, list[Condition]] = {}
-    for condition, change in sorted(way, key=repr):
+    for condition, change in sorted(way, key=_rank):
         (added if change.value else deleted).setdefault(change.atom, []).append(folded(condition, truth))
     found = []
     for atom in sorted({*added, *deleted}, key=str):
@@ -253,9 +253,13 @@ def _ways(
             return found
         case Together(parts):
             found = {frozenset(): Fraction(1)}
+            certain: set[tuple[Condition, Change]] = set()
             for part in parts:
                 product: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
                 more = _ways(part, condition, action)
+                if len(more) == 1:
+                    certain.update(*more)
+                    continue
                 if len(found) * len(more) > MAX_OUTCOMES:
                     what = f"{action.label} has more than {MAX_OUTCOMES} outcomes: choices side by side multiply."
                     raise InputError(what, action.where, "Split the action into several that follow each other.")
@@ -264,9 +268,19 @@ def _ways(
                         both = one | other
                         product[both] = product.get(both, Fraction(0)) + probability * chance
                 found = product
-            return found
+            together: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+            for way, probability in found.items():
+                whole = way | certain
+                together[whole] = together.get(whole, Fraction(0)) + probability
+            return together
         case _:
             raise AssertionError("a ground effect has no quantifier")
+
+
+def _rank(item: tuple[Condition, Change]) -> tuple[str, tuple[str, ...], bool, str]:
+    """An order that does not depend on how a set was made: the same files are the same model, term by term."""
+    condition, change = item
+    return change.atom.predicate, change.atom.terms, change.value, "" if condition == TRUE else repr(condition)
 
 
 def _literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:

@@ -105,6 +105,7 @@ def solve(task: Task, starts: Sequence[State], *, budget: Budget = UNLIMITED) ->
     lost = np.where(game.fail, 0, NEVER).astype(np.int64)
     number = 0
     while True:
+        budget.check()
         number += 1
         spoilt = np.zeros(len(game.label), dtype=bool)
         spoilt[action_of[lost[game.target] != NEVER]] = True
