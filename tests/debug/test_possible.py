@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 import pytest
 
+from polvet.budget import Budget
 from polvet.debug.goal_chance import goal_chances
 from polvet.debug.possible import SafeWorld, find_safe_world
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Limits
 from polvet.model.build import ModelBuilder
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
@@ -232,9 +232,9 @@ def test_following_the_plan_is_the_best_that_changing_unsafe_choices_can_do():
 def test_a_world_beyond_the_limit_is_not_told():
     case = with_goal(10)[0]
     decider = Decider(case.task)
-    found = find_safe_world(decider, decider.compiled.pack(sorted(case.starts)), limits=Limits(states=2))
+    found = find_safe_world(decider, decider.compiled.pack(sorted(case.starts)), budget=Budget(states=2))
     assert isinstance(found, str)
     assert "too large" in found
     bound = replace(case.fitted).compile()
     packed = bound.compiled.pack(sorted(case.starts))
-    assert goal_chances(bound, packed, max_steps=5, limits=Limits(states=1)) is None
+    assert goal_chances(bound, packed, max_steps=5, budget=Budget(states=1)) is None

@@ -16,8 +16,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
 from polvet.debug.goal_chance import goal_chances
@@ -149,7 +147,7 @@ def evaluate(
     chances, unsolved = None, None
     if not certain and bound.task.goal != FALSE:
         try:
-            chances = goal_chances(bound, packed, max_steps=max_steps, limits=limits)
+            chances = goal_chances(bound, packed, max_steps=max_steps, budget=budget)
         except LimitReached as limit:
             unsolved = limit
     if chances is not None:
@@ -175,7 +173,8 @@ def evaluation_figures(found: Evaluation) -> dict[str, Any]:
         "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
         "starts_complete": found.starts.complete, "start_method": found.starts.method,
         "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
-        "certain": found.certain, "goal_exact": found.goal_is_exact, "run_length": found.run_length, "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
+        "certain": found.certain, "goal_exact": found.goal_is_exact, "run_length": found.run_length,
+        "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
         "search": found.inspection.figures,
     }  # fmt: skip
 

@@ -8,14 +8,14 @@ Limits   CHAIN_STATES states and CHAIN_WORK outcomes times steps; the reference 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
-from polvet.errors import LimitReached
-from polvet.kernel.compiled import Limits, Words, describe_limit
+from polvet.budget import UNLIMITED, Budget
+from polvet.kernel.compiled import Words, describe_limit
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import Float64s, SparseMdp
@@ -38,7 +38,7 @@ class Chances:
         return float(self.lowers.mean()), float(self.uppers.mean())
 
 
-def goal_chances(bound: Bound, starts: Words, *, max_steps: int, limits: Limits | None = None) -> Chances | None:
+def goal_chances(bound: Bound, starts: Words, *, max_steps: int, budget: Budget = UNLIMITED) -> Chances | None:
     """Return bounds for each packed start; None where the chain is too large. A time limit raises LimitReached.
 
     >>> from fractions import Fraction
@@ -51,20 +51,19 @@ def goal_chances(bound: Bound, starts: Words, *, max_steps: int, limits: Limits 
     >>> found = goal_chances(toss, toss.compiled.initial(), max_steps=3); found.mean[0] <= 7 / 8 <= found.mean[1]
     True
     """
-    bounds = limits or Limits()
-    few = replace(bounds, states=min(CHAIN_STATES, bounds.states or CHAIN_STATES))
-    space = bound.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], limits=few, policy=bound.core)
+    few = budget.at_most(states=CHAIN_STATES)
+    space = bound.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few, policy=bound.core)
     limit = describe_limit(space, few)
     if limit is not None:
-        if limit.option == "--time-limit":
+        if limit.kind == "time":
             raise limit
         return None
     if space.transitions * max_steps > CHAIN_WORK:
         return None
     places, goal = places_of(space, starts), (space.mask(GOAL).astype(bool)) & ~space.mask(FAIL).astype(bool)
-    value = solve(_chain(space), Reach(goal, step_bound=max_steps), time_limit=few.seconds)
+    value = solve(_chain(space), Reach(goal, step_bound=max_steps), budget=few)
     if value.limit is not None:
-        raise LimitReached(f"time limit of {few.seconds or 0:g} s reached", "--time-limit")
+        raise few.reached("time")
     # SOUND: sharing a probability among operators rounds once more, by a relative 2^-53 per step: no run of so many steps
     # becomes likelier or less likely by more than this.
     rounding = max_steps * 2.0**-51

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.debug.faults import policy_steps
 from polvet.debug.goal_chance import Chances, places_of
-from polvet.errors import LimitReached
 from polvet.evidence.fault_files import Fault
-from polvet.kernel.compiled import Compiled, Limits, Words, describe_limit
+from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.mdp.query import Reach
 from polvet.mdp.scheduler import NO_CHOICE
-from polvet.mdp.solve import Value, solve
+from polvet.mdp.solve import TIME, Value, solve
 from polvet.mdp.sparse import Mask, SparseMdp
 from polvet.model.automata import ModelType
 from polvet.policy.binding import FAIL, GOAL, Bound
@@ -38,22 +38,21 @@ WORLD_STATES = 200_000
 Numbers = NDArray[np.int64]
 
 
-def find_safe_world(decider: Decider, starts: Words, *, limits: Limits | None = None) -> SafeWorld | str:
+def find_safe_world(decider: Decider, starts: Words, *, budget: Budget = UNLIMITED) -> SafeWorld | str:
     """Return what safe policies can meet from the packed starts, or why that cannot be told; a time limit raises."""
     task = decider.task
     if task.network.model.type is ModelType.DTMC:
         return "the model is a Markov chain: there is nothing to choose"
-    bounds = limits or Limits()
-    few = replace(bounds, states=min(WORLD_STATES, bounds.states or WORLD_STATES))
-    space = decider.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], limits=few)
+    few = budget.at_most(states=WORLD_STATES)
+    space = decider.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few)
     limit = describe_limit(space, few)
     if limit is not None:
-        if limit.option == "--time-limit":
+        if limit.kind == "time":
             raise limit
         return f"the world is too large ({limit})"
-    known = decider.known_packed(space.states(0, len(space)), limits=bounds)
+    known = decider.known_packed(space.states(0, len(space)), budget=budget)
     if decider.stopped is not None:
-        if decider.stopped.option == "--time-limit":
+        if decider.stopped.kind == "time":
             raise decider.stopped
         return f"not every state is decided ({decider.stopped})"
     return SafeWorld(decider.compiled, space, places_of(space, starts), known == SAFE, _Matrix.of(space))
@@ -87,14 +86,14 @@ class SafeWorld:
     safe: Mask
     matrix: _Matrix
 
-    def best(self, *, limits: Limits | None = None) -> Chances | str:
+    def best(self, *, budget: Budget = UNLIMITED) -> Chances | str:
         """Return the greatest probability of the goal from each start among all safe policies; a text where there are none."""
         if not self.safe[self.places].all():
             return "from some start states no policy is safe"
-        value = self._solved(np.ones(len(self._steps.state), dtype=np.bool_), self.places, limits)[0]
+        value = self._solved(np.ones(len(self._steps.state), dtype=np.bool_), self.places, budget)[0]
         return Chances(value.lowers[self.places], value.uppers[self.places])
 
-    def plan(self, bound: Bound, faults: Sequence[Fault], *, limits: Limits | None = None) -> list[Fault]:
+    def plan(self, bound: Bound, faults: Sequence[Fault], *, budget: Budget = UNLIMITED) -> list[Fault]:
         """Return the faults, the safe actions of each narrowed to one that reaches the goal best.
 
         The policy keeps every choice that is safe; wherever it is not, now or on runs to come, the best safe action is taken.
@@ -109,7 +108,7 @@ class SafeWorld:
         places = [self.space.find(words) for words in self.compiled.pack([fault.state for fault in faults])]
         met = np.array([place for place in places if place >= 0], dtype=np.int64)
         allowed = (own | ~keeps[steps.state]) & ~stuck[steps.state]
-        value, kept = self._solved(allowed, np.concatenate([self.places, met]), limits)
+        value, kept = self._solved(allowed, np.concatenate([self.places, met]), budget)
         assert value.scheduler is not None
         scheduler = value.scheduler
         first = np.searchsorted(steps.state[kept], np.arange(len(self.space)))
@@ -123,16 +122,15 @@ class SafeWorld:
 
         return [narrowed(fault, place) for fault, place in zip(faults, places, strict=True)]
 
-    def _solved(self, allowed: Mask, starts: Numbers, limits: Limits | None) -> tuple[Value, Numbers]:
+    def _solved(self, allowed: Mask, starts: Numbers, budget: Budget) -> tuple[Value, Numbers]:
         """Return the maximal reachability where only these steps are allowed, and the numbers of the steps that are choices."""
         kept = np.flatnonzero(allowed & self._steps.safe)
         mdp = self._mdp(kept, starts)
         goal = np.zeros(mdp.states, dtype=np.bool_)
         goal[: len(self.space)] = self.space.mask(GOAL).astype(bool) & ~self.space.mask(FAIL).astype(bool)
-        seconds = None if limits is None else limits.seconds
-        value = solve(mdp, Reach(goal), time_limit=seconds)
-        if value.limit is not None and seconds is not None and "time" in value.limit:
-            raise LimitReached(f"time limit of {seconds:g} s reached", "--time-limit")
+        value = solve(mdp, Reach(goal), budget=budget)
+        if value.limit == TIME:
+            raise budget.reached("time")
         return value, kept
 
     @cached_property
