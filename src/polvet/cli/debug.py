@@ -143,7 +143,11 @@ def _goal_lines(found: Debugged) -> list[str]:
     useful = found.usefulness
     if useful is None:
         return []
-    beside = [f"best so far {_around(useful.best, useful.best_interval)}"] if useful.best > max(useful.first, useful.last) else []
+    beside = (
+        [f"best so far {_around(useful.best, useful.best_interval)}"]
+        if useful.best > max(useful.first, useful.last)
+        else []
+    )
     beside += [] if useful.possible is None else [f"best possible for a safe policy {useful.possible:.2f}"]
     says = f"{_around(useful.first, useful.first_interval)} -> {_around(useful.last, useful.last_interval)}"
     lines = [f"%Goal       {says}{''.join(f'; {one}' for one in beside)}"]
