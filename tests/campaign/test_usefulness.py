@@ -156,6 +156,32 @@ def test_the_front_door_tells_it_apart(tmp_path):
     assert kept.figures["goal_percent"] == pytest.approx(100)
 
 
+def test_the_gate_tells_a_policy_that_lost_the_goal_from_one_that_kept_it(tmp_path, capsys):
+    task, poor, rich = world(tmp_path), tmp_path / "lost", tmp_path / "kept"
+    assert run(["debug", str(task), str(always_run(tmp_path, ("run", "wait"))), "-o", str(poor)]) == 11
+    given = always_run(tmp_path)
+    assert run(["debug", str(task), str(given), "-o", str(rich)]) == 0
+    capsys.readouterr()
+
+    def gate(policy, *more):
+        code = run(["gate", str(task), str(policy), "--max-faults", "0", "--json", *more])
+        return code, json.loads(capsys.readouterr().out)
+
+    before = ("--before", str(given))
+    assert gate(poor / "policy.json")[0] == 0
+    code, answer = gate(poor / "policy.json", *before)
+    assert (code, answer["verdict"]) == (11, "failed")
+    assert answer["figures"]["goal_loss"] == pytest.approx(60)
+    assert answer["figures"]["goal_percent_possible"] == pytest.approx(100)
+    assert gate(poor / "policy.json", *before, "--max-goal-loss", "60")[0] == 0
+    assert gate(rich / "policy.json", *before)[0] == 0
+    code, answer = gate(given, "--before", str(rich / "policy.json"))
+    assert (code, answer["verdict"]) == (10, "failed")  # it has faults as well
+    gated = polvet.gate(task, poor / "policy.json", max_faults=0, before=given)
+    assert gated.verdict is polvet.Verdict.FAILED
+    assert [check["name"] for check in gated.checks if check["passing"] == "failed"] == ["loss"]
+
+
 def test_without_a_goal_nothing_is_lost(tmp_path):
     task = world(tmp_path)
     task.write_text('model = "walker.prism"\nfail = "fallen = 1"\n')
