@@ -100,9 +100,8 @@ class Judged:
     @property
     def only_goal_lost(self) -> bool:
         """Whether all is well but that the goal is reached less often than before."""
-        return [check.name for check in self.checks if check.passing is not Passing.PASSED] == [GOAL_LOSS] and (
-            self.passing is Passing.FAILED
-        )
+        failed = {check.name for check in self.checks if check.passing is Passing.FAILED}
+        return failed == {GOAL_LOSS} and all(check.passing is not Passing.UNKNOWN for check in self.checks)
 
     @property
     def passing(self) -> Passing:
@@ -155,10 +154,8 @@ def _use(seen: RunsSeen) -> list[Check]:
 
 def _goal_loss(bound: Bound, found: Evaluation, before: Evaluation, asked: Thresholds, means: Means) -> Check:
     """Whether the goal is still reached about as often as by the policy before, from the same start states."""
-    low, high = (
-        100 * (before.goal_interval[0] - found.goal_interval[1]),
-        100 * (before.goal_interval[1] - found.goal_interval[0]),
-    )
+    low = 100 * (before.goal_interval[0] - found.goal_interval[1])
+    high = 100 * (before.goal_interval[1] - found.goal_interval[0])
     loss = 100 * (before.goal - found.goal)
     passing = _against(low - ROUNDING, loss - ROUNDING, high - ROUNDING, asked.max_goal_loss, asked.sampled)
     if found.batch.limit is not None or before.batch.limit is not None:
