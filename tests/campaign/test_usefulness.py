@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polvet
+from polvet.campaign.goals import Floor, Reached
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
 from polvet.campaign.usefulness import Usefulness
@@ -200,3 +201,50 @@ def test_the_budget_is_counted_from_the_best_policy_so_far():
     assert "a loss is forced" in useful(92.0, 92.5).warning()
     assert "although 96.00 is possible" in useful(92.0, 96.0).warning()
     assert useful(94.5, 94.5).warning() is None
+
+
+def test_a_floor_counts_goal_reaching_runs_before_their_length():
+    floor = Floor(0.9, 10.0)
+    assert floor.is_kept(Reached(0.9, 12.5))
+    assert not floor.is_kept(Reached(0.89, 5.0))
+    assert not floor.is_kept(Reached(1.0, 12.6))
+    assert Floor(0.0, None).is_kept(Reached(0.0, None))
+    ranked = [Reached(0.95, 11.0), Reached(0.95, 40.0), Reached(1.0, 50.0), Reached(0.8, 1.0)]
+    assert sorted(reversed(ranked), key=floor.cost) == ranked
+
+
+CROSSING = """mdp
+// Two pits, at 1 and 5. Around each, left is short and right takes a long way; waiting leads nowhere.
+module walker
+  x : [0..8] init 0;
+  detour : [0..9] init 0;
+  fallen : [0..1] init 0;
+  [run] fallen=0 & detour=0 & x<8 & x!=1 & x!=5 -> (x'=x+1);
+  [run] fallen=0 & detour=0 & (x=1|x=5) -> 0.9 : (x'=x+1) + 0.1 : (fallen'=1);
+  [run] detour>0 -> (detour'=detour-1);
+  [right] fallen=0 & detour=0 & (x=1|x=5) -> (x'=x+1)&(detour'=9);
+  [left] fallen=0 & detour=0 & (x=1|x=5) -> 0.5 : (x'=x+1) + 0.5 : true;
+endmodule
+"""
+
+
+def crossing(folder: Path) -> tuple[Path, Path]:
+    (folder / "crossing.prism").write_text(CROSSING)
+    task = folder / "crossing.toml"
+    task.write_text('model = "crossing.prism"\nfail = "fallen = 1"\ngoal = "x = 8 & detour = 0"\n')
+    rows = [{"state": {"x": x, "detour": d}, "scores": [3, 2, 1]} for x in range(9) for d in range(10)]
+    policy = folder / "run.json"
+    outputs = ["run", "right", "left"]
+    policy.write_text(
+        json.dumps({"format": "table/1", "inputs": ["x", "detour"], "outputs": outputs, "rows": rows})
+    )  # fmt: skip
+    return task, policy
+
+
+def test_a_repair_that_doubles_the_run_length_is_not_taken_where_a_shorter_one_does(tmp_path):
+    task, policy = crossing(tmp_path)
+    found = debug(load_task(task), policy, tmp_path / "out", Settings(starts=5))
+    assert found.outcome is Outcome.SAFE
+    assert found.usefulness is not None
+    assert found.usefulness.last == pytest.approx(100, abs=1e-3)
+    assert found.usefulness.last_length < 1.5 * found.usefulness.first_length

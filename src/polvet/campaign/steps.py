@@ -67,7 +67,11 @@ GOAL_STARTS = 2_000
 GOAL_PRECISION = 0.01
 """%Goal is told within so much, where the number of start states does not set the limit."""
 REPAIR_ROUNDS = 4
-OTHERS: dict[type[Policy], tuple[str, ...]] = {TreeEnsemble: ("tree", "penalty"), Network: ("units",), UnitGraph: ("units",)}
+OTHERS: dict[type[Policy], tuple[str, ...]] = {
+    TreeEnsemble: ("tree", "penalty"),
+    Network: ("units",),
+    UnitGraph: ("units",),
+}
 """Repairs to try where the first one costs too much of %Goal; the last changes the choice in the faulty states only."""
 SHOWN_RUNS = 1_000
 VERIFIED = 25

@@ -44,10 +44,8 @@ class Usefulness:
         """Return what is to be said where the budget is broken, else None."""
         if not self.lost:
             return None
-        says = (
-            f"%Goal fell from {self.best:.2f} to {self.last:.2f}, by more than the {self.allowed_loss:g} points that "
-            "--max-goal-loss allows"
-        )
+        allowed = f"{self.allowed_loss:g} point" + ("" if self.allowed_loss == 1 else "s")
+        says = f"%Goal fell from {self.best:.2f} to {self.last:.2f}, by more than the {allowed} that --max-goal-loss allows"
         if self.possible is None:
             return says
         limit = f"no safe policy reaches the goal in more than {self.possible:.2f}% of the runs"

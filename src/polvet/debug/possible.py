@@ -25,7 +25,8 @@ from polvet.debug.faults import policy_steps
 from polvet.debug.goal_chance import Chances, places_of
 from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled, Words, describe_limit
-from polvet.mdp.query import Reach
+from polvet.mdp.graph import find_probability_one
+from polvet.mdp.query import Reach, Reward
 from polvet.mdp.scheduler import NO_CHOICE
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Mask, SparseMdp
@@ -108,29 +109,65 @@ class SafeWorld:
         places = [self.space.find(words) for words in self.compiled.pack([fault.state for fault in faults])]
         met = np.array([place for place in places if place >= 0], dtype=np.int64)
         allowed = (own | ~keeps[steps.state]) & ~stuck[steps.state]
-        value, kept = self._solved(allowed, np.concatenate([self.places, met]), budget)
-        assert value.scheduler is not None
-        scheduler = value.scheduler
-        first = np.searchsorted(steps.state[kept], np.arange(len(self.space)))
+        taken = self._best_steps(allowed, np.concatenate([self.places, met]), budget)
 
         def narrowed(fault: Fault, place: int) -> Fault:
-            if place < 0 or scheduler[place] == NO_CHOICE or value.lowers[place] == 0:
-                return fault
-            number = int(steps.label[kept[first[place] + int(scheduler[place])]])
+            number = -1 if place < 0 or taken[place] < 0 else int(steps.label[taken[place]])
             label = None if number < 0 else self.compiled.network.labels[number]
             return replace(fault, safe_actions=(label,)) if label in fault.safe_actions else fault
 
         return [narrowed(fault, place) for fault, place in zip(faults, places, strict=True)]
 
+    def _best_steps(self, allowed: Mask, starts: Numbers, budget: Budget) -> Numbers:
+        """Return for each state the step that reaches the goal best, the soonest where it is reached surely; -1: none does."""
+        value, kept = self._solved(allowed, starts, budget)
+        taken = self._scheduled(value, kept, value.lowers[: len(self.space)] > 0)
+        mdp, goal = self._mdp(kept, starts), self._goal
+        sure = find_probability_one(mdp, np.concatenate([goal, np.zeros(mdp.states - len(goal), dtype=np.bool_)]))
+        sure = sure[: len(goal)]
+        begins = starts[sure[starts]]
+        if not len(begins):
+            return taken
+        # Where the goal can be reached surely, only steps that keep it sure are left to choose the shortest runs from.
+        kept = kept[sure[self._steps.state[kept]] & self._all_in(sure, self._steps.start, self._steps.operator)[kept]]
+        mdp = self._mdp(kept, begins)
+        cost = np.zeros(mdp.choices)
+        cost[: len(kept)] = 1.0
+        ends = np.concatenate([goal, np.zeros(mdp.states - len(goal), dtype=np.bool_)])
+        soonest = solve(replace(mdp, rewards={"steps": cost}), Reward("steps", ends, minimise=True), budget=budget)
+        budget.check()
+        shortest = self._scheduled(soonest, kept, np.isfinite(soonest.uppers[: len(goal)]) & sure)
+        return np.where(shortest >= 0, shortest, taken)
+
+    def _scheduled(self, value: Value, kept: Numbers, where: Mask) -> Numbers:
+        """Return the number of the step that the scheduler takes in each state; -1 where it takes none, and elsewhere."""
+        assert value.scheduler is not None
+        choice = value.scheduler[: len(self.space)]
+        first = np.searchsorted(self._steps.state[kept], np.arange(len(self.space)))
+        taken = np.full(len(self.space), -1, dtype=np.int64)
+        chosen = np.flatnonzero((choice != NO_CHOICE) & where)
+        taken[chosen] = kept[first[chosen] + choice[chosen].astype(np.int64)]
+        return taken
+
+    @cached_property
+    def _goal(self) -> Mask:
+        return self.space.mask(GOAL).astype(np.bool_) & ~self.space.mask(FAIL).astype(np.bool_)
+
     def _solved(self, allowed: Mask, starts: Numbers, budget: Budget) -> tuple[Value, Numbers]:
         """Return the maximal reachability where only these steps are allowed, and the numbers of the steps that are choices."""
         kept = np.flatnonzero(allowed & self._steps.safe)
         mdp = self._mdp(kept, starts)
-        goal = np.zeros(mdp.states, dtype=np.bool_)
-        goal[: len(self.space)] = self.space.mask(GOAL).astype(bool) & ~self.space.mask(FAIL).astype(bool)
+        goal = np.concatenate([self._goal, np.zeros(mdp.states - len(self.space), dtype=np.bool_)])
         value = solve(mdp, Reach(goal), budget=budget)
         budget.check()  # a solver that was cut short leaves values that depend on the clock
         return value, kept
+
+    def _all_in(self, states: Mask, start: Numbers, operator: Numbers) -> Mask:
+        """Return for each step whether every outcome of every operator is among the states."""
+        if not len(operator):
+            return np.ones(len(start) - 1, dtype=np.bool_)
+        inside = np.logical_and.reduceat(states[self.matrix.target], self.matrix.branch_start[:-1])
+        return np.asarray(np.logical_and.reduceat(inside[operator], start[:-1]))
 
     @cached_property
     def _steps(self) -> _Steps:
@@ -154,12 +191,7 @@ class SafeWorld:
         order = np.lexsort((operator, step))
         step, operator = step[order], operator[order]
         start = np.searchsorted(step, np.arange(len(found) + 1))
-        fine = np.ones(len(owner), dtype=np.bool_)
-        if len(owner):
-            fine = np.logical_and.reduceat(self.safe[matrix.target], matrix.branch_start[:-1])
-        safe = self.safe[state]
-        if len(step):
-            safe &= np.logical_and.reduceat(fine[operator], start[:-1])
+        safe = self.safe[state] & self._all_in(self.safe, start, operator)
         return _Steps(state, np.where(label < 0, SILENT, label), start, operator, safe)
 
     def _mdp(self, kept: Numbers, starts: Numbers) -> SparseMdp:
