@@ -248,3 +248,34 @@ def test_a_repair_that_doubles_the_run_length_is_not_taken_where_a_shorter_one_d
     assert found.usefulness is not None
     assert found.usefulness.last == pytest.approx(100, abs=1e-3)
     assert found.usefulness.last_length < 1.5 * found.usefulness.first_length
+
+
+class Killed(Exception):
+    """Raised between two steps, as a kill would come."""
+
+
+@pytest.mark.parametrize("make", [lambda f: (world(f), always_run(f)), crossing], ids=["walker", "crossing"])
+def test_what_is_taken_does_not_depend_on_interruptions(tmp_path, make):
+    task, policy = make(tmp_path)
+    whole = debug(load_task(task), policy, tmp_path / "whole", Settings(starts=5))
+    assert whole.iterations > 0
+    for _ in range(50):  # every call does one new step and is killed
+        known = len((tmp_path / "parts/figures.jsonl").read_text().splitlines()) if (tmp_path / "parts").exists() else 0
+        seen: list[Any] = []
+
+        def listen(record, known=known, seen=seen):
+            seen.append(record)
+            if len(seen) > known:
+                raise Killed
+
+        try:
+            parts = debug(load_task(task), policy, tmp_path / "parts", Settings(starts=5), listener=listen)
+            break
+        except Killed:
+            continue
+    assert parts.outcome is whole.outcome
+    assert parts.usefulness == whole.usefulness
+    for folder in ("policies", "faults", "certificates"):
+        for file in (tmp_path / "whole" / folder).iterdir():
+            assert (tmp_path / "parts" / folder / file.name).read_bytes() == file.read_bytes()
+    assert parts.policy.read_bytes() == whole.policy.read_bytes()
