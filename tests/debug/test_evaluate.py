@@ -36,7 +36,9 @@ def test_the_shares_over_all_starts_are_exact():
     assert found.starts.complete
     assert found.unsafe == 38 / 100
     assert found.unsafe_interval == (0.38, 0.38)
-    assert found.goal == 0.62
+    assert found.solved
+    assert found.goal == pytest.approx(0.62, abs=1e-9)
+    assert found.goal_interval[1] - found.goal_interval[0] < 1e-9
     assert found.open == 0
 
 

@@ -16,6 +16,7 @@ from polvet.acceptance.runs import RunsSeen, runs_seen
 from polvet.budget import Budget
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import all_faults, find_faults
+from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
 from polvet.evidence.fault_files import Fault
 from polvet.fuzz.search import find_unsafe_runs
@@ -28,6 +29,10 @@ from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe
 
 MAX_STATES = 10_000_000
+GOAL_LOSS = "loss"
+"""The name of the check beside a policy before."""
+ROUNDING = 1e-6
+"""Points of %Goal within which exact figures may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Thresholds:
     min_goal: float | None = None  # percent of the runs
     proved: bool = False
     sampled: bool = False  # samples are enough where a decision is out of reach
+    max_goal_loss: float = 1.0  # points of %Goal below a policy before, where there is one
 
     def __post_init__(self) -> None:
         for option, value in (("--max-unsafe", self.max_unsafe), ("--min-goal", self.min_goal)):
@@ -92,6 +98,12 @@ class Judged:
     runs: RunsSeen | None = None
 
     @property
+    def only_goal_lost(self) -> bool:
+        """Whether all is well but that the goal is reached less often than before."""
+        failed = {check.name for check in self.checks if check.passing is Passing.FAILED}
+        return failed == {GOAL_LOSS} and all(check.passing is not Passing.UNKNOWN for check in self.checks)
+
+    @property
     def passing(self) -> Passing:
         """Return the worst of the checks: a failure beats an unknown."""
         found = {check.passing for check in self.checks}
@@ -99,12 +111,19 @@ class Judged:
         return next((one for one in worst if one in found), Passing.PASSED)
 
 
-def judge(task: Task, policy: str | Path, thresholds: Thresholds, means: Means | None = None) -> Judged:
-    """Return how the policy in the file fares."""
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means())
+def judge(
+    task: Task,
+    policy: str | Path,
+    thresholds: Thresholds,
+    means: Means | None = None,
+    before: str | Path | None = None,
+) -> Judged:
+    """Return how the policy in the file fares, also beside the one `before` where there is one."""
+    earlier = None if before is None else load_fitted(task, before).compile()
+    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means(), earlier)
 
 
-def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
+def judge_bound(bound: Bound, thresholds: Thresholds, means: Means, before: Bound | None = None) -> Judged:
     """Return how a policy that is ready to run fares; the time limit is for all checks together."""
     asked = thresholds.asked()
     checks: list[Check] = []
@@ -119,6 +138,8 @@ def judge_bound(bound: Bound, thresholds: Thresholds, means: Means) -> Judged:
     checks += _percentages(found, asked)
     if thresholds.unstated:
         checks += _use(seen)
+    if before is not None:
+        checks.append(_goal_loss(bound, found, _evaluation(before, means), asked, means))
     return Judged((*checks, *proof), faults, seen)
 
 
@@ -129,6 +150,30 @@ def _use(seen: RunsSeen) -> list[Check]:
     if seen.cut is not None and not seen.reaches_goal:
         return [Check("goal", Passing.UNKNOWN, f"no run has reached the goal so far; {seen.cut}")]
     return []
+
+
+def _goal_loss(bound: Bound, found: Evaluation, before: Evaluation, asked: Thresholds, means: Means) -> Check:
+    """Whether the goal is still reached about as often as by the policy before, from the same start states."""
+    low = 100 * (before.goal_interval[0] - found.goal_interval[1])
+    high = 100 * (before.goal_interval[1] - found.goal_interval[0])
+    loss = 100 * (before.goal - found.goal)
+    passing = _against(low - ROUNDING, loss - ROUNDING, high - ROUNDING, asked.max_goal_loss, asked.sampled)
+    if found.batch.limit is not None or before.batch.limit is not None:
+        passing = Passing.UNKNOWN
+    says = f"%Goal {100 * before.goal:.2f} -> {100 * found.goal:.2f}, a loss of at most {asked.max_goal_loss:g} points allowed"
+    figures: dict[str, Any] = {
+        "goal_percent_before": 100 * before.goal, "goal_loss": loss, "goal_loss_interval": [low, high],
+        "max_goal_loss": asked.max_goal_loss,
+    }  # fmt: skip
+    if passing is not Passing.FAILED:
+        return Check(GOAL_LOSS, passing, says, figures)
+    world = find_safe_world(Decider(bound.task), bound.compiled.pack(found.starts.states), budget=means.budget)
+    best = world if isinstance(world, str) else world.best(budget=means.budget)
+    if isinstance(best, str):
+        return Check(GOAL_LOSS, passing, says, figures | {"goal_percent_possible": None})
+    possible = 100 * best.mean[1]
+    says += f"; best possible for a safe policy {possible:.2f}"
+    return Check(GOAL_LOSS, passing, says, figures | {"goal_percent_possible": possible})
 
 
 def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:

@@ -19,6 +19,7 @@ RULES = {
     "faults": "More faults than allowed",
     "unsafe": "Too many start states are unsafe under the policy",
     "goal": "The policy reaches the goal too seldom",
+    "loss": "The policy reaches the goal less often than the one it replaces",
     "proof": "The policy is not proved safe",
     "runs": "How the policy's runs end and how many states they reach",
 }

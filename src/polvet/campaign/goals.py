@@ -3,6 +3,7 @@
 A repair may move decisions that it need not touch. A sample of the states on goal-reaching runs that are no known faults
 is handed to the repair to be kept (`find_goals`); if the repaired policy still reaches the goal less
 often than allowed, the states where it left those runs are added and the repair is tried again (`lost_states`).
+A repair is judged (`Floor`) by the best of all policies so far: how often it reaches the goal, and in how many steps.
 """
 
 from __future__ import annotations
@@ -14,35 +15,80 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import Budget
 from polvet.debug.faults import policy_steps
+from polvet.debug.goal_chance import goal_chances
 from polvet.kernel.compiled import Words
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
+from polvet.policy.runs import End, simulate
 from polvet.repair.keep import goal_runs
 
 TRACED = 400
 """So many goal-reaching runs are looked at state by state."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Goals:
-    """Goal-reaching runs of one policy from given starts: the share of runs, and the states worth keeping."""
+LONGER = 1.25
+"""Runs may take so many times the steps that they took before other repairs are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How often runs of a policy reach the goal, and in how many steps on average; None where none does."""
 
     share: float
+    length: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a repaired policy should keep: a share of goal-reaching runs, and their mean length."""
+
+    share: float
+    length: float | None
+
+    def is_kept(self, reached: Reached) -> bool:
+        """Whether nothing that is allowed to be lost is lost."""
+        return reached.share >= self.share and not self._excess(reached)
+
+    def cost(self, reached: Reached) -> tuple[float, float, float]:
+        """Return what is lost, the least first: runs that reach the goal count before their length."""
+        return max(0.0, self.share - reached.share), self._excess(reached), -reached.share
+
+    def _excess(self, reached: Reached) -> float:
+        if self.length is None or reached.length is None or reached.length <= LONGER * self.length:
+            return 0.0
+        return reached.length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goals:
+    """Goal-reaching runs of one policy from given starts: how many, and the states worth keeping."""
+
+    reached: Reached
     states: tuple[State, ...]  # on goal-reaching runs, in a random order; no known fault among them
 
 
-def goal_share(bound: Bound, starts: Words, **chance: Any) -> float:
-    """Return the share of simulated runs that reach the goal; `chance` as for `goal_runs`."""
-    return goal_runs(bound, starts, most=0, **chance)[0]
+def reach_goal(bound: Bound, starts: Words, *, runs: int, max_steps: int, budget: Budget, **chance: Any) -> Reached:
+    """Return how the policy reaches the goal: by its Markov chain where that is small, else by so many runs of each start."""
+    batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, budget=budget, **chance)
+    if batch.limit is not None:
+        raise batch.limit
+    reached = batch.ends == End.GOAL
+    share = float(reached.mean()) if len(reached) else 0.0
+    if runs > 1 and (chances := goal_chances(bound, starts, max_steps=max_steps, budget=budget)) is not None:
+        share = chances.mean[0]
+    return Reached(share, float(batch.lengths[reached].mean()) if reached.any() else None)
 
 
-def find_goals(bound: Bound, starts: Words, *, without: Collection[State], seed: int, **chance: Any) -> Goals:
-    """Return how often the policy reaches the goal, and the states on such runs, without those that are known faults."""
-    share, told = goal_runs(bound, starts, most=TRACED, seed=seed, **chance)
+def find_goals(
+    bound: Bound, starts: Words, *, without: Collection[State], runs: int, seed: int, **chance: Any
+) -> Goals:
+    """Return how the policy reaches the goal, and the states on such runs, without those that are known faults."""
+    _, told = goal_runs(bound, starts, runs=runs, most=TRACED, seed=seed, **chance)
     states = list(dict.fromkeys(state for run in told for state in run.states[:-1] if state not in without))
     random.Random(seed).shuffle(states)
-    return Goals(share, tuple(states))
+    return Goals(reach_goal(bound, starts, runs=runs, seed=seed, **chance), tuple(states))
 
 
 def lost_states(before: Bound, after: Bound, states: Sequence[State]) -> list[State]:

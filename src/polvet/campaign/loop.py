@@ -4,9 +4,10 @@ Source   Cascioli, Jain, Steinmetz, Davis, Hoffmann, Safety Debugging of Tree-En
          section 4 and Fig. 1: `debug` is the loop; faults accumulate, so that every policy fixes all faults so far
 Differs  before verification, a fence may make a proof possible (`strengthen.py`);
          where fuzzing finds few new faults, the policy's runs from all debugging starts are searched exhaustively before
-         verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`) and keep decisions on
-         goal-reaching runs (`goals.py`), those of many faults in all safe states the policy reaches
-         (`Steps._settled`); networks, tables and rules are repaired as well; every step is stored and the loop resumed
+         verification; repairs aim at safe actions that lead on to the goal (`debug/prospects.py`, `debug/possible.py`) and keep
+         decisions on goal-reaching runs (`goals.py`), those of many faults in all safe states the policy reaches
+         (`Steps._settled`); several are tried where one loses too much of the goal; a broken budget is an outcome of its own
+         (`usefulness.py`); networks, tables and rules are repaired as well; every step is stored and the loop resumed
          (`store.py`)
 Cost     each iteration fixes at least one new fault, so that on finite models the loop ends
 Limits   a time limit ends the loop between two steps or within one; the step it cuts is done again on resuming
@@ -26,10 +27,12 @@ from polvet.campaign.policies import copy_policy, place_of, policy_stem
 from polvet.campaign.settings import Settings
 from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Record, Store
+from polvet.campaign.usefulness import Usefulness, usefulness
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import FaultList, read_faults, write_faults
 from polvet.files import write_whole
 from polvet.interrupts import noting
+from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.identity import policy_sha256
@@ -41,6 +44,7 @@ class Outcome(Enum):
     """How a campaign ended; the words of the paper's Fig. 1."""
 
     SAFE = "safe"  # verified, with a certificate
+    GOAL_LOST = "safe, goal lost"  # the same, but the goal is reached less often than the budget allows
     IMPROVED = "improved"  # no new fault is found; verification reached a limit or was not wanted
     STOPPED = "stopped"  # the task is unsafe: from some start no policy is safe; no fault is left to fix
     FAULTS_REMAIN = "faults remain"  # a repair left faults, or the iterations are used up
@@ -58,6 +62,7 @@ class Debugged:
     certificate: Path | None
     reason: str | None
     records: tuple[Record, ...]
+    usefulness: Usefulness | None = None  # None: the task has no goal, or the final policy was not evaluated
 
 
 def debug(
@@ -109,6 +114,8 @@ class _Loop:
     def _iterate(self, iteration: int, policy: Path, first: Path) -> Debugged | Path:
         """Return the next policy, or how the campaign ended."""
         bound = self.steps.load(policy)
+        if iteration == 0 and self.steps.task.goal != FALSE:
+            self._do(0, "possible", self.steps.possible)
         self._do(iteration, "evaluate", lambda: self.steps.evaluate(bound))
         if self._is_fenced(iteration):
             proved = self._do(iteration, "prove", lambda: self.steps.verify(iteration, bound, policy, "projection"))
@@ -193,6 +200,11 @@ class _Loop:
         self, outcome: Outcome, policy: Path, iteration: int, reason: str | None, shown_by: Record | None = None
     ) -> Debugged:
         """Leave the last policy and all faults where people look for them."""
+        useful = None
+        if self.steps.task.goal != FALSE:
+            useful = usefulness(self.store.records, iteration, self.settings.max_goal_loss)
+        if useful is not None and useful.lost and outcome is Outcome.SAFE:
+            outcome, reason = Outcome.GOAL_LOST, useful.warning()
         name = place_of(policy, "policy")
         copy_policy(policy, self.store.folder, name)
         final = self.store.folder / name
@@ -205,8 +217,9 @@ class _Loop:
         shown = {
             "outcome": outcome.value, "reason": reason, "iterations": iteration, "faults": len(self.steps.faults),
             "policy": name, "certificate": None if proof is None else str(proof.relative_to(self.store.folder)),
+            "warning": None if useful is None else useful.warning(), **({} if useful is None else useful.figures()),
         }  # fmt: skip
         write_whole(self.store.folder / "outcome.json", json.dumps(shown, ensure_ascii=False) + "\n")
         return Debugged(
-            outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records)
+            outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records), useful
         )  # fmt: skip

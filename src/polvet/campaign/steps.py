@@ -1,8 +1,9 @@
 """The steps of the loop on one policy. Each is a function of the files before it, the settings and the seed.
 
+`possible`    the best %Goal that any safe policy can have, where the world is small
 `evaluate`    %Unsafe and %Goal on the evaluation starts
 `search`      (A) and (B): unsafe runs from the debugging starts and the faults on them; exhaustively where fuzzing finds few
-`repair`      (C): a policy that fixes all faults so far and keeps decisions on goal-reaching runs
+`repair`      (C): a policy that fixes all faults so far and reaches the goal as the best one so far did
 `strengthen`  a policy with a fence, so that a proof over a few variables goes through
 `verify`      (D): a proof, or an unsafe run and its faults
 A step returns its figures and its files {role: name}; a step that a time limit cuts short raises LimitReached instead.
@@ -12,20 +13,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from polvet.budget import Budget
-from polvet.campaign.goals import Goals, find_goals, goal_share, lost_states
+from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
+from polvet.debug.confidence import enough_draws
 from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
+from polvet.debug.possible import SafeWorld, find_safe_world
 from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
 from polvet.evidence.fault_files import Fault, FaultList, write_faults
@@ -34,6 +37,7 @@ from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts
+from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
@@ -46,6 +50,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
 from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
+from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Repaired
@@ -59,9 +64,15 @@ from polvet.verify.verdicts import Unknown, Unsafe
 
 GOAL_STARTS = 2_000
 """So many debugging starts are simulated to watch over %Goal."""
+GOAL_PRECISION = 0.01
+"""%Goal is told within so much, where the number of start states does not set the limit."""
 REPAIR_ROUNDS = 4
-LOCAL: dict[type[Policy], str] = {TreeEnsemble: "penalty", Network: "units", UnitGraph: "units"}
-"""Repairs that change the choice in the faulty states only, where others cost too much of %Goal."""
+OTHERS: dict[type[Policy], tuple[str, ...]] = {
+    TreeEnsemble: ("tree", "penalty"),
+    Network: ("units",),
+    UnitGraph: ("units",),
+}
+"""Repairs to try where the first one costs too much of %Goal; the last changes the choice in the faulty states only."""
 SHOWN_RUNS = 1_000
 VERIFIED = 25
 """Verification and deciding which states are safe may visit so many times the states that a search may."""
@@ -83,11 +94,20 @@ Done = tuple[dict[str, Any], dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Goal-reaching runs to be kept, how many are made per start, and the share of them that must be left."""
+    """Goal-reaching runs to be kept, how many are made per start, and what must be left of them."""
 
     found: Goals
     runs: int
-    allowed: float
+    floor: Floor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidate:
+    """A repair, the policy ready to run, and how it reaches the goal."""
+
+    made: Repaired
+    after: Bound
+    reached: Reached
 
 
 class Steps:
@@ -99,7 +119,6 @@ class Steps:
         self.faults: dict[tuple[State, str], Fault] = {}
         self.debugging, self.evaluation = self._starts()
         self.packed: Words = self.decider.compiled.pack(self.debugging.states)
-        self._first_share: float | None = None
 
     def load(self, policy: Path) -> Bound:
         """Return the policy in the file, ready to run."""
@@ -122,20 +141,41 @@ class Steps:
             return every, every
         return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
+    def possible(self) -> Done:
+        """Return the best %Goal over the evaluation starts that any safe policy can have, or why it is not known."""
+        world = self._world
+        found = world if isinstance(world, str) else world.best(budget=self._left())
+        if isinstance(found, str):
+            return {"goal_percent_possible": None, "goal_percent_possible_reason": found}, {}
+        low, high = found.mean
+        return {"goal_percent_possible": 100 * high, "goal_percent_possible_interval": [100 * low, 100 * high]}, {}
+
+    @cached_property
+    def _world(self) -> SafeWorld | str:
+        """What safe policies meet from the evaluation starts, where that is little."""
+        packed = self.decider.compiled.pack(self.evaluation.states)
+        return find_safe_world(self.decider, packed, budget=self._left(self.settings.max_states))
+
     def evaluate(self, bound: Bound) -> Done:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
         found = evaluate(
-            bound, self.evaluation, runs=settings.runs, max_steps=settings.max_steps, seed=settings.seed,
-            threads=self.threads, budget=self._left(settings.max_states),
+            bound, self.evaluation, runs=self._enough_runs(len(self.evaluation.states)), max_steps=settings.max_steps,
+            seed=settings.seed, threads=self.threads, budget=self._left(settings.max_states),
         )  # fmt: skip
         self._refuse_cut(found.batch.limit)
+        self._refuse_cut(found.unsolved)
         low, high = found.unsafe_interval
         return {
             "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
             "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * end for end in found.goal_interval],
             "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe, "certain": found.certain,
+            "goal_exact": found.goal_is_exact, "run_length": found.run_length,
         }, {}  # fmt: skip
+
+    def _enough_runs(self, starts: int) -> int:
+        """So many runs of each start that their mean is told within a point, and no fewer than were asked for."""
+        return max(self.settings.runs, math.ceil(enough_draws(GOAL_PRECISION) / starts))
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
@@ -244,37 +284,71 @@ class Steps:
         return self._unsafe_runs(bound, bound.compiled.pack_starts(starts, budget=within), most)
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
-        """Make a policy that fixes all faults so far; `first` is the campaign's first policy, whose %Goal is to be kept."""
+        """Make a policy that fixes all faults so far; where it loses too much of what was reached, others are tried."""
         settings = self.settings
-        goals = self._goals(iteration, bound, first)
-        wanted = self._wanted(bound, list(self.faults.values()), goals.runs)
+        goals = self._goals(iteration, bound)
         # The less often the policy reaches the goal, the less there is to keep.
-        keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.share)])
-        if goals.found.share >= GOOD:
+        keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.reached.share)])
+        if goals.found.reached.share >= GOOD:
             keep += self._settled(bound, without=set(keep))
-        candidates: list[tuple[float, Repaired]] = []
-        local = LOCAL.get(type(bound.fitted.policy)) if settings.method == "auto" else None
-        method: str | None = settings.method
-        while method is not None:
-            made = self._repaired(bound, wanted, keep, method)
-            after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
-            share = self._goal_share(after, goals)
-            candidates.append((share, made))
-            if share >= min(goals.allowed, goals.found.share) or method == local:
+        candidates: list[_Candidate] = []
+        for one in self._candidates(bound, goals, keep):
+            candidates.append(one)
+            if goals.floor.is_kept(one.reached) and not one.made.left:
                 break
-            kept = set(keep)
-            lost = [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
-            # What cannot be had by keeping more states is had by changing the faulty states only.
-            method = method if lost and len(candidates) < REPAIR_ROUNDS else local
-            keep += lost[: settings.keep]
-        share, made = min(candidates, key=lambda one: (len(one[1].left), -one[0]))
+        best = min(candidates, key=lambda one: (len(one.made.left), goals.floor.cost(one.reached)))
+        made = best.made
         figures = {
             "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
             "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
-            "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
-            "repair_seconds": made.seconds, "gap": made.gap,
+            "repair_seconds": made.seconds, "gap": made.gap, **_before_and_after(goals.found.reached, best.reached),
         }  # fmt: skip
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
+
+    def _candidates(self, bound: Bound, goals: _Kept, keep: list[State]) -> Iterator[_Candidate]:
+        """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
+        faults = list(self.faults.values())
+        chosen = self.settings.method
+        wanted = self._wanted(bound, faults, goals.runs)
+        for _ in range(REPAIR_ROUNDS):
+            one = self._candidate(bound, wanted, keep, chosen, goals)
+            yield one
+            lost = _lost(bound, one.after, goals, keep)
+            # The repaired policy goes on where the present one fails: it knows better which safe action leads to the goal.
+            again = self._wanted(one.after, faults, goals.runs)
+            if not lost and again == wanted:
+                break
+            keep += lost[: self.settings.keep]
+            wanted = again
+        others = OTHERS.get(type(bound.fitted.policy), ()) if chosen == "auto" else ()
+        for method in others:
+            yield self._candidate(bound, wanted, keep, method, goals)
+        planned = self._planned(bound, faults)
+        if planned is not None:
+            for method in (chosen, *others):
+                yield self._candidate(bound, planned, keep, method, goals)
+        if chosen == "auto" and (fenced := self._fenced(bound, faults)) is not None:
+            yield self._tried(bound, fenced, goals)
+
+    def _candidate(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _Kept) -> _Candidate:
+        return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
+
+    def _tried(self, bound: Bound, made: Repaired, goals: _Kept) -> _Candidate:
+        after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
+        return _Candidate(made, after, self._reach(after, goals.runs))
+
+    def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
+        """The faults with the safe actions from which the goal is reached best, where the world is small enough to tell."""
+        if self.settings.mode != "safe" or self.task.goal == FALSE or isinstance(self._world, str):
+            return None
+        return self._world.plan(bound, faults, budget=self._left())
+
+    def _fenced(self, bound: Bound, faults: list[Fault]) -> Repaired | None:
+        """The policy kept from leaving what is won, where that can be told and fixes every fault."""
+        if self.task.network.disables_out_of_bounds or self.settings.mode != "safe" or isinstance(self._exits, str):
+            return None
+        made = fence(bound.fitted, self._exits, faults, bound.compiled)
+        return None if isinstance(made, str) or made.left else made
 
     def _reached(self, bound: Bound, most: int) -> Words | None:
         """The states the policy reaches from the debugging starts; None where they are more than so many."""
@@ -315,14 +389,13 @@ class Steps:
         made = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
         if isinstance(made, str):
             return {"reason": made}, {}
-        goals = self._goals(iteration, bound, first)
-        share = self._goal_share(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals)
+        goals = self._goals(iteration, bound)
+        reached = self._reach(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals.runs)
         figures = {
             "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added,
-            "fence_units": made.units_added, "reason": None,
-            "goal_percent_before": 100 * goals.found.share, "goal_percent_after": 100 * share,
+            "fence_units": made.units_added, "reason": None, **_before_and_after(goals.found.reached, reached),
         }  # fmt: skip
-        if share < min(goals.allowed, goals.found.share):
+        if reached.share < min(goals.floor.share, goals.found.reached.share):
             return figures | {"reason": "the goal would be reached less often"}, {}
         return figures, self._save(f"strengthen-{iteration}", iteration, bound, made, first)
 
@@ -337,19 +410,28 @@ class Steps:
         self._left()
         return found
 
-    def _goals(self, iteration: int, bound: Bound, first: Path) -> _Kept:
-        """What is to be kept of the policy: goal-reaching runs, and how often the first policy made them."""
-        runs = 1 if self._is_certain(iteration) else self.settings.runs
+    def _goals(self, iteration: int, bound: Bound) -> _Kept:
+        """What is to be kept of the policy: goal-reaching runs, and how the best policy so far made them."""
         sample = self.packed[:GOAL_STARTS]
+        runs = 1 if self._is_certain(iteration) else self._enough_runs(len(sample))
         faulty = {state for state, _ in self.faults}
         found = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
+        best = max([found.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
         # Half of the allowed loss, as the runs are a sample.
-        allowed = self._first_goals(first, sample, runs) - self.settings.max_goal_loss / 200
-        return _Kept(found, runs, allowed)
+        return _Kept(found, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
 
-    def _goal_share(self, bound: Bound, goals: _Kept) -> float:
-        sample = self.packed[:GOAL_STARTS]
-        return goal_share(bound, sample, runs=goals.runs, budget=self._left(), **self._chance())
+    def _reached_before(self, iteration: int) -> list[Reached]:
+        """How the policies of earlier iterations reached the goal, as their repairs noted it."""
+        records = [self.store.find(k, step) for k in range(iteration) for step in ("strengthen", "repair")]
+        noted = [record["figures"] for record in records if record is not None]
+        return [
+            Reached(figures["goal_percent_before"] / 100, figures.get("run_length_before"))
+            for figures in noted
+            if "goal_percent_before" in figures
+        ]
+
+    def _reach(self, bound: Bound, runs: int) -> Reached:
+        return reach_goal(bound, self.packed[:GOAL_STARTS], runs=runs, budget=self._left(), **self._chance())
 
     def _chance(self) -> dict[str, Any]:
         return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.threads}
@@ -379,12 +461,6 @@ class Steps:
         evaluated = self.store.find(iteration, "evaluate")
         return evaluated is not None and bool(evaluated["figures"]["certain"])
 
-    def _first_goals(self, policy: Path, sample: Words, runs: int) -> float:
-        """How often the campaign's first policy reaches the goal."""
-        if self._first_share is None:
-            self._first_share = goal_share(self.load(policy), sample, runs=runs, budget=self._left(), **self._chance())
-        return self._first_share
-
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
         return [fault for fault in faults if (fault.state, fault.action) not in self.faults]
 
@@ -404,3 +480,16 @@ class Steps:
         """Raise where time or memory cut the step short: it is not recorded, and done again on resuming."""
         if limit is not None and limit.kind != "states":
             raise limit
+
+
+def _before_and_after(before: Reached, after: Reached) -> dict[str, Any]:
+    return {
+        "goal_percent_before": 100 * before.share, "goal_percent_after": 100 * after.share,
+        "run_length_before": before.length, "run_length_after": after.length,
+    }  # fmt: skip
+
+
+def _lost(bound: Bound, after: Bound, goals: _Kept, keep: list[State]) -> list[State]:
+    """States of goal-reaching runs whose action changed although nothing asked for it."""
+    kept = set(keep)
+    return [state for state in lost_states(bound, after, goals.found.states) if state not in kept]

@@ -16,6 +16,7 @@ class ExitCode(Enum):
 
     DONE = 0  # it holds: safe, terminating, repaired, permitted, accepted
     FOUND = 10  # unsafe, nonterminating, faults remain, rejected: the evidence is printed or written
+    GOAL_LOST = 11  # safe or repaired, but the goal is reached less often than the budget allows
     UNKNOWN = 20  # a limit was reached; the message names it and the option that raises it
     INPUT = 30  # the input is wrong: where, what, what to do
     BUG = 40  # our fault

@@ -49,7 +49,7 @@ def debug(
     starts: Annotated[
         int, typer.Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)
     ] = 10_000,
-    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 10,
+    runs: Annotated[int, typer.Option("--runs", help="At least so many runs per start state for %Goal.", min=1)] = 10,
     fuzz_runs: Annotated[
         int, typer.Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)
     ] = 10,
@@ -66,7 +66,7 @@ def debug(
         int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)
     ] = 2_000,
     max_goal_loss: Annotated[
-        float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points.", min=0.0)
+        float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points below the best so far.", min=0.0)
     ] = 1.0,
     verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto",
     mode: Mode = None,
@@ -99,34 +99,65 @@ def debug(
             budget=budget_of(time_limit, memory_limit), listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
-    lines = [*_table_lines(found.records), f"outcome     {found.outcome.value}", f"policy      {found.policy}"]
+    lines = [
+        *_table_lines(found.records),
+        f"outcome     {found.outcome.value}",
+        *_goal_lines(found),
+        f"policy      {found.policy}",
+    ]
     if found.certificate is not None:
         words = ["polvet", "certify", str(found.certificate), "--task", str(task)]
         words += ["--policy", str(found.policy)] if verdict == "safe" else []
         lines.append(f"evidence    {found.certificate} (check it: {shlex.join([*words, *loaded.options.arguments()])})")
     figures = {
         "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
-        "repairs": found.iterations,
+        "repairs": found.iterations, **({} if found.usefulness is None else found.usefulness.figures()),
     }  # fmt: skip
     proof = None if found.certificate is None else str(found.certificate)
-    more = {"policy": str(found.policy), "outcome": found.outcome.value}
+    warning = None if found.usefulness is None else found.usefulness.warning()
+    more = {"policy": str(found.policy), "outcome": found.outcome.value, "warning": warning}
     return Answer(verdict, code, spent(), figures, lines, found.reason, seed, proof, more).show(as_json=json)
 
 
 def _verdict(found: Debugged) -> tuple[str, ExitCode]:
     from polvet.campaign.loop import Outcome
 
+    lost = found.usefulness is not None and found.usefulness.lost
     match found.outcome:
         case Outcome.SAFE:
             return "safe", ExitCode.DONE
+        case Outcome.GOAL_LOST:
+            return "safe", ExitCode.GOAL_LOST
         case Outcome.STOPPED:
             return "unsafe", ExitCode.FOUND
         case Outcome.FAULTS_REMAIN:
             return "faults remain", ExitCode.FOUND
         case Outcome.IMPROVED if found.reason is not None and "--verify never" in found.reason:
-            return "repaired", ExitCode.DONE
+            return "repaired", ExitCode.GOAL_LOST if lost else ExitCode.DONE
         case _:
             return "unknown", ExitCode.UNKNOWN
+
+
+def _goal_lines(found: Debugged) -> list[str]:
+    """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
+    useful = found.usefulness
+    if useful is None:
+        return []
+    beside = (
+        [f"best so far {_around(useful.best, useful.best_interval)}"]
+        if useful.best > max(useful.first, useful.last)
+        else []
+    )
+    beside += [] if useful.possible is None else [f"best possible for a safe policy {useful.possible:.2f}"]
+    says = f"{_around(useful.first, useful.first_interval)} -> {_around(useful.last, useful.last_interval)}"
+    lines = [f"%Goal       {says}{''.join(f'; {one}' for one in beside)}"]
+    return lines if useful.warning() is None else [*lines, f"WARNING     {useful.warning()}"]
+
+
+def _around(value: float, interval: tuple[float, float]) -> str:
+    """A percentage with its interval, where there is one to see."""
+    low, high = (f"{end:.2f}" for end in interval)
+    return f"{value:.2f}" if low == high else f"{value:.2f} [{low}, {high}]"
 
 
 def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[str, Any]]:
@@ -157,8 +188,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     verified = row.get("verification", {})
     return (
         str(row["iteration"]),
-        f"{row['unsafe_percent']:.2f}" if "unsafe_percent" in row else "",
-        f"{row['goal_percent']:.2f}" if "goal_percent" in row else "",
+        _around(row["unsafe_percent"], row["unsafe_percent_interval"]) if "unsafe_percent" in row else "",
+        _around(row["goal_percent"], row["goal_percent_interval"]) if "goal_percent" in row else "",
         f"{row['unsafe_runs']:,}" if "unsafe_runs" in row else "",
         f"{row['new_faults']:,}" if "new_faults" in row else "",
         f"{row['faults_so_far']:,}" if "faults_so_far" in row else "",

@@ -125,10 +125,13 @@ def _lines(found: Evaluation) -> list[str]:
 
 def _goal_sureness(found: Evaluation) -> str:
     low, high = found.goal_interval
-    runs = f"{found.batch.runs_per_start:,} runs per start"
+    how = f"{found.batch.runs_per_start:,} runs per start"
     if found.certain:
-        runs = "every outcome is certain: one run per start"
-    return f"exactly; {runs}" if low == high else f"95% interval {100 * low:.2f} to {100 * high:.2f}; {runs}"
+        how = "every outcome is certain: one run per start"
+    elif found.solved:
+        how = "the policy's Markov chain is solved"
+    exact = found.starts.complete and found.goal_is_exact
+    return f"exactly; {how}" if exact else f"95% interval {100 * low:.2f} to {100 * high:.2f}; {how}"
 
 
 def _verdict(found: Evaluation) -> tuple[str, ExitCode, str | None]:

@@ -41,6 +41,12 @@ def gate(
     min_goal: Annotated[
         float | None, typer.Option("--min-goal", help="At least so many percent of the runs reach the goal.")
     ] = None,
+    before: Annotated[
+        Path | None, typer.Option("--before", help="The policy it replaces: %Goal is compared with that one's.")
+    ] = None,
+    max_goal_loss: Annotated[
+        float, typer.Option("--max-goal-loss", help="With --before: %Goal may fall by so many points.", min=0.0)
+    ] = 1.0,
     proved: Annotated[bool, typer.Option("--proved", help="The policy must be proved safe.")] = False,
     sampled: Annotated[
         bool, typer.Option("--sampled", help="Samples are enough where a decision is out of reach.")
@@ -64,7 +70,7 @@ def gate(
     seed: Seed = 0,
     json: Json = False,
 ) -> int:
-    """Pass (0), fail (10) or not know (20). Example: `polvet gate line.toml policy.json --max-faults 0 --min-goal 90`."""
+    """Pass (0), fail (10; 11: only the goal is lost) or not know (20). Example: `polvet gate line.toml policy.json --min-goal 90`."""
     from polvet.acceptance.judge import Means, Passing, Thresholds, judge
     from polvet.acceptance.junit import dump_junit
     from polvet.acceptance.sarif import dump_sarif
@@ -74,10 +80,10 @@ def gate(
     spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     budget = budget_of(time_limit, memory_limit, max_states)
-    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
+    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
     judged = judge(
         loaded, policy, thresholds,
-        Means(starts, runs, max_steps, seed, threads_of(workers, starts), budget),
+        Means(starts, runs, max_steps, seed, threads_of(workers, starts), budget), before,
     )  # fmt: skip
     seconds = spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
@@ -97,5 +103,6 @@ def gate(
     figures = {} if judged.runs is None else judged.runs.figures()
     figures |= {key: value for check in judged.checks for key, value in check.figures.items()}
     more = {"checks": [{"name": one.name, "passing": one.passing.value, "says": one.says} for one in judged.checks]}
-    answer = Answer(judged.passing.value, codes[judged.passing], seconds, figures, lines, reason, seed, more=more)
+    code = ExitCode.GOAL_LOST if judged.only_goal_lost else codes[judged.passing]
+    answer = Answer(judged.passing.value, code, seconds, figures, lines, reason, seed, more=more)
     return answer.show(as_json=json)

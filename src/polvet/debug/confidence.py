@@ -7,7 +7,7 @@ Source   Clopper and Pearson, The use of confidence or fiducial limits, Biometri
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log, sqrt
+from math import ceil, log, sqrt
 
 import numpy as np
 
@@ -39,6 +39,15 @@ def mean_interval(mean: float, count: int, confidence: float = CONFIDENCE) -> tu
         return 0.0, 1.0
     half = sqrt(log(2 / (1 - confidence)) / (2 * count))
     return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def enough_draws(half: float, confidence: float = CONFIDENCE) -> int:
+    """Return how many independent numbers between 0 and 1 make Hoeffding's interval of their mean no wider than twice `half`.
+
+    >>> enough_draws(0.01), mean_interval(0.5, 18445)[0] >= 0.49
+    (18445, True)
+    """
+    return ceil(log(2 / (1 - confidence)) / (2 * half * half))
 
 
 def _at_most(hits: int, tries: int, p: float) -> float:

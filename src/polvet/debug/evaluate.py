@@ -3,7 +3,8 @@
 %Unsafe   start states from which some run of the policy reaches `fail`, decided by exhaustive search (`policy/runs.py`);
           where a limit stops the search, the start's simulated runs decide: one that fails makes it unsafe, otherwise
           it stays open and widens the interval.
-%Goal     simulated runs that end in `goal`, `runs` of each start.
+%Goal     runs of at most `max_steps` steps that end in `goal`: exactly, where each start has one run or the policy's Markov chain is
+          small (`goal_chance.py`); else the share among `runs` simulated ones of each start.
 Source    Vinzent and others on policy predicate abstraction, and the paper on safety debugging, use these two figures
 Differs   the share is exact over the given starts where the search closes; intervals hold for every sample size
 """
@@ -15,12 +16,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
+from polvet.debug.goal_chance import goal_chances
 from polvet.errors import LimitReached
 from polvet.kernel.starts import Starts
+from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
@@ -61,6 +62,19 @@ class Evaluation:
     limit: LimitReached | None = None
     ends: dict[str, int] = field(default_factory=dict)
     certain: bool = False  # each start has exactly one run
+    solved: bool = False  # %Goal is that of the policy's Markov chain, not of simulated runs
+    unsolved: LimitReached | None = None  # of time, where it cut that short
+
+    @property
+    def goal_is_exact(self) -> bool:
+        """Whether %Goal over these starts is no estimate."""
+        return self.certain or self.solved
+
+    @property
+    def run_length(self) -> float | None:
+        """Return the mean number of steps of simulated runs that reach the goal; None where none does."""
+        lengths = self.batch.lengths[self.batch.ends == End.GOAL]
+        return float(lengths.mean()) if len(lengths) else None
 
     @property
     def unsafe_starts(self) -> list[State]:
@@ -129,16 +143,23 @@ def evaluate(
             sampled += seen
             undecided += not seen
     share, interval = _unsafe_share(unsafe + sampled, undecided, len(starts.states), starts.complete)
-    means = (by_start == End.GOAL).mean(axis=1)
-    goal = float(np.mean(means))
+    goal = float((by_start == End.GOAL).mean())
+    chances, unsolved = None, None
+    if not certain and bound.task.goal != FALSE:
+        try:
+            chances = goal_chances(bound, packed, max_steps=max_steps, budget=budget)
+        except LimitReached as limit:
+            unsolved = limit
+    if chances is not None:
+        goal = sum(chances.mean) / 2
     # All starts: every run is an independent draw. Sampled starts: each start's mean is one.
-    goal_interval = mean_interval(goal, by_start.size if starts.complete else len(means))
-    if certain and starts.complete:
-        goal_interval = (goal, goal)
+    goal_interval = mean_interval(goal, by_start.size if starts.complete else len(starts.states))
+    if starts.complete and (certain or chances is not None):
+        goal_interval = (goal, goal) if chances is None else chances.mean
     ends = {end.text: batch.count(end) for end in End if batch.count(end)}
     return Evaluation(
         starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
-        inspection.limit or batch.limit, ends, certain,
+        inspection.limit or batch.limit, ends, certain, chances is not None, unsolved,
     )  # fmt: skip
 
 
@@ -152,7 +173,8 @@ def evaluation_figures(found: Evaluation) -> dict[str, Any]:
         "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
         "starts_complete": found.starts.complete, "start_method": found.starts.method,
         "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
-        "certain": found.certain, "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
+        "certain": found.certain, "goal_exact": found.goal_is_exact, "run_length": found.run_length,
+        "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
         "search": found.inspection.figures,
     }  # fmt: skip
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WORDS = {
     "safe": Verdict.SAFE,
+    "safe, goal lost": Verdict.SAFE,
     "stopped": Verdict.UNSAFE,
     "faults remain": Verdict.FAULTS_REMAIN,
     "improved": Verdict.IMPROVED,
@@ -23,17 +24,26 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Campaign(Result):
-    """What debugging ended with. `policy` is the final one, `iterations` has a row of figures per iteration."""
+    """What debugging ended with. `policy` is the final one, `iterations` has a row of figures per iteration.
+
+    The verdict is about safety alone: `goal_lost` says whether %Goal fell below what `max_goal_loss` allows, `warning` how.
+    """
 
     outcome: str = ""
     policy: Policy | None = field(default=None, repr=False)
     folder: Path = Path()
     iterations: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    warning: str | None = None
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
         """Return SAFE, UNSAFE (from some start no policy is safe), FAULTS_REMAIN, IMPROVED (not proved) or UNKNOWN."""
         return WORDS.get(self.outcome, Verdict.UNKNOWN)
+
+    @property
+    def goal_lost(self) -> bool:
+        """Return whether the goal is reached less often than the budget allows, counted from the best policy so far."""
+        return bool(self.figures.get("goal_lost"))
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that loads nothing, and return its path."""
@@ -75,8 +85,18 @@ def run_campaign(
     )  # fmt: skip
     rows = read_campaign(folder).rows
     certificate = None if ended.certificate is None else read_json(ended.certificate)
-    figures = {"faults": ended.faults, "repairs": ended.iterations}
+    figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
+    useful = ended.usefulness
+    if useful is not None:
+        figures |= useful.figures()
     final = policy.reopen(ended.policy)
     return Campaign(
-        figures, certificate, ended.reason, ended.outcome.value, final, Path(folder), tuple(dict(row) for row in rows)
+        figures,
+        certificate,
+        ended.reason,
+        ended.outcome.value,
+        final,
+        Path(folder),
+        tuple(dict(row) for row in rows),
+        None if useful is None else useful.warning(),
     )

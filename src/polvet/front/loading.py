@@ -150,6 +150,8 @@ def gate(
     max_faults: int | None = None,
     max_unsafe: float | None = None,
     min_goal: float | None = None,
+    before: Any = None,
+    max_goal_loss: float = 1.0,
     proved: bool = False,
     sampled: bool = False,
     starts: int = 1_000,
@@ -161,7 +163,10 @@ def gate(
     workers: int | str | None = None,
     seed: int = 0,
 ) -> Gate:
-    """Return whether the policy may be shipped: every threshold with what was found."""
+    """Return whether the policy may be shipped: every threshold with what was found.
+
+    With a policy `before`, %Goal may be at most `max_goal_loss` points below that one's.
+    """
     from polvet.acceptance.judge import Means, Thresholds, judge_bound
     from polvet.front.limits import budget_of, threads_of
     from polvet.front.policy import Policy, open_policy
@@ -169,8 +174,10 @@ def gate(
     world = task if isinstance(task, Task) else load(task)
     one = policy if isinstance(policy, Policy) else open_policy(world, policy)
     within = budget_of(time_limit, memory_limit, max_states)
-    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled)
-    judged = judge_bound(one.bound, thresholds, Means(starts, runs, max_steps, seed, threads_of(workers), within))
+    earlier = before if before is None or isinstance(before, Policy) else open_policy(world, before)
+    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
+    means = Means(starts, runs, max_steps, seed, threads_of(workers), within)
+    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound)
     checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
     figures = {key: value for each in judged.checks for key, value in each.figures.items()}
     unknown = [each["says"] for each in checks if each["passing"] == "unknown"]

@@ -15,6 +15,8 @@ from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
 from polvet.sources import options_from_json
 
+PROVED = ("safe", "safe, goal lost")
+"""Outcomes with a proof about the final policy."""
 PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",
     "grid": "a set of cells that holds all starts, that all runs return to, and from which no run fails",
@@ -32,7 +34,7 @@ def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | No
         return None
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
-    policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") == "safe" else None
+    policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") in PROVED else None
     return check(dict(certificate), Subjects(file, policy, given_options(campaign)), Where(str(campaign.folder)))
 
 
@@ -48,8 +50,8 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
     word = outcome.get("outcome", "unfinished")
     reason = outcome.get("reason")
     last = campaign.rows[-1] if campaign.rows else {}
-    if word == "safe":
-        sort, title, level = "good", "Safe", "Proved"
+    if word in PROVED:
+        sort, title, level = ("good", "Safe", "Proved") if word == "safe" else ("open", "Safe, goal lost", "Proved")
         body = f"<p>No run of the final policy reaches a failing state, from any start state. {_proof(campaign)}</p>"
         if judged is not None:
             body += "<p>The independent checker accepted it while this page was written.</p>"
@@ -69,6 +71,8 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
         sort, title, level = "open", "Unknown", "Unknown"
         why = reason or "the campaign has not ended; run the same polvet debug command again to go on"
         body = f"<p>Reason: {text(why)}.</p>{_statistics(last)}"
+    if outcome.get("warning"):
+        body += f"<p><strong>Warning:</strong> {text(outcome['warning'])}.</p>"
     return (
         f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(title)}</p>{body}</div>'
         + _tiles(campaign)
@@ -80,7 +84,7 @@ def certify_command(campaign: Campaign) -> str:
     outcome = campaign.outcome or {}
     parts = ["polvet", "certify", str(campaign.folder / str(outcome.get("certificate")))]
     parts += ["--task", str(campaign.about.get("task") or "TASK")]
-    if outcome.get("outcome") == "safe":
+    if outcome.get("outcome") in PROVED:
         parts += ["--policy", str(campaign.folder / str(outcome.get("policy")))]
     return shlex.join([*parts, *given_options(campaign).arguments()])
 
@@ -137,6 +141,7 @@ def _tiles(campaign: Campaign) -> str:
             if has_goal(campaign)
             else []
         ),
+        *_possible_tile(campaign),
         ("Faults found", "", f"{len(campaign.faults):,}"),
         ("Repairs", "", f"{repairs:,}"),
         ("Time", "", f"{sum(row['seconds'] for row in campaign.rows):.1f} s"),
@@ -146,3 +151,9 @@ def _tiles(campaign: Campaign) -> str:
         for name, old, new in tiles
     )
     return f'<dl class="tiles">{cells}</dl>'
+
+
+def _possible_tile(campaign: Campaign) -> list[tuple[str, str, str]]:
+    """The best that any safe policy can do, where the campaign could tell."""
+    best = next((row["goal_percent_possible"] for row in campaign.rows if "goal_percent_possible" in row), None)
+    return [] if best is None else [("Best possible goal", "", f"{best:.2f}%")]

@@ -1,0 +1,89 @@
+"""What a campaign's final policy is still good for: its %Goal beside that of the policies before it and the best possible one.
+
+The budget (`--max-goal-loss`) is counted from the best policy so far, safe or not. Where it is broken, the loss is part of
+the outcome; where even the best of all safe policies stays below what the budget allows, the loss is *forced*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Interval = tuple[float, float]
+ROUNDING = 1e-6
+"""Points of %Goal within which exact figures may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usefulness:
+    """%Goal of the first, the best and the last policy on the evaluation starts, in points, each with its interval."""
+
+    first: float
+    best: float
+    last: float
+    first_interval: Interval
+    best_interval: Interval
+    last_interval: Interval
+    allowed_loss: float
+    possible: float | None = None  # of any safe policy, an upper bound; None: not known
+    first_length: float | None = None  # mean number of steps of the runs that reach the goal
+    last_length: float | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the budget is broken."""
+        return self.last < self.best - self.allowed_loss - ROUNDING
+
+    @property
+    def forced(self) -> bool:
+        """Whether no safe policy at all keeps the budget."""
+        return self.possible is not None and self.possible < self.best - self.allowed_loss - ROUNDING
+
+    def warning(self) -> str | None:
+        """Return what is to be said where the budget is broken, else None."""
+        if not self.lost:
+            return None
+        allowed = f"{self.allowed_loss:g} point" + ("" if self.allowed_loss == 1 else "s")
+        says = f"%Goal fell from {self.best:.2f} to {self.last:.2f}, by more than the {allowed} that --max-goal-loss allows"
+        if self.possible is None:
+            return says
+        limit = f"no safe policy reaches the goal in more than {self.possible:.2f}% of the runs"
+        return (
+            f"{says}; {limit}: a loss is forced" if self.forced else f"{says}, although {self.possible:.2f} is possible"
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """Return the same as numbers."""
+        return {
+            "goal_percent": self.last, "goal_percent_interval": list(self.last_interval),
+            "goal_percent_first": self.first, "goal_percent_first_interval": list(self.first_interval),
+            "goal_percent_best": self.best, "goal_percent_best_interval": list(self.best_interval),
+            "goal_percent_possible": self.possible, "max_goal_loss": self.allowed_loss,
+            "goal_lost": self.lost, "goal_loss_forced": self.lost and self.forced,
+            "run_length": self.last_length, "run_length_first": self.first_length,
+        }  # fmt: skip
+
+
+def usefulness(records: Sequence[Mapping[str, Any]], iteration: int, allowed_loss: float) -> Usefulness | None:
+    """Return what the records of a campaign's steps tell about the policy of the iteration; None where it was not evaluated."""
+    found = {
+        record["iteration"]: record["figures"]
+        for record in records
+        if record["step"] == "evaluate" and record["iteration"] <= iteration
+    }
+    if 0 not in found or iteration not in found:
+        return None
+    first, last = found[0], found[iteration]
+    best = max(found.values(), key=lambda figures: float(figures["goal_percent"]))
+    possible: Mapping[str, Any] = next((one["figures"] for one in records if one["step"] == "possible"), {})
+    return Usefulness(
+        first["goal_percent"], best["goal_percent"], last["goal_percent"],
+        _interval(first), _interval(best), _interval(last), allowed_loss, possible.get("goal_percent_possible"),
+        first.get("run_length"), last.get("run_length"),
+    )  # fmt: skip
+
+
+def _interval(figures: Mapping[str, Any]) -> Interval:
+    low, high = figures["goal_percent_interval"]
+    return low, high
