@@ -27,19 +27,18 @@ def info(
     goal: Goal = None,
     json: Json = False,
 ) -> int:
-    """Say what is in a model (variables, labels, properties, features) or in a policy (units, arithmetic).
+    """Say what is in a model or in a policy's file. Example: `polvet info car.jani`.
 
-    Examples: `polvet info car.jani`, `polvet info policy.onnx`.
+    Of a model its variables, labels, properties and features; of a policy (`polvet info policy.onnx`) its units and arithmetic.
     """
     from polvet.errors import InputError
     from polvet.jani.features import used_features
     from polvet.kernel.layout import bits_of, lay_out
     from polvet.model.infix import dump_expression
-    from polvet.policy.describe import is_policy_file
     from polvet.sources import load_model, load_task
 
     spent = stopwatch()
-    if is_policy_file(task):
+    if _is_policy(task):
         return _of_policy(task, spent, as_json=json)
     figures: dict[str, object] = {}
     if str(task).endswith(".toml") or constants or fail or goal or start:
@@ -91,6 +90,14 @@ def info(
         figures[role] = shown
         lines.append(f"{role:<11} {shown if len(shown) <= 200 else shown[:200] + ' ...'}")
     return Answer("read", ExitCode.DONE, spent(), figures, lines).show(as_json=json)
+
+
+def _is_policy(path: Path) -> bool:
+    if path.suffix in (".toml", ".jani", ".prism", ".pddl") or not path.is_file():
+        return False  # readers of policies are heavy: a model does not wait for them
+    from polvet.policy.describe import is_policy_file
+
+    return is_policy_file(path)
 
 
 def _of_policy(path: Path, spent: Stopwatch, *, as_json: bool) -> int:
