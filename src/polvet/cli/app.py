@@ -48,8 +48,8 @@ COMMANDS: dict[str, str] = {
     "verify": "Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.",
     "debug": "Debug a policy. "
     "Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`.",
-    "gate": "Pass (0), fail (10) or not know (20). "
-    "Example: `polvet gate line.toml policy.json --max-faults 0 --min-goal 90`.",
+    "gate": "Pass (0), fail (10; 11: only the goal is lost) or not know (20). "
+    "Example: `polvet gate line.toml policy.json --min-goal 90`.",
     "report": "Write a report for people. Example: `polvet report line-debug -o report.html`.",
     "permit": "Compute which actions may be allowed. "
     "Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
