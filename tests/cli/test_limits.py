@@ -124,15 +124,15 @@ def test_guarded_plans_have_a_limit_of_their_own_and_say_what_was_tried(tmp_path
     from polvet.termination.decide import terminates
     from polvet.termination.verdicts import Unknown
 
-    monkeypatch.setattr("polvet.termination.guards.MOST_SECONDS", 2.0)
-    for seed in range(12):
+    monkeypatch.setattr("polvet.termination.guards.MOST_SECONDS", 0.5)
+    for seed in range(60):  # most are decided sooner, some give up for other reasons
         rng = random.Random(seed)
         found = terminates(parse_fmp(plan(ring(6, 6, rng), 3, rng, guarded=True), Where("plan")))
-        if isinstance(found, Unknown):
+        if isinstance(found, Unknown) and found.limit == "time":
             break
     assert isinstance(found, Unknown)
     assert found.limit == "time"
-    assert "time limit of 2 s reached" in found.reason
+    assert "time limit of 0.5 s reached" in found.reason
     assert found.figures["tried"][:2] == ["without guards", "a ranking bounded by guards"]
 
 

@@ -32,7 +32,7 @@ ALLOWED = {
     "sources",
     "policy",
 }
-ALLOWED |= {"evidence", "cli"}
+ALLOWED |= {"evidence", "cli", "budget"}
 SCORERS = {"reachable-set", "repair", "invariant", "grid"}  # these ask a policy, so that `_core` may be loaded
 SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}
 

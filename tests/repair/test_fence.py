@@ -171,7 +171,7 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
     for seconds in (None, 600):
         folder = tmp_path / f"campaign-{seconds}"
         settings = steps.Settings(starts=200)
-        found = debug(task, tmp_path / "policy.json", folder, settings, time_limit=seconds)
+        found = debug(task, tmp_path / "policy.json", folder, settings, budget=Budget(seconds))
         keys = [(record["iteration"], record["step"]) for record in found.records]
         assert len(set(keys)) == len(keys)
         fenced = next(record["iteration"] for record in found.records if record["step"] == "prove")
@@ -180,7 +180,7 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
         assert verdicts == {"prove": "unknown", "verify": "safe"}
         assert found.outcome is Outcome.SAFE
         assert isinstance(check_file(found.certificate, Subjects(tmp_path / "line.toml", found.policy)), Accepted)
-        resumed = debug(task, tmp_path / "policy.json", folder, settings, time_limit=seconds)
+        resumed = debug(task, tmp_path / "policy.json", folder, settings, budget=Budget(seconds))
         assert resumed.records == found.records
 
 
