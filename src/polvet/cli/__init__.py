@@ -20,4 +20,9 @@ def main() -> None:
             stream.reconfigure(encoding=None if chosen else "utf-8", errors="backslashreplace")
     from polvet.cli.app import run
 
-    sys.exit(run())
+    code = run()
+    try:
+        sys.stdout.flush()
+    except OSError:  # the reader is gone, or the disk is full: `run` has told, and Python must not try again when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
