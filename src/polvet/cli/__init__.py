@@ -23,6 +23,6 @@ def main() -> None:
     code = run()
     try:
         sys.stdout.flush()
-    except OSError:  # the reader is gone, or the disk is full: `run` has told, and Python must not try again when it ends
+    except OSError:  # nobody reads any more, or the disk is full: Python must not try again when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
