@@ -30,8 +30,8 @@ from benchmarks.published import TABLE
 from benchmarks.teachers import Row, policy_of, rows
 from polvet.budget import Budget
 from polvet.debug.evaluate import evaluate, evaluation_starts
-from polvet.evidence.fault_files import read_faults
 from polvet.policy.binding import fit, load_fitted
+from polvet.records.fault_files import read_faults
 from polvet.repair.library import repair_checked
 from polvet.sources import load_task
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from polvet.budget import Budget
 from polvet.domains import generate
-from polvet.evidence.fault_files import Fault
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Bound, Fitted, fit
+from polvet.records.fault_files import Fault
 from polvet.repair.big_m import solve_big_m
 from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.leaf_values import leaf_values

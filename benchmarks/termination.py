@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.evidence.test_termination_certificates import lasso_mutants, ranking_mutants
+from tests.check.test_termination_certificates import lasso_mutants, ranking_mutants
 from tests.termination.plans import sustains_by_walks, sustains_by_z3
 from tests.termination.test_qualitative import POLICIES, PROBLEMS
 
+from polvet.check.its_run import find_flaw
+from polvet.check.lasso import check_replay
+from polvet.check.lex_rank import check_ranking
 from polvet.errors import LimitReached, Where
-from polvet.evidence.its_run import find_flaw
-from polvet.evidence.lasso import check_replay
-from polvet.evidence.lex_rank import check_ranking
 from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, load_fmp, normalise
 from polvet.policy.finite_memory.its import parse_its
 from polvet.termination.decide import terminates

@@ -16,7 +16,7 @@ import numpy as np
 from polvet import domains
 from polvet.campaign.loop import debug
 from polvet.campaign.settings import Settings
-from polvet.evidence.check import Subjects, check_file
+from polvet.check.checker import Subjects, check_file
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import trace

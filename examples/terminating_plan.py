@@ -10,7 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
-from polvet.evidence.check import Subjects, check_file
+from polvet.check.checker import Subjects, check_file
 from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, dump_fmp
 from polvet.report import make_report
 from polvet.termination.decide import terminates

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
     errors system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
-    evidence workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
+    records check workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905
 )
 ENGINES = {
@@ -61,7 +61,7 @@ def test_a_room_imports_only_rooms_above_it(file):
     assert not uphill
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if room_of(f) == "evidence"], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [f for f in FILES if room_of(f) == "check"], ids=lambda file: file.name)
 def test_evidence_imports_no_engine(file):
     assert not [(line, room) for line, room in imports_of(file) if room in ENGINES]
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 import polvet.files
+from polvet.check.checker import CHECKERS, Accepted, Subjects, check_file
 from polvet.cli.app import run
 from polvet.errors import InputError
-from polvet.evidence.check import CHECKERS, Accepted, Subjects, check_file
-from polvet.evidence.fault_files import read_faults
-from polvet.evidence.run_files import iter_runs
-from polvet.evidence.state_files import iter_states
 from polvet.policy import load_policy, rules, tables
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import fmp_json, qnp
 from polvet.policy.finite_memory.load import load_fmp
+from polvet.records.fault_files import read_faults
+from polvet.records.run_files import iter_runs
+from polvet.records.state_files import iter_states
 from polvet.shield.file import load_shield
 from polvet.shield.tree import load_tree
 from polvet.sources import POLICY_KEYS, TASK_KEYS, load_task
@@ -114,7 +114,7 @@ def test_every_part_that_a_checker_asks_of_a_certificate_is_told():
         )
         source = (SOURCE.parent / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
         asked = set(re.findall(r'certificate(?:\.get\(|\[)"(\w+)"', source))
-        if module != "polvet.evidence.permissive":  # a shield: its own section
+        if module != "polvet.check.permissive":  # a shield: its own section
             assert asked <= told, module
 
 

@@ -14,7 +14,7 @@ import pytest
 from polvet import system
 from polvet.budget import Budget
 from polvet.errors import LimitReached
-from polvet.evidence.journal import Journal
+from polvet.records.journal import Journal
 from polvet.solvers.worker import SolverDied, Worker
 from polvet.verify.linearized import stopped_after
 

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 
 import numpy as np
 
+from polvet.check.checker import Subjects
+from polvet.check.grid import pack_marks
 from polvet.errors import InputError
-from polvet.evidence.check import Subjects
-from polvet.evidence.grid import pack_marks
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from itertools import product
 
-from polvet.evidence import invariant_boxes, invariant_states
+from polvet.check import invariant_boxes, invariant_states
 from tests.attack.worlds import random_world
 
 MOST_MEMBERS = 2_000

@@ -6,8 +6,8 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
-from polvet.evidence import reachable_set
-from polvet.evidence.packed import pack_columns
+from polvet.check import reachable_set
+from polvet.records.packed import pack_columns
 from tests.attack.worlds import random_world
 
 

@@ -7,8 +7,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
-from polvet.evidence.check import Accepted, check
 from tests.attack import grid, invariant, reachable_set, run, safe_policy, strong_cyclic, unsafe_rank
 
 KINDS = {

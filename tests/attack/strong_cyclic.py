@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 
-from polvet.evidence.check import Subjects
+from polvet.check.checker import Subjects
 from polvet.sources import TaskOptions, load_task
 from tests.attack.safe_policy import actions_of
 from tests.attack.worlds import random_world

@@ -15,7 +15,7 @@ def test_false_claims_are_rejected(kind):
 
 
 def test_a_checker_that_looks_at_start_states_alone_is_found_out(monkeypatch):
-    from polvet.evidence import invariant
+    from polvet.check import invariant
 
     monkeypatch.setattr(invariant, "try_all_states", lambda asked, judge: True)
     assert strike("invariant", 60, seed=1).accepted

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from polvet.check.checker import Subjects
 from polvet.errors import InputError
-from polvet.evidence.check import Subjects
 from polvet.model.semantics import Semantics
 from polvet.model.task import state_to_names
 from polvet.policy.binding import load_fitted

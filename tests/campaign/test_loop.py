@@ -20,17 +20,17 @@ from polvet.budget import Budget
 from polvet.campaign.goals import lost_states
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
+from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.cli.app import run
 from polvet.debug.evaluate import evaluation_starts
 from polvet.domains.instance import Instance
 from polvet.errors import InputError
-from polvet.evidence.check import Accepted, Subjects, check_file
-from polvet.evidence.fault_files import read_faults
 from polvet.model.build import ModelBuilder
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import FAIL, GOAL, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
+from polvet.records.fault_files import read_faults
 from polvet.safety.decide import Decider, Verdict
 from polvet.sources import load_task
 

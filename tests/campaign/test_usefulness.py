@@ -14,8 +14,8 @@ from polvet.campaign.goals import Floor, Reached
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
 from polvet.campaign.usefulness import Usefulness
+from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.cli.app import run
-from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.report.make import make_report

@@ -8,8 +8,8 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.domains.shipped import FOLDER, SHIPPED
-from polvet.evidence.run_files import iter_runs
 from polvet.files import sha256
+from polvet.records.run_files import iter_runs
 from polvet.sources import load_task
 
 LINE = str(FOLDER / "one-way-line-8-5.toml")

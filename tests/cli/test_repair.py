@@ -9,11 +9,11 @@ import pytest
 from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.domains.shipped import FOLDER, SHIPPED
-from polvet.evidence.fault_files import Fault, FaultList, write_faults
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.runs import Inspection, Judgement
 from polvet.policy.save import save_policy
+from polvet.records.fault_files import Fault, FaultList, write_faults
 from polvet.safety.decide import Decider
 from polvet.sources import load_task
 from tests.verify.line_policies import random_line_policy

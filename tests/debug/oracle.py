@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 
 from polvet.errors import Where
-from polvet.evidence.fault_files import Fault
 from polvet.model.infix import parse_expression
 from polvet.model.instantiate import instantiate
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import PolicyReading, Task, condition
 from polvet.policy.binding import Fitted, fit
+from polvet.records.fault_files import Fault
 from tests.policy.worlds import random_network
 from tests.safety.networks import TOP, all_states, random_model, unsafe_states
 

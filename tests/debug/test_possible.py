@@ -13,13 +13,13 @@ import pytest
 from polvet.budget import Budget
 from polvet.debug.goal_chance import goal_chances
 from polvet.debug.possible import SafeWorld, find_safe_world
-from polvet.evidence.fault_files import Fault
 from polvet.model.build import ModelBuilder
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.runs import simulate
+from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
 from tests.debug.oracle import Case, cases
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from polvet.debug.prospects import goal_prospects, prefer_goal
-from polvet.evidence.fault_files import Fault
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.records.fault_files import Fault
 
 FAULT = Fault((0,), "jump", ("left", "right"), ((9,),))
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polvet.evidence.chances import may_be_positive
+from polvet.check.chances import may_be_positive
 from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral, Name, RealLiteral, Unary
 from polvet.model.infix import dump_expression, parse_expression

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import polvet
+from polvet.check.checker import Rejected, Subjects, check_file
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
-from polvet.evidence.check import Rejected, Subjects, check_file
-from polvet.evidence.state_files import parse_state
 from polvet.jani.read import load_model as load_jani
 from polvet.jani.write import dump_model
 from polvet.kernel.compiled import Compiled
@@ -21,6 +20,7 @@ from polvet.model.instantiate import instantiate
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.pddl import read_pddl
+from polvet.records.state_files import parse_state
 from polvet.sources import load_model, load_task
 from polvet.workers.parcel import open_parcel, pack
 

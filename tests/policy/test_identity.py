@@ -11,9 +11,9 @@ import pytest
 
 from polvet.campaign.loop import Outcome, debug
 from polvet.campaign.settings import Settings
+from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.cli.app import run
 from polvet.errors import InputError
-from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.files import sha256
 from polvet.policy.binding import load_fitted
 from polvet.policy.identity import policy_files, policy_sha256

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polvet import _core
-from polvet.evidence.unit_bounds import UnitBounds
+from polvet.check.unit_bounds import UnitBounds
 from polvet.policy.networks import Network, network_of
 from polvet.policy.rounding import near_ties, possible_choices, rounding_bounds
 from polvet.policy.tape import Tape

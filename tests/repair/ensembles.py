@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from polvet.evidence.fault_files import Fault
 from polvet.model.build import ModelBuilder
 from polvet.policy.trees import MISSING_NAN, VECTOR, TreeEnsemble, make_tree
+from polvet.records.fault_files import Fault
 
 LABELS = ("a", "b", "c")
 SIZE = 6

@@ -8,14 +8,14 @@ import json
 import numpy as np
 import pytest
 
+from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.cli.app import run
 from polvet.errors import InputError
-from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
-from polvet.evidence.fault_files import FaultList, write_faults
 from polvet.jani.write import dump_model
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.records.fault_files import FaultList, write_faults
 from polvet.sources import load_task
 from tests.repair.ensembles import LABELS, grid_task, random_ensemble, random_faults
 

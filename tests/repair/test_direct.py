@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polvet.errors import InputError, Where
-from polvet.evidence.fault_files import Fault
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit, load_fitted
@@ -18,6 +17,7 @@ from polvet.policy.callables import CallablePolicy
 from polvet.policy.rules import model_condition, rules_from_json
 from polvet.policy.save import save_policy
 from polvet.policy.tables import Table
+from polvet.records.fault_files import Fault
 from polvet.repair.repair import repair
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_faults
 

@@ -11,9 +11,9 @@ import pytest
 from polvet.budget import Budget
 from polvet.campaign import steps
 from polvet.campaign.loop import Outcome, debug
+from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError
-from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid
 from polvet.policy.binding import fit

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polvet.evidence.fault_files import Fault
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.records.fault_files import Fault
 from polvet.repair.library import library_scores, repair_checked
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_faults
 

@@ -199,8 +199,8 @@ def test_equal_inputs_give_byte_equal_files(tmp_path, method):
 
 def test_states_with_one_output_configuration_are_separated():
     """Two faults in the same leaves, each with the other's action as its only way out."""
-    from polvet.evidence.fault_files import Fault
     from polvet.policy.trees import TreeEnsemble, make_tree
+    from polvet.records.fault_files import Fault
 
     stumps = [make_tree(k, [-1], [0], [-1], [-1], [value]) for k, value in enumerate((0.5, 0.4, 0.0))]
     fitted = fit(TASK, TreeEnsemble(("x", "y"), LABELS, tuple(stumps), (0.0, 0.0, 0.0)))
@@ -212,7 +212,7 @@ def test_states_with_one_output_configuration_are_separated():
 
 
 def test_a_fault_without_a_safe_output_is_left_with_a_reason():
-    from polvet.evidence.fault_files import Fault
+    from polvet.records.fault_files import Fault
 
     rng = np.random.default_rng(3)
     fitted = fit(TASK, random_ensemble(rng, "binary"))

@@ -9,7 +9,7 @@ from typing import Any
 from polvet import domains
 from polvet.campaign.loop import debug
 from polvet.campaign.settings import Settings
-from polvet.evidence.journal import line_of
+from polvet.records.journal import line_of
 from polvet.sources import load_task
 
 SHIPPED = Path(domains.__file__).parent / "policies"

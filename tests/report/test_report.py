@@ -13,13 +13,13 @@ import pytest
 from polvet.cli.app import run
 from polvet.domains.catalogue import ORIGIN, find_origin, generate
 from polvet.errors import InputError
-from polvet.evidence.fault_files import read_faults
-from polvet.evidence.journal import line_of
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.finite_memory import Builder, dump_fmp
 from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
+from polvet.records.fault_files import read_faults
+from polvet.records.journal import line_of
 from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from polvet.budget import Budget
+from polvet.check.checker import Accepted, Subjects, check
 from polvet.domains import CATALOGUE, generate
 from polvet.errors import Where
-from polvet.evidence.check import Accepted, Subjects, check
 from polvet.kernel.starts import sample_starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task

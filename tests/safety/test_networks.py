@@ -11,8 +11,8 @@ import pytest
 
 from polvet import _core
 from polvet.budget import Budget
+from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.errors import InputError, LimitReached, Where
-from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions

@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 
 from polvet.budget import Budget
+from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.cli.app import run
 from polvet.errors import InputError, LimitReached, Where
-from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.jani.write import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.safety.strong_cyclic import prove_lost, prove_won, solve

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError
-from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.shield import Permitted, Shield, build_world, load_shield, make_shield, permit
 from polvet.sources import load_task
 

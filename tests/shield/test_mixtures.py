@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError, Where
-from polvet.evidence.check import Accepted, Rejected, Subjects, check_file
 from polvet.shield import Impossible, build_world
 from polvet.shield.file import read_shield, to_mixed_document
 from polvet.shield.mixtures import Mixed, permit_mixtures

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from polvet.evidence.lasso import check_replay, iter_states
-from polvet.evidence.lex_rank import check_ranking
+from polvet.check.lasso import check_replay, iter_states
+from polvet.check.lex_rank import check_ranking
 from polvet.policy.finite_memory import Builder, Choice, Effect, load_fmp, normalise
 from polvet.termination.decide import terminates
 from polvet.termination.progress_sieve import progress_sieve

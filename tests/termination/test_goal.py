@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
+from polvet.check.goal import check_missing_run, find_point, is_stopped
 from polvet.cli.app import run
 from polvet.errors import InputError
-from polvet.evidence.goal import check_missing_run, find_point, is_stopped
 from polvet.policy.finite_memory import Atom, Builder, dump_fmp
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.termination.decide import terminates

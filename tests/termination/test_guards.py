@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from polvet.evidence.lasso import check_replay
-from polvet.evidence.lex_rank import check_ranking
-from polvet.evidence.recurrent_set import find_leak
+from polvet.check.lasso import check_replay
+from polvet.check.lex_rank import check_ranking
+from polvet.check.recurrent_set import find_leak
 from polvet.policy.finite_memory import Builder, Effect
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Nonterminating, Terminating, Verdict

@@ -7,11 +7,11 @@ import random
 import pytest
 import z3
 
+from polvet.check.checker import Rejected, Subjects, check
+from polvet.check.its_run import evaluated, find_flaw
+from polvet.check.lasso import check_replay
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
-from polvet.evidence.check import Rejected, Subjects, check
-from polvet.evidence.its_run import evaluated, find_flaw
-from polvet.evidence.lasso import check_replay
 from polvet.policy.finite_memory import load_fmp
 from polvet.policy.finite_memory.its import abstract_its, form_name, form_of, parse_its
 from polvet.policy.finite_memory.linear import bounds_of, is_infeasible

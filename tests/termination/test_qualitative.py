@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from polvet.check.lasso import check_replay
+from polvet.check.lex_rank import check_ranking
 from polvet.cli.app import run
 from polvet.errors import InputError, Where
-from polvet.evidence.lasso import check_replay
-from polvet.evidence.lex_rank import check_ranking
 from polvet.policy.finite_memory import load_fmp, normalise
 from polvet.policy.finite_memory.features import Features, parse_condition
 from polvet.policy.finite_memory.sketch import parse_sketch

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from polvet.budget import Budget
+from polvet.check.checker import Accepted
+from polvet.check.invariant import check_claim
 from polvet.cli.app import run
 from polvet.domains import generate
-from polvet.evidence.check import Accepted
-from polvet.evidence.invariant import check_claim
 from polvet.jani import dump_model
 from polvet.kernel.starts import Starts
 from polvet.model.build import ModelBuilder

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from polvet.budget import Budget
+from polvet.check.all_starts import iter_all_starts
+from polvet.check.arena import Arena
+from polvet.check.checker import Accepted, Rejected, Subjects, check
+from polvet.check.followed import Followed
+from polvet.check.reachable_set import _check_closed
 from polvet.domains.shipped import find_shipped
 from polvet.errors import Where
-from polvet.evidence.all_starts import iter_all_starts
-from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.evidence.followed import Followed
-from polvet.evidence.packed import unpack_columns
-from polvet.evidence.reachable_set import _check_closed
-from polvet.evidence.states import Arena
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid, PolicyReading, TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
+from polvet.records.packed import unpack_columns
 from polvet.sources import load_task
 from polvet.verify.explicit import verify_explicitly
 from polvet.verify.portfolio import verify

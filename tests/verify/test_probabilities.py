@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.cli.app import run
 from polvet.errors import ModelError, Where
-from polvet.evidence.check import Accepted, Rejected, Subjects, check
 from polvet.jani import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polvet.budget import Budget
+from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
-from polvet.evidence.check import Accepted, Subjects, check_file
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree

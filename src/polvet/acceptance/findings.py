@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from polvet.evidence.fault_files import Fault
-from polvet.evidence.states import state_to_json
 from polvet.model.task import Task
+from polvet.records.fault_files import Fault
+from polvet.records.state_json import state_to_json
 
 
 def state_text(task: Task, fault: Fault) -> str:

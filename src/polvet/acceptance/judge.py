@@ -18,12 +18,12 @@ from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import all_faults, find_faults
 from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
-from polvet.evidence.fault_files import Fault
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.runs import End
+from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe

@@ -29,13 +29,13 @@ from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Record, Store
 from polvet.campaign.usefulness import Usefulness, usefulness
 from polvet.errors import LimitReached
-from polvet.evidence.fault_files import FaultList, read_faults, write_faults
 from polvet.files import write_whole
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.identity import policy_sha256
+from polvet.records.fault_files import FaultList, read_faults, write_faults
 
 Listener = Callable[[Record], None]
 

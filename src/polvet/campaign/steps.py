@@ -31,8 +31,6 @@ from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import SafeWorld, find_safe_world
 from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
-from polvet.evidence.fault_files import Fault, FaultList, write_faults
-from polvet.evidence.run_files import run_to_json
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.compiled import Words, describe_limit
@@ -48,6 +46,8 @@ from polvet.policy.runs import Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
+from polvet.records.fault_files import Fault, FaultList, write_faults
+from polvet.records.run_files import run_to_json
 from polvet.repair.certificate import repair_certificate
 from polvet.repair.demands import Mode
 from polvet.repair.fence import fence

@@ -3,7 +3,7 @@
 A step is done when its record stands in the journal; its files were written before, and the record holds their SHA-256.
 A step that a kill interrupted left no record: it is done again from the same inputs and gives the same files.
 
-    DIR/journal                 one record per step (`evidence/journal.py`)
+    DIR/journal                 one record per step (`records/journal.py`)
     DIR/figures.jsonl           the same figures as plain JSON lines, for reading and plotting
     DIR/policies/0.json ...     the policy of each iteration, in its own format; a folder each where it has several files
     DIR/runs/0.jsonl ...        unsafe runs, one for each fault found
@@ -22,8 +22,8 @@ from types import TracebackType
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.evidence.journal import Journal
 from polvet.files import sha256, write_whole
+from polvet.records.journal import Journal
 
 Record = dict[str, Any]
 

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from polvet.budget import stopwatch
+from polvet.check.checker import Accepted, Subjects, check
+from polvet.check.claim import claim_of
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, MemoryLimit, Mode, TimeLimit
 from polvet.cli.tasks import Constants, Domain, Fail, Goal, OutOfBounds, Start, task_options
 from polvet.errors import InputError, LimitReached, Where
-from polvet.evidence.check import Accepted, Subjects, check
-from polvet.evidence.claim import claim_of
 from polvet.files import read_json
 from polvet.model.task import NO_OPTIONS
 

@@ -121,7 +121,7 @@ def _lines(task: Task, found: Comparison) -> list[str]:
 
 
 def _to_json(task: Task, item: Difference) -> dict[str, Any]:
-    from polvet.evidence.states import state_to_json
+    from polvet.records.state_json import state_to_json
 
     return {
         "state": state_to_json(task, item.state), "old": item.old, "new": item.new,

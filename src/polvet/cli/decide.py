@@ -172,8 +172,8 @@ def _by_diagrams(task: Task, asked: list[State], budget: Budget) -> tuple[list[D
 
 def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, budget: Budget) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
-    from polvet.evidence.state_files import iter_states, parse_state
     from polvet.kernel.starts import iter_starts
+    from polvet.records.state_files import iter_states, parse_state
 
     if sum((state is not None, file is not None, all_starts)) > 1:
         raise InputError(
@@ -239,8 +239,8 @@ def _answer(
     task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
     spent: Stopwatch, seed: int, file: Path | None, json: bool,
 ) -> int:  # fmt: skip
-    from polvet.evidence.state_files import StateFormat
     from polvet.model.semantics import show_state
+    from polvet.records.state_files import StateFormat
 
     names = StateFormat(task)
     counts = Counter(answer.verdict.value for answer in decided)

@@ -18,8 +18,8 @@ CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UN
 
 def decide_within(task: Task, asked: list[State], text: str, budget: Budget, spent: Stopwatch, json: bool) -> int:
     """Answer for each state whether some policy fails with probability at most the bound."""
-    from polvet.evidence.states import state_to_json
     from polvet.model.semantics import Semantics
+    from polvet.records.state_json import state_to_json
     from polvet.safety import bound as bounded
     from polvet.shield.world import parse_bound
 

@@ -24,9 +24,9 @@ def decide_goal_reaching(
 ) -> int:  # fmt: skip
     """Answer for each state whether a strong-cyclic policy exists, with evidence where it is asked for."""
     from polvet.errors import LimitReached
-    from polvet.evidence.states import state_to_json
     from polvet.files import write_whole
     from polvet.model.semantics import Semantics
+    from polvet.records.state_json import state_to_json
     from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
     try:

@@ -87,7 +87,7 @@ def evaluate(
     figures = evaluation_figures(found) | {"policy": fitted.describe()}
     lines = [*_lines(found), *policy_lines(fitted, policy)]
     if output is not None:
-        from polvet.evidence.run_files import write_runs
+        from polvet.records.run_files import write_runs
 
         count = write_runs(fitted.task, map(found.inspection.witness, found.unsafe_starts), output)
         lines.append(f"written     {output} ({count:,} unsafe runs)")
@@ -98,7 +98,7 @@ def evaluate(
 def _excluded(task: Task, file: Path | None) -> set[Any]:
     if file is None:
         return set()
-    from polvet.evidence.state_files import iter_first_states
+    from polvet.records.state_files import iter_first_states
 
     return set(iter_first_states(task, file))
 

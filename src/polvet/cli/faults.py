@@ -76,8 +76,8 @@ def faults(
 ) -> int:
     """Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`."""
     from polvet.debug.everywhere import find_everywhere
-    from polvet.evidence.fault_files import FaultList, fault_to_json, write_faults
     from polvet.policy.binding import load_fitted
+    from polvet.records.fault_files import FaultList, fault_to_json, write_faults
     from polvet.safety.decide import Decider
     from polvet.sources import load_task
 
@@ -122,8 +122,8 @@ def faults(
 
 def _on_runs(bound: Bound, decider: Decider, file: Path, budget: Budget) -> FaultAnalysis:
     from polvet.debug.faults import find_faults, refuse_foreign_runs
-    from polvet.evidence.run_files import iter_runs
     from polvet.fuzz.packed import PackedRuns
+    from polvet.records.run_files import iter_runs
 
     packed = PackedRuns.of(bound, iter_runs(bound.task, file))
     refuse_foreign_runs(bound, packed)

@@ -72,10 +72,10 @@ def fuzz(
     json: Json = False,
 ) -> int:
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
-    from polvet.evidence.run_files import write_runs
     from polvet.fuzz.anytime import parse_stop_rule
     from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
     from polvet.policy.binding import load_fitted
+    from polvet.records.run_files import write_runs
     from polvet.sources import load_task
 
     spent = stopwatch()

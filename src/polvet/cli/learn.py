@@ -179,7 +179,7 @@ def _inside(task: Any, world: Any, shield: Any, name: str) -> Any:
     """Return the options that the shield allows; states it does not know allow nothing."""
     import numpy as np
 
-    from polvet.evidence.states import state_to_json
+    from polvet.records.state_json import state_to_json
 
     if shield.document.get("model_sha256") != task.sha256:
         raise InputError("was made for another model.", Where(name), "Use the model the shield was computed for.")

@@ -28,10 +28,10 @@ from polvet.cli.tasks import (
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from polvet.evidence.fault_files import FaultList
     from polvet.model.semantics import State
     from polvet.model.task import Task
     from polvet.policy.binding import Bound, Fitted
+    from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
 
@@ -85,8 +85,8 @@ def repair(
     json: Json = False,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
-    from polvet.evidence.fault_files import read_faults
     from polvet.policy.binding import load_fitted
+    from polvet.records.fault_files import read_faults
     from polvet.repair.library import repair_checked, repair_figures
     from polvet.sources import load_task
 
@@ -160,10 +160,10 @@ def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:
 
 
 def _states_of(task: Task, file: Path) -> list[State]:
-    from polvet.evidence.run_files import iter_runs
-    from polvet.evidence.state_files import iter_states
     from polvet.files import read_text
     from polvet.policy.runs import End
+    from polvet.records.run_files import iter_runs
+    from polvet.records.state_files import iter_states
 
     first = next((line for line in read_text(file).splitlines() if line.strip()), "")
     if '"states"' in first and '"end"' in first:

@@ -103,7 +103,7 @@ def simulate(
             raise InputError(f"there is no run {show}.", Where("--show"), f"Give a number below {runs}.")
         lines += [f"run {show}", *_told(bound, _trace(bound, starts, show, max_steps, seed))]
     if output is not None:
-        from polvet.evidence.run_files import write_runs
+        from polvet.records.run_files import write_runs
 
         kept = (_trace(bound, starts, k, max_steps, seed) for k in range(runs) if batch.ends[k] != End.UNFINISHED)
         lines.append(f"written      {output} ({write_runs(fitted.task, kept, output):,} runs)")
@@ -132,8 +132,8 @@ def policy_lines(fitted: Fitted, file: Path) -> list[str]:
 def _starts(task: Task, state: str | None, runs: int, seed: int, budget: Budget) -> tuple[list[State], str]:
     import random
 
-    from polvet.evidence.state_files import parse_state
     from polvet.kernel.starts import Starts
+    from polvet.records.state_files import parse_state
 
     if state is not None:
         return [parse_state(task, state, Where("--state"))] * runs, "by you"

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polvet.evidence.fault_files import Fault
-from polvet.evidence.state_files import StateFormat
 from polvet.model.network import Variable
 from polvet.model.semantics import State, show_value
 from polvet.model.task import Task
@@ -20,6 +18,8 @@ from polvet.policy.binding import Bound
 from polvet.policy.rounding import rounding_bounds
 from polvet.policy.trees import VECTOR, TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
+from polvet.records.fault_files import Fault
+from polvet.records.state_files import StateFormat
 from polvet.safety.decide import Decider, Verdict
 
 SHOWN_LEAVES = 8

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
-from polvet.evidence.fault_files import Fault
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words, describe_limit
@@ -29,6 +28,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
+from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
 from polvet.safety.foresight import is_large, sharpen
 

@@ -23,7 +23,6 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.faults import policy_steps
 from polvet.debug.goal_chance import Chances, places_of
-from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.mdp.graph import find_probability_one
 from polvet.mdp.query import Reach, Reward
@@ -33,6 +32,7 @@ from polvet.mdp.sparse import Mask, SparseMdp
 from polvet.model.automata import ModelType
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import End
+from polvet.records.fault_files import Fault
 from polvet.safety.decide import SAFE, SILENT, Decider
 
 WORLD_STATES = 200_000

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.evidence.fault_files import Fault
 from polvet.model.expressions import FALSE
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, simulate
+from polvet.records.fault_files import Fault
 
 RUNS = 20
 MOST_STEPS = 10_000_000

@@ -94,7 +94,7 @@ def certify(
     certificate: Any, task: Any = None, policy: Any = None, *, allow_options: bool = False
 ) -> Accepted | Rejected:
     """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one."""
-    from polvet.evidence import check as checker
+    from polvet.check import checker
     from polvet.files import read_json
     from polvet.front.policy import Policy
 

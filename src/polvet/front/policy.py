@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
-from polvet.evidence.fault_files import FaultList, read_faults
 from polvet.front.limits import budget_of, threads_of
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.results import Evaluation, Fault, Faults, Run, Safe, Simulation, Unknown, Unsafe
@@ -19,6 +18,7 @@ from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
 from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
     from polvet.front.campaign import Campaign
@@ -232,8 +232,8 @@ class Policy:
         """Return the safe states where the policy's action may lead out of safety: all there are, or those on given runs."""
         from polvet.debug.everywhere import find_everywhere
         from polvet.debug.faults import find_faults, refuse_foreign_runs
-        from polvet.evidence.run_files import run_from_json
         from polvet.fuzz.packed import PackedRuns
+        from polvet.records.run_files import run_from_json
         from polvet.safety.decide import Decider
 
         bound = self.bound

@@ -287,7 +287,7 @@ class Faults(Result):
 
     def save(self, path: str | Path) -> Path:
         """Write the faults as `polvet faults -o` does."""
-        from polvet.evidence.fault_files import write_faults
+        from polvet.records.fault_files import write_faults
 
         task, listed = self.source
         write_faults(task, listed, path)

@@ -24,9 +24,6 @@ import numpy as np
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
-from polvet.evidence.journal import Journal
-from polvet.evidence.run_files import run_from_json, run_to_json
-from polvet.evidence.state_files import StateFormat
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.search import (
@@ -47,6 +44,9 @@ from polvet.kernel.starts import drawable_starts
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
+from polvet.records.journal import Journal
+from polvet.records.run_files import run_from_json, run_to_json
+from polvet.records.state_files import StateFormat
 from polvet.workers.parcel import Parcel
 from polvet.workers.protocol import Crew
 from polvet.workers.simulation import bound_in

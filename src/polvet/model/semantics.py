@@ -1,4 +1,4 @@
-"""The slow, obvious interpreter: what a network does, step by step. Together with `evidence/` it is what users trust.
+"""The slow, obvious interpreter: what a network does, step by step. Together with `check/` it is what users trust.
 
 An *operator* is one edge per participant of a joint, all guards true. Its outcomes are the products of the edges'
 branches. Assignments are executed by ascending index; those of one index all read the values from before it.

@@ -1,12 +1,12 @@
-"""The certificate of a repair: each fixed fault with the scores before and after; `evidence/repair.py` checks it."""
+"""The certificate of a repair: each fixed fault with the scores before and after; `check/repair.py` checks it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from polvet.evidence.fault_files import Fault, fault_to_json
 from polvet.policy.binding import Fitted, load_fitted
+from polvet.records.fault_files import Fault, fault_to_json
 from polvet.repair.repair import Repaired
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError
-from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled, Words
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores
 from polvet.policy.rounding import possible_choices
+from polvet.records.fault_files import Fault
 
 Mode = Literal["safe", "avoid"]
 Flags = npt.NDArray[np.bool_]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import Where
-from polvet.evidence.fault_files import Fault
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Name, conjunction, literal
 from polvet.model.infix import dump_expression
@@ -24,6 +23,7 @@ from polvet.model.semantics import State
 from polvet.policy.binding import Fitted
 from polvet.policy.rules import Rules, model_condition, rules_from_json
 from polvet.policy.tables import Table
+from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode
 
 NEVER = "false"

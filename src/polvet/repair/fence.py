@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polvet.evidence.fault_files import Fault
-from polvet.evidence.invariant_format import variable_bounds
+from polvet.check.invariant_format import variable_bounds
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph
+from polvet.records.fault_files import Fault
 from polvet.repair.demands import Reals
 from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change

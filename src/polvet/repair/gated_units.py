@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polvet.evidence.unit_bounds import UnitBounds
+from polvet.check.unit_bounds import UnitBounds
 from polvet.policy.networks import Layer, Network
 from polvet.policy.protocol import Rows
 from polvet.policy.tape import Tape

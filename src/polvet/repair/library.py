@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
+from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.repair import MARGIN, Left, Repaired, repair
 

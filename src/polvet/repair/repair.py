@@ -21,7 +21,6 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.evidence.fault_files import Fault
 from polvet.kernel.compiled import Compiled
 from polvet.model.network import Kind
 from polvet.model.semantics import State
@@ -32,6 +31,7 @@ from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
+from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
 from polvet.repair.direct import repair_rules, repair_table
 

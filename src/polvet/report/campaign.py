@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.evidence.journal import read_journal
-from polvet.evidence.state_files import MAX_BYTES
 from polvet.files import parse_json, read_json, read_text
+from polvet.records.journal import read_journal
+from polvet.records.state_files import MAX_BYTES
 
 Record = Mapping[str, Any]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from polvet.errors import InputError, PolvetError, Where
-from polvet.evidence.state_files import StateFormat
 from polvet.model.semantics import Semantics
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -18,6 +17,7 @@ from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork, dense_layers
+from polvet.records.state_files import StateFormat
 from polvet.report.campaign import Campaign
 from polvet.report.verdict import given_options
 from polvet.sources import load_task

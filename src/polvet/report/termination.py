@@ -7,9 +7,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from polvet.check.checker import Accepted, Rejected, Subjects, check
+from polvet.check.counters import find_subject
 from polvet.errors import InputError, Where
-from polvet.evidence.check import Accepted, Rejected, Subjects, check
-from polvet.evidence.counters import find_subject
 from polvet.policy.finite_memory import Choice, FiniteMemoryPolicy
 from polvet.policy.finite_memory.draw import edge_label
 from polvet.report.graph import Arc, draw_graph

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from polvet.check.checker import CheckResult, Rejected, Subjects, check
 from polvet.errors import InputError, Where
-from polvet.evidence.check import CheckResult, Rejected, Subjects, check
 from polvet.files import read_json
 from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign, has_goal

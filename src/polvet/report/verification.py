@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from polvet.check.checker import Accepted, Subjects, check
 from polvet.errors import InputError, Where
-from polvet.evidence.check import Accepted, Subjects, check
 from polvet.report.campaign import ShownRun
 from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text

@@ -19,9 +19,9 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.evidence.state_files import StateFormat
 from polvet.files import parse_json, read_text
 from polvet.model.semantics import State
+from polvet.records.state_files import StateFormat
 from polvet.safety.decide import Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew

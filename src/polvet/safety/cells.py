@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.evidence.affine_forms import Bools, Floats, truth_of
-from polvet.evidence.box_view import Unreadable
-from polvet.evidence.flow import Moves, Sets, Way
+from polvet.check.affine_forms import Bools, Floats, truth_of
+from polvet.check.box_view import Unreadable
+from polvet.check.flow import Moves, Sets, Way
 from polvet.kernel.compiled import Words
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name
 from polvet.model.network import Kind

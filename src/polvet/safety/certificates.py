@@ -1,4 +1,4 @@
-"""Evidence for verdicts: `safe-policy` for safe states, `unsafe-rank` for unsafe ones; `evidence/` checks both.
+"""Evidence for verdicts: `safe-policy` for safe states, `unsafe-rank` for unsafe ones; `check/` checks both.
 
 Source   Schmalz and Jain 2026, section 2 (a safe policy is closed and avoids `fail`; the unsafe region is an attractor)
 Differs  evidence is always made by `lazy`, whatever decided the state: a verdict that `lazy` does not share is a bug
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.evidence.states import state_to_json
 from polvet.model.semantics import State
+from polvet.records.state_json import state_to_json
 from polvet.safety.decide import Decider, Verdict
 
 

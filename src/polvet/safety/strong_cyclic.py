@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
-from polvet.evidence.states import state_to_json
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.model.expressions import FALSE
 from polvet.model.properties import PolicyTask
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.records.state_json import state_to_json
 
 FAIL, GOAL = 0, 1
 SILENT = -1

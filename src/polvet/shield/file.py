@@ -89,7 +89,7 @@ class Shield:
 
 def to_document(task: Task, world: World, result: Permitted, bound: Fraction) -> dict[str, Any]:
     """Return the shield as it is written: reachable states, allowed labels, exact risks; it is its own certificate."""
-    from polvet.evidence.states import state_to_json
+    from polvet.records.state_json import state_to_json
 
     if world.states is None:
         raise ValueError("the world was not built from a model: it has no named states")
@@ -105,7 +105,7 @@ def to_document(task: Task, world: World, result: Permitted, bound: Fraction) ->
 
 def to_mixed_document(task: Task, world: World, found: Mixed, bound: Fraction) -> dict[str, Any]:
     """Return a shield with mixtures: beside `allowed` a state may have `mixed`, distributions over labels."""
-    from polvet.evidence.states import state_to_json
+    from polvet.records.state_json import state_to_json
 
     assert world.states is not None
     result, wider = found.result, found.world

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.lasso import check_replay
+from polvet.check.lex_rank import check_ranking
 from polvet.errors import InputError, LimitReached, did_you_mean
-from polvet.evidence.lasso import check_replay
-from polvet.evidence.lex_rank import check_ranking
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable, dump_fmp, normalise
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.complete import Cycle, Effort, find_ranking

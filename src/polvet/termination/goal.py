@@ -2,7 +2,7 @@
 
 Source   "Hierarchical Decompositions and Termination Analysis for Generalized Planning", Section 3.1.1: a terminating
          policy whose execution ends only at states satisfying the goal is *goal achieving*
-Differs  stopping configurations are found by splitting cases on intervals, exactly (`polvet.evidence.goal`); whether
+Differs  stopping configurations are found by splitting cases on intervals, exactly (`polvet.check.goal`); whether
          one is reached is asked along paths, where Z3 proposes start and amounts and the run is executed
 Limits   reachability of a stopping configuration is undecidable in general: then the verdict is unknown
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.errors import LimitReached
-from polvet.evidence.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, normalise, portable
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.policy.finite_memory.goal import Goal

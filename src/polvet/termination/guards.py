@@ -19,8 +19,8 @@ from itertools import product
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
-from polvet.evidence.lasso import check_replay
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
 from polvet.policy.finite_memory.primitive import Interval
 from polvet.termination.complete import Cycle, Ranking, find_ranking

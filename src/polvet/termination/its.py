@@ -1,7 +1,7 @@
 """Integer transition systems: a ranking of their abstraction, or a run of their own that never ends.
 
 For each simple cycle of transitions, taken once or twice, Z3 proposes a run from the start that comes back to the same
-values, or that enters the cycle's closed region (see `polvet.evidence.its_run`); the checker executes and decides.
+values, or that enters the cycle's closed region (see `polvet.check.its_run`); the checker executes and decides.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.its_run import closed_region, find_flaw
 from polvet.errors import LimitReached
-from polvet.evidence.its_run import closed_region, find_flaw
 from polvet.policy.finite_memory import portable
 from polvet.policy.finite_memory.its import Transition, TransitionSystem, abstract_its
 from polvet.policy.finite_memory.linear import CONSTANT

@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.evidence.lasso import Step
-from polvet.evidence.recurrent_set import bound_rows, find_leak, move_conditions
+from polvet.check.lasso import Step
+from polvet.check.recurrent_set import bound_rows, find_leak, move_conditions
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
 from polvet.termination.complete import components_of

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import InputError, Where
-from polvet.evidence.invariant_format import invariant_certificate
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound

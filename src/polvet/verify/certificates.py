@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from polvet.evidence.run_files import run_to_json
 from polvet.policy.binding import Bound
+from polvet.records.run_files import run_to_json
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
-from polvet.evidence.box_view import Unreadable
-from polvet.evidence.flow import Flow
-from polvet.evidence.grid import Grid, cells_between, follow, pack_marks, start_cells
+from polvet.check.box_view import Unreadable
+from polvet.check.flow import Flow
+from polvet.check.grid import Grid, cells_between, follow, pack_marks, start_cells
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
-from polvet.evidence.invariant_format import invariant_certificate
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Fitted
 from polvet.policy.runs import End, Run

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
-from polvet.evidence.invariant_format import invariant_certificate
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost

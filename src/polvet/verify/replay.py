@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from polvet.evidence.run import replay_run
-from polvet.evidence.states import Arena, Malformed
+from polvet.check.arena import Arena
+from polvet.check.run import replay_run
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound, Fitted
 from polvet.policy.runs import Run
+from polvet.records.state_json import Malformed
 
 
 def replay(bound: Bound, run: Run) -> None:

@@ -1,0 +1,1 @@
+"""The checkers: each kind of certificate replayed exactly or rounded outward; imports no engine and no kernel."""

@@ -1,0 +1,179 @@
+"""All start states of a task, for checkers: values are tried variable by variable, cut off where a conjunct can no longer hold.
+
+Whether a conjunct can hold is asked of intervals: known variables have their value, the others their bounds. What intervals do
+not understand is taken as possible, and is tested when all its variables are known.
+Cost     a few hundred thousand tries per second; nothing is stored
+Limits   variables between finite bounds, or with an initial value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from polvet.check.arena import Arena
+from polvet.model.arithmetic import Value
+from polvet.model.evaluate import Evaluator
+from polvet.model.expressions import (
+    Binary,
+    BoolLiteral,
+    Conditional,
+    Expression,
+    IntLiteral,
+    Name,
+    RealLiteral,
+    Unary,
+    conjuncts,
+    names,
+)
+from polvet.model.network import Kind, Variable
+from polvet.model.semantics import State
+from polvet.records.state_json import Malformed
+
+Interval = tuple[float, float]
+ANYTHING: Interval = (-inf, inf)
+MOST_EXACT = 2**53
+
+
+def is_start(arena: Arena, state: State) -> bool:
+    """Return whether runs start in the state."""
+    if arena.task.start is not None:
+        return bool(arena.semantics.compile(arena.task.start)(state))
+    variables = arena.task.network.variables
+    fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
+    return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))
+
+
+def iter_all_starts(arena: Arena) -> Iterator[State]:
+    """Yield every start state once; Malformed where there are infinitely many."""
+    task = arena.task
+    condition = task.network.initial_condition if task.start is None else task.start
+    variables = task.network.variables
+    parts = list(conjuncts(condition))
+    order = _reading_order(variables, parts)
+    ranges = [_range(variables[place], parts, initial=task.start is None) for place in order]
+    bounds = {variables[place].name: _bounds(values) for place, values in zip(order, ranges, strict=True)}
+    level = {variables[place].name: k for k, place in enumerate(order)}
+    tests: list[list[Evaluator]] = [[] for _ in range(len(order) + 1)]
+    hopes: list[list[Expression]] = [[] for _ in range(len(order) + 1)]
+    for part in parts:
+        levels = sorted(level[name] + 1 for name in names(part))
+        tests[levels[-1] if levels else 0].append(arena.semantics.compile(part))
+        for k in levels[:-1]:
+            hopes[k].append(part)
+    chosen: list[Value] = [0] * len(variables)
+
+    def extend(depth: int) -> Iterator[State]:
+        if not all(test(chosen) for test in tests[depth]) or any(not _can_hold(part, bounds) for part in hopes[depth]):
+            return
+        if depth == len(order):
+            yield tuple(chosen)
+            return
+        name, before = variables[order[depth]].name, bounds[variables[order[depth]].name]
+        for value in ranges[depth]:
+            arena.budget.check()
+            chosen[order[depth]] = value
+            bounds[name] = (float(value), float(value))
+            yield from extend(depth + 1)
+        bounds[name] = before
+
+    return extend(0)
+
+
+def _reading_order(variables: Sequence[Variable], parts: Sequence[Expression]) -> list[int]:
+    """Return the places of the variables, those of small conjuncts first."""
+    place = {variable.name: k for k, variable in enumerate(variables)}
+    order: dict[int, None] = {}
+    for part in sorted(parts, key=lambda part: len(names(part))):
+        order.update(dict.fromkeys(sorted(place[name] for name in names(part))))
+    order.update(dict.fromkeys(range(len(variables))))
+    return list(order)
+
+
+def _range(variable: Variable, parts: Sequence[Expression], *, initial: bool) -> Sequence[Value]:
+    if initial and variable.initial is not None:
+        return (float(variable.initial) + 0.0 if variable.kind is Kind.REAL else variable.initial,)
+    if variable.kind is Kind.BOOL:
+        return (False, True)
+    for part in parts:  # `x == 3` pins a variable, a real one too
+        match part:
+            case Binary("=", Name(name), IntLiteral(value) | RealLiteral(value)) if name == variable.name:
+                return (float(value) + 0.0 if variable.kind is Kind.REAL else int(value),)
+    if variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
+        raise Malformed(f"'{variable.name}' has infinitely many values to start with")
+    return range(int(variable.lower), int(variable.upper) + 1)
+
+
+def _bounds(values: Sequence[Value]) -> Interval:
+    return (float(min(values)), float(max(values))) if values else ANYTHING
+
+
+def _can_hold(condition: Expression, bounds: dict[str, Interval]) -> bool:
+    # SOUND: an interval encloses all values; intervals of integers up to 2^53 are exact, larger ones are not judged.
+    low, high = _interval(condition, bounds)
+    return high != 0 or low != 0
+
+
+def _interval(expression: Expression, bounds: dict[str, Interval]) -> Interval:
+    match expression:
+        case BoolLiteral(value) | IntLiteral(value):
+            return (float(value), float(value)) if abs(value) <= MOST_EXACT else ANYTHING
+        case Name(name):
+            return bounds.get(name, ANYTHING)
+        case Unary("¬", operand):
+            low, high = _interval(operand, bounds)
+            return 1 - min(high, 1), 1 - max(low, 0)
+        case Conditional(condition, then, otherwise):
+            low, high = _interval(condition, bounds)
+            if low == high:
+                return _interval(then if low else otherwise, bounds)
+            one, other = _interval(then, bounds), _interval(otherwise, bounds)
+            return min(one[0], other[0]), max(one[1], other[1])
+        case Binary(operator, left, right):
+            return _joined(operator, _interval(left, bounds), _interval(right, bounds))
+        case _:
+            return ANYTHING
+
+
+def _joined(operator: str, a: Interval, b: Interval) -> Interval:
+    match operator:
+        case "∧":
+            return min(_truth(a)[0], _truth(b)[0]), min(_truth(a)[1], _truth(b)[1])
+        case "∨":
+            return max(_truth(a)[0], _truth(b)[0]), max(_truth(a)[1], _truth(b)[1])
+        case "⇒":
+            return max(1 - _truth(a)[1], _truth(b)[0]), max(1 - _truth(a)[0], _truth(b)[1])
+        case "<":
+            return float(a[1] < b[0]), float(a[0] < b[1])
+        case "≤":
+            return float(a[1] <= b[0]), float(a[0] <= b[1])
+        case ">" | "≥":
+            return _joined({">": "<", "≥": "≤"}[operator], b, a)
+        case "=":
+            return float(a[0] == a[1] == b[0] == b[1]), float(a[0] <= b[1] and b[0] <= a[1])
+        case "≠":
+            low, high = _joined("=", a, b)
+            return 1 - high, 1 - low
+        case "+":
+            return _exact(a[0] + b[0], a[1] + b[1])
+        case "-":
+            return _exact(a[0] - b[1], a[1] - b[0])
+        case "*" if all(abs(end) <= MOST_EXACT for end in (*a, *b)):
+            ends = [x * y for x in a for y in b]
+            return _exact(min(ends), max(ends))
+        case "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+        case _:
+            return ANYTHING
+
+
+def _truth(interval: Interval) -> Interval:
+    return max(interval[0], 0.0), min(interval[1], 1.0)
+
+
+def _exact(low: float, high: float) -> Interval:
+    """Return the interval where float64 arithmetic on integers was exact; otherwise anything."""
+    exact = abs(low) <= MOST_EXACT and abs(high) <= MOST_EXACT and low.is_integer() and high.is_integer()
+    return (low, high) if exact else ANYTHING

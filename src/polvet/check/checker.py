@@ -1,0 +1,98 @@
+"""The independent checker: `check(certificate)` accepts or rejects, by the checker of the certificate's kind.
+
+A checker is a plain function `(certificate, subjects) -> Accepted | Rejected`. It replays the claim in exact
+arithmetic or in the slow interpreter and imports nothing of the engine that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import InputError, Where
+from polvet.files import read_json, sha256
+from polvet.model.task import NO_OPTIONS, TaskOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The certificate proves `claim`."""
+
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The certificate does not prove its claim; `reason` names the first thing that fails."""
+
+    reason: str
+
+
+CheckResult = Accepted | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
+
+    `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
+    A checker that uses the budget up raises LimitReached: that is no rejection.
+    """
+
+    task: Path | None = None
+    policy: Path | None = None
+    options: TaskOptions | None = NO_OPTIONS
+    budget: Budget = UNLIMITED
+    domain: Path | None = None  # of a PDDL problem
+
+
+Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
+
+CHECKERS: dict[str, str] = {
+    "lex-rank": "polvet.check.lex_rank:check_lex_rank",
+    "lasso": "polvet.check.lasso:check_lasso",
+    "goal-reaching": "polvet.check.goal:check_goal_reaching",
+    "goal-missed": "polvet.check.goal:check_goal_missed",
+    "recurrent-set": "polvet.check.recurrent_set:check_recurrent_set",
+    "its-run": "polvet.check.its_run:check_its_run",
+    "safe-policy": "polvet.check.safe_policy:check_safe_policy",
+    "unsafe-rank": "polvet.check.unsafe_rank:check_unsafe_rank",
+    "strong-cyclic": "polvet.check.strong_cyclic:check_strong_cyclic",
+    "no-strong-cyclic": "polvet.check.strong_cyclic:check_no_strong_cyclic",
+    "run": "polvet.check.run:check_run",
+    "reachable-set": "polvet.check.reachable_set:check_reachable_set",
+    "repair": "polvet.check.repair:check_repair",
+    "invariant": "polvet.check.invariant:check_invariant",
+    "grid": "polvet.check.grid:check_grid",
+    "permissive": "polvet.check.permissive:check_permissive",
+}
+"""The checker of each kind of certificate as `module:function`, imported when it is needed."""
+
+
+def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
+    """Return whether the certificate proves its claim, or raise an InputError if it is no certificate at all."""
+    if not isinstance(certificate, dict) or not isinstance(certificate.get("kind"), str):
+        raise InputError("is no certificate: it has no 'kind'.", where, f"Known kinds: {', '.join(sorted(CHECKERS))}.")
+    kind = certificate["kind"]
+    if kind not in CHECKERS:
+        raise InputError(f"no kind '{kind}'.", where.at("kind"), f"Known kinds: {', '.join(sorted(CHECKERS))}.")
+    module, function = CHECKERS[kind].split(":")
+    checker: Checker = getattr(import_module(module), function)
+    return checker(certificate, subjects)
+
+
+def check_file(path: str | Path, subjects: Subjects) -> CheckResult:
+    """Return whether the certificate in the file proves its claim."""
+    return check(read_json(path), subjects, Where(str(path)))
+
+
+def find_other_file(certificate: Mapping[str, Any], subjects: Subjects) -> Rejected | None:
+    """Return why the given files are not those the certificate was made for, by their SHA-256, or None if they are."""
+    for key, path in (("task_sha256", subjects.task), ("policy_sha256", subjects.policy)):
+        if path is not None and certificate.get(key) is not None and sha256(path) != certificate[key]:
+            return Rejected(f"{path} is not the file the certificate was made for ({key} differs)")
+    return None

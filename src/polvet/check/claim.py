@@ -1,0 +1,33 @@
+"""What a certificate is about, as data: a script compares it with what it meant to have proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from polvet.check.checker import Subjects
+from polvet.errors import Where
+from polvet.sources import load_task, options_from_json
+
+ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "recurrent-set", "its-run")
+"""Kinds that speak about a finite-memory policy: there is no task with conditions."""
+
+
+def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, Any]:
+    """Return what an accepted certificate speaks about: digests, options, and the conditions they make of the task."""
+    about: dict[str, Any] = {
+        "kind": certificate["kind"], "task_sha256": certificate.get("task_sha256"),
+        "policy_sha256": certificate.get("policy_sha256"),
+    }  # fmt: skip
+    if certificate["kind"] in ABOUT_PLANS or subjects.task is None:
+        return about
+    options = options_from_json(certificate.get("options", {}), Where("options"))
+    about |= {
+        "options": options.to_json(),
+        **load_task(subjects.task, replace(options, domain=subjects.domain)).claim(),
+    }
+    if certificate["kind"] == "repair":
+        about["mode"] = certificate["reading"]
+    about["avoid"] = certificate.get("avoids", [])
+    return about

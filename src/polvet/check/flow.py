@@ -1,0 +1,290 @@
+"""Where sets of states go: one step of a policy from many sets at once, each a vector of affine forms.
+
+Everything that some state of a set might do is followed: every choice that no rival surely beats, every operator whose guard
+might hold, every silent operator, every outcome with a probability that might be positive. SOUND: what is left out happens
+in no state of the set, in whatever order a network's scores are summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from polvet.check.affine_forms import Bools, Floats, Form, Truth, truth_of, value_of
+from polvet.check.box_view import Unreadable, effects, refuse_hidden_errors
+from polvet.check.chances import may_be_positive
+from polvet.check.guarded import guarded_ends
+from polvet.check.policy_bounds import NetworkBounds, TreeBounds
+from polvet.check.unit_bounds import UnitBounds
+from polvet.model.expressions import Binary, BoolLiteral, Expression, IntLiteral, Name, RealLiteral
+from polvet.model.network import Kind, Network, Variable
+from polvet.model.possible import possible
+from polvet.model.task import Task
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.networks import Network as NeuralNetwork
+from polvet.policy.trees import TreeEnsemble
+from polvet.policy.unit_graph import UnitGraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sets:
+    """n sets of states: center [n, variables], slopes [n, variables, symbols], error [n, variables], boxes around them."""
+
+    center: Floats
+    slopes: Floats
+    error: Floats
+    ends: tuple[Floats, Floats]
+
+    def __len__(self) -> int:
+        return len(self.center)
+
+    def take(self, chosen: Sequence[int] | Bools | np.ndarray) -> Sets:
+        """Return some of them."""
+        ends = self.ends[0][chosen], self.ends[1][chosen]
+        return Sets(self.center[chosen], self.slopes[chosen], self.error[chosen], ends)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Went:
+    """The sets after a step, and for each the number of the set it comes from."""
+
+    sets: Sets
+    source: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An outcome of an operator: the number of its label (None: silent), its guard, what it assigns.
+
+    It happens where the conditions `happens` hold and the probabilities `chances` are above 0, exactly.
+    `ends`: (variable, least, greatest) values after it that the guard sees to.
+    """
+
+    label: int | None
+    guard: int
+    happens: tuple[Expression, ...]
+    chances: tuple[Expression, ...]
+    after: Mapping[str, Expression]
+    ends: tuple[tuple[int, float, float], ...] = ()
+
+
+class Moves:
+    """A task over sets of states, whoever chooses. Unreadable where it cannot be followed so."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.network = task, task.network
+        self.variables = self.network.variables
+        self.place = {variable.name: k for k, variable in enumerate(self.variables)}
+        self.kinds = {variable.name: variable.kind for variable in (*self.variables, *self.network.scratch)}
+        self.lower, self.upper = domain(self.network)
+        self.guards: list[Expression] = []
+        self.guards_of: dict[int | None, list[int]] = {}  # by the number of the label; None: silent
+        self.ways = list(self._ways())
+
+    def _ways(self) -> Iterator[Way]:
+        for joint in self.network.joints:
+            label = None if joint.label is None else self.network.labels.index(joint.label)
+            for edges in product(*joint.participants):
+                parts = [self.network.edges[edge] for edge in edges]
+                guard: Expression = BoolLiteral(True)
+                for part in parts:
+                    guard = Binary("∧", guard, part.guard)
+                self.guards_of.setdefault(label, []).append(len(self.guards))
+                self.guards.append(guard)
+                for branches in product(*(range(len(part.branches)) for part in parts)):
+                    happens, chances = [], []
+                    for part, k in zip(parts, branches, strict=True):
+                        likely = part.branches[k].probability
+                        if isinstance(likely, RealLiteral | IntLiteral):
+                            if likely.value <= 0:
+                                break
+                        elif (condition := possible(likely, self.kinds)) is not None:
+                            happens.append(condition)
+                        else:
+                            chances.append(likely)
+                    else:
+                        refuse_hidden_errors(parts, branches)
+                        after = effects(self.network, parts, branches)
+                        ends = self._ends(guard, after)
+                        yield Way(label, len(self.guards) - 1, tuple(happens), tuple(chances), after, ends)
+
+    def _ends(self, guard: Expression, after: Mapping[str, Expression]) -> tuple[tuple[int, float, float], ...]:
+        found = []
+        for name, value in after.items():
+            low, high = guarded_ends(guard, value)
+            if low is not None or high is not None:
+                least = -np.inf if low is None else float(low)
+                greatest = np.inf if high is None else float(high)
+                found.append((self.place[name], least, greatest))
+        return tuple(found)
+
+    # -- sets
+
+    def boxes(self, lower: Floats, upper: Floats) -> Sets:
+        """Return the boxes [n, variables] as sets; a symbol per variable."""
+        count, size = lower.shape
+        center = lower / 2 + upper / 2
+        # SOUND: the radius covers both ends, whatever halving and subtracting lost.
+        radius = np.maximum(upper - center, center - lower) * (1 + 2.0**-50)
+        slopes = np.zeros((count, size, size))
+        slopes[:, np.arange(size), np.arange(size)] = radius
+        return Sets(center, slopes, np.zeros((count, size)), (lower, upper))
+
+    def forms(self, sets: Sets) -> dict[str, Form]:
+        """Return each variable's values."""
+        return {
+            variable.name: Form(
+                sets.center[:, k], sets.slopes[:, k], sets.error[:, k], variable.kind is not Kind.REAL,
+                (sets.ends[0][:, k], sets.ends[1][:, k]),
+            )
+            for k, variable in enumerate(self.variables)
+        }  # fmt: skip
+
+    def happens(self, way: Way, sets: Sets, forms: Mapping[str, Form]) -> Truth:
+        """Return where the outcome surely, and where it possibly has a probability above 0."""
+        surely, possibly = np.ones(len(sets), dtype=np.bool_), np.ones(len(sets), dtype=np.bool_)
+        for condition in way.happens:
+            a, b = truth_of(condition, forms)
+            surely, possibly = surely & a, possibly & b
+        low, high = sets.ends
+        boxes = {variable.name: (low[:, k], high[:, k]) for k, variable in enumerate(self.variables)}
+        for chance in way.chances:
+            surely, possibly = np.zeros_like(surely), possibly & may_be_positive(chance, boxes)
+        return surely, possibly
+
+    def may_fail(self, sets: Sets) -> Bools:
+        """Return which sets may hold a state of `fail`, or a value outside a variable's bounds."""
+        low, high = sets.ends
+        outside = np.asarray(((low < self.lower) | (high > self.upper)).any(axis=1))
+        return outside | truth_of(self.task.fail, self.forms(sets))[1]
+
+    def moved(self, sets: Sets, way: Way) -> tuple[Sets, np.ndarray]:
+        """Return the sets after the step, and which there are: others the guard excludes."""
+        forms = self.forms(sets)
+        center, slopes, error = sets.center.copy(), sets.slopes.copy(), sets.error.copy()
+        low, high = (ends.copy() for ends in sets.ends)
+        for name, value in way.after.items():
+            place = self.place[name]
+            form = value_of(value, forms)
+            center[:, place], slopes[:, place], error[:, place] = form.center, form.slopes, form.error
+            low[:, place], high[:, place] = self._stored(form, place)
+        for place, least, greatest in way.ends:
+            low[:, place], high[:, place] = np.maximum(low[:, place], least), np.minimum(high[:, place], greatest)
+        left = np.flatnonzero((low <= high).all(axis=1))
+        return Sets(center, slopes, error, (low, high)).take(left), left
+
+    def _stored(self, form: Form, place: int) -> tuple[Floats, Floats]:
+        """Return the bounds of a value as its variable holds it."""
+        low, high = form.bounds()
+        return (low, high) if self.variables[place].kind is Kind.REAL else (np.ceil(low), np.floor(high))
+
+
+class Flow(Moves):
+    """A policy and its task over sets of states. Unreadable where the task or the policy cannot be followed so."""
+
+    def __init__(self, task: Task, fitted: Fitted) -> None:
+        super().__init__(task)
+        self.fitted = fitted
+        policy = fitted.policy
+        if isinstance(policy, NeuralNetwork):
+            self.bounds: NetworkBounds | TreeBounds | UnitBounds = NetworkBounds(
+                policy, fitted.variables, len(self.variables), rounded=True
+            )
+        elif isinstance(policy, UnitGraph):
+            self.bounds = UnitBounds(policy, fitted.variables, len(self.variables), rounded=True)
+        elif isinstance(policy, TreeEnsemble):
+            self.bounds = TreeBounds(policy, fitted.variables)
+        else:
+            raise Unreadable("only networks and tree ensembles are followed over sets of states")
+        self.output_of = {k: output for output, k in enumerate(fitted.labels) if k != UNKNOWN_LABEL}
+        self.applicable = [[] if label == UNKNOWN_LABEL else self.guards_of.get(label, []) for label in fitted.labels]
+
+    # -- a step
+
+    def step(self, sets: Sets) -> Went:
+        """Return what may follow, one set per source, operator and outcome; none where all states have ended."""
+        forms = self.forms(sets)
+        ended = truth_of(self.task.goal, forms)[0]
+        guards = [truth_of(guard, forms) for guard in self.guards]
+        chosen = self._possible_outputs(sets, guards)
+        taken: list[Sets] = []
+        sources: list[np.ndarray] = []
+        for way in self.ways:
+            moving: Bools = guards[way.guard][1] & ~ended
+            if way.label is not None:
+                if way.label not in self.output_of:
+                    continue  # applicable, but the policy never chooses it
+                moving = moving & chosen[:, self.output_of[way.label]]
+            if moving.any():
+                moving = moving & self.happens(way, sets, forms)[1]
+            source = np.flatnonzero(moving)
+            if not len(source):
+                continue
+            mine = sets.take(source)
+            moved, left = self.moved(mine, way)
+            taken.append(moved)
+            sources.append(source[left])
+        if not taken:
+            return Went(sets.take([]), np.zeros(0, dtype=np.intp))
+        whole = Sets(
+            np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
+            np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
+        )  # fmt: skip
+        return Went(whole, np.concatenate(sources))
+
+    def _possible_outputs(self, sets: Sets, guards: Sequence[tuple[Bools, Bools]]) -> Bools:
+        """Return [n, outputs]: which outputs some state of the set may choose, in some order of evaluation."""
+        count, outputs = len(sets), len(self.applicable)
+        surely, possibly = np.zeros((count, outputs), dtype=np.bool_), np.zeros((count, outputs), dtype=np.bool_)
+        for output, mine in enumerate(self.applicable):
+            for guard in mine:
+                surely[:, output] |= guards[guard][0]
+                possibly[:, output] |= guards[guard][1]
+        if not self.fitted.filtered:
+            surely[:] = True
+        asked = np.flatnonzero(possibly.sum(axis=1) + (not self.fitted.filtered) > 1)
+        if len(asked) and outputs > 1:
+            low, high = sets.take(asked).ends
+            low, high = np.maximum(low, self.lower), np.minimum(high, self.upper)
+            beaten = self.bounds.beaten(low, high)
+            possibly[asked] &= ~(beaten & surely[asked][:, None, :]).any(axis=2)
+        return possibly
+
+
+def _joined(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+
+def domain(network: Network) -> tuple[Floats, Floats]:
+    """Return the variables' bounds; Unreadable where one has none."""
+    ends = [_ends(variable) for variable in network.variables]
+    return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+
+def _ends(variable: Variable) -> tuple[float, float]:
+    if variable.kind is Kind.BOOL:
+        return 0.0, 1.0
+    if variable.lower is None or variable.upper is None:
+        raise Unreadable(f"'{variable.name}' has no bounds")
+    low, high = float(variable.lower), float(variable.upper)
+    if max(abs(low), abs(high)) > 2**40:
+        raise Unreadable(f"the bounds of '{variable.name}' are beyond 2^40")
+    # SOUND: doubles between the bounds as written; a bound that is no double is rounded inwards.
+    low = np.nextafter(low, np.inf) if low < variable.lower else low
+    return float(low), float(np.nextafter(high, -np.inf) if high > variable.upper else high)
+
+
+def is_start_of(network: Network, start: Expression | None) -> Expression:
+    """Return the condition of start states: `start`, or initial values and the model's initial condition."""
+    if start is not None:
+        return start
+    found = network.initial_condition
+    for variable in network.variables:
+        if variable.initial is not None:
+            from polvet.model.expressions import literal
+
+            found = Binary("∧", Binary("=", Name(variable.name), literal(variable.initial)), found)
+    return found

@@ -1,0 +1,91 @@
+"""A policy followed by a checker: the task with the variables the certificate keeps, and what may be chosen in each state.
+
+A certificate about a policy names `policy_sha256`; `kept` (optional) lists the variables it speaks about, and then everything
+that decides runs must read those alone (model/restrict.py checks it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polvet.check.arena import Arena, find_arena
+from polvet.check.checker import Rejected, Subjects
+from polvet.errors import InputError
+from polvet.model.semantics import Move, Semantics, State
+
+if TYPE_CHECKING:
+    from polvet.policy.binding import Fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step from a state may do: its moves, and whether the policy may be stuck there."""
+
+    moves: tuple[Move, ...]
+    may_stick: bool
+    deadlock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A policy in the slow interpreter; near ties leave several choices open."""
+
+    arena: Arena
+    fitted: Fitted
+
+    def steps(self, states: Sequence[State]) -> Iterator[Step]:
+        """Yield for each state outside `fail` and `goal` everything that some float32 evaluation order does there."""
+        from polvet.policy.rounding import possible_choices
+
+        network = self.arena.task.network
+        names = [network.labels[number] if number >= 0 else None for number in self.fitted.labels]
+        moves = [self.arena.moves(state) for state in states]
+        applicable = [{move.label for move in mine if move.label is not None} for mine in moves]
+        mask = np.array([[name in mine for name in names] for mine in applicable], dtype=np.bool_)
+        mask = mask.reshape(len(states), len(names))
+        rows = np.concatenate([self.fitted.row(state) for state in states])
+        # Where nothing is applicable the policy is not asked.
+        asked = [k for k, mine in enumerate(applicable) if mine]
+        possible = np.zeros_like(mask)
+        if asked:
+            masks = mask[asked] if self.fitted.filtered else None
+            possible[asked] = possible_choices(self.fitted.policy, rows[asked], masks)
+        for k, mine in enumerate(moves):
+            if not applicable[k]:
+                yield Step(tuple(mine), False, not mine)
+                continue
+            taken = {names[i] for i in np.flatnonzero(possible[k] & mask[k])}
+            # SOUND: silent operators move whenever some evaluation order is not stuck.
+            kept = tuple(move for move in mine if taken and (move.label is None or move.label in taken))
+            yield Step(kept, not taken or bool((possible[k] & ~mask[k]).any()), False)
+
+
+def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Followed | Rejected:
+    """Return the policy and the task that the certificate speaks about, over the variables that it keeps."""
+    arena = find_arena(certificate, subjects)
+    if isinstance(arena, Rejected):
+        return arena
+    if subjects.policy is None:
+        raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
+    from polvet.policy.binding import load_fitted
+    from polvet.policy.identity import policy_sha256
+
+    if certificate.get("policy_sha256") is None or policy_sha256(subjects.policy) != certificate["policy_sha256"]:
+        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
+    fitted = load_fitted(arena.task, subjects.policy)
+    if (kept := certificate.get("kept")) is not None:
+        if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
+            return Rejected("'kept' is not a list of names")
+        from polvet.policy.restrict import restrict_fitted
+
+        try:
+            fitted = restrict_fitted(fitted, kept)
+        except InputError as error:
+            return Rejected(str(error))
+    semantics = Semantics(fitted.task.network)
+    fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
+    return Followed(replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal), fitted)

@@ -1,0 +1,174 @@
+"""Checking `goal-reaching` and `goal-missed`: whether every execution of a finite-memory policy ends in the goal.
+
+`goal-reaching` holds a ranking and the goal: every execution ends, and no configuration in which an execution can
+stop lies outside the goal; values tracked in windows (`reach`) tell which configurations can be reached at all. A
+configuration stops where every choice of every edge is blocked: by a comparison of its guard, or because no amount of
+an effect keeps a variable within its bounds. All reasons speak about one variable, so the search for such a
+configuration splits cases on intervals, exactly.
+
+`goal-missed` holds a run: its steps are executed, its end stops and lies outside the goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polvet.budget import UNLIMITED, Budget
+from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.counters import Malformed, about, find_subject
+from polvet.check.lasso import parse_steps, parse_valuation
+from polvet.check.lex_rank import check_ranking, parse_tracked
+from polvet.errors import InputError, LimitReached
+from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy, Valuation, Window, normalise
+from polvet.policy.finite_memory.goal import Goal, parse_goal
+
+Clause = tuple[Atom, ...]
+"""Comparisons of which at least one must hold."""
+Ends = tuple[int | None, int | None]
+_OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">=", "==": "!=", "!=": "=="}
+
+
+def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
+    """Return whether the certificate proves that every execution ends in the goal."""
+    fmp = find_subject(certificate, subjects, about_every_run=True)
+    if isinstance(fmp, Rejected):
+        return fmp
+    if (problem := check_ranking(fmp, certificate, subjects.budget)) is not None:
+        return Rejected(problem)
+    goal = _goal(certificate, fmp)
+    try:
+        places = reachable_places(fmp, parse_tracked(fmp, certificate.get("reach", {})), subjects.budget)
+    except LimitReached as limit:
+        if limit.kind is not None:
+            raise
+        return Rejected(str(limit))
+    except Malformed as error:
+        return Rejected(str(error))
+    for state, box in places:
+        subjects.budget.check()
+        if (found := find_stop_outside(fmp, goal, state, box)) is not None:
+            return Rejected(f"an execution may stop in '{state}' with {found}")
+    return Accepted(f"every execution of {about(fmp, subjects)} ends with {goal.text}")
+
+
+def check_goal_missed(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
+    """Return whether the certificate shows an execution that stops outside the goal."""
+    fmp = find_subject(certificate, subjects, about_every_run=False)
+    if isinstance(fmp, Rejected):
+        return fmp
+    try:
+        problem = check_missing_run(fmp, certificate)
+    except Malformed as error:
+        problem = str(error)
+    return (
+        Accepted(f"an execution of {about(fmp, subjects)} stops outside the goal")
+        if problem is None
+        else Rejected(problem)
+    )
+
+
+def check_missing_run(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the run, or None if it stops outside the goal."""
+    goal = _goal(certificate, fmp)
+    values = parse_valuation(fmp, certificate)
+    here = certificate.get("initial_state")
+    if here not in fmp.initial:
+        return f"'{here}' is not initial"
+    for number, step in enumerate(parse_steps(fmp, certificate.get("steps", []), "steps")):
+        if step.edge.source != here or not step.edge.is_open(values):
+            return f"step {number} cannot be taken"
+        for name, amount in step.amounts.items():
+            values[name] += amount
+        if not all(variable.admits(values[variable.name]) for variable in fmp.variables):
+            return f"step {number} leaves the bounds"
+        here = step.edge.target
+    if not is_stopped(fmp, here, values):
+        return "the last configuration does not stop"
+    return "the last configuration satisfies the goal" if goal.holds(here, values) else None
+
+
+def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Goal:
+    text = certificate.get("goal")
+    if not isinstance(text, str):
+        raise InputError("the certificate names no goal.", hint="Add 'goal' as polvet terminates --goal writes it.")
+    return parse_goal(text, fmp)
+
+
+def reachable_places(
+    fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window], budget: Budget = UNLIMITED
+) -> list[tuple[str, dict[str, Ends]]]:
+    """Return control states with intervals of the variables that hold every configuration that can be reached."""
+    places = []
+    for node in normalise(fmp, tracked, budget=budget).nodes:
+        box: dict[str, Ends] = {variable.name: (variable.lower, variable.upper) for variable in fmp.variables}
+        places.append((node.state, {**box, **dict(zip(tracked, node.classes, strict=True))}))
+    return places
+
+
+def is_stopped(fmp: FiniteMemoryPolicy, state: str, values: Mapping[str, int]) -> bool:
+    """Return whether no edge can be taken in the configuration."""
+    return all(any(atom.holds(values[atom.variable]) for atom in clause) for clause in stop_clauses(fmp, state))
+
+
+def stop_clauses(fmp: FiniteMemoryPolicy, state: str) -> list[Clause]:
+    """Return clauses that hold together exactly where an execution in the control state stops."""
+    clauses = []
+    for edge in fmp.edges:
+        if edge.source != state:
+            continue
+        for choice in edge.choices:
+            stuck: list[Atom] = []
+            for variable in fmp.variables:
+                effect = fmp.effect(choice, variable.name)
+                # No amount fits iff even the largest falls below the lower bound, or the smallest exceeds the upper.
+                if variable.lower is not None and effect.high is not None:
+                    stuck.append(Atom(variable.name, "<", variable.lower - effect.high))
+                if variable.upper is not None and effect.low is not None:
+                    stuck.append(Atom(variable.name, ">", variable.upper - effect.low))
+            for atoms in edge.guard:
+                clauses.append((*stuck, *(opposite(atom) for atom in atoms)))
+    return clauses
+
+
+def opposite(atom: Atom) -> Atom:
+    """Return the comparison that holds exactly where this one does not."""
+    return Atom(atom.variable, _OPPOSITE[atom.operator], atom.value)
+
+
+def find_stop_outside(fmp: FiniteMemoryPolicy, goal: Goal, state: str, box: dict[str, Ends]) -> Valuation | None:
+    """Return a valuation within the box in which an execution stops in the control state, outside the goal."""
+    clauses = stop_clauses(fmp, state)
+    clauses += [tuple(opposite(atom) for atom in case.atoms) for case in goal.cases if state in case.states]
+    return find_point(clauses, box)
+
+
+def find_point(clauses: list[Clause], box: dict[str, Ends]) -> Valuation | None:
+    """Return a point of the box that satisfies every clause, or None; complete, by splitting cases."""
+    agenda = [(0, box)]
+    while agenda:
+        index, here = agenda.pop()
+        if index == len(clauses):
+            return {name: _some(ends) for name, ends in here.items()}
+        if any(_cut(here[atom.variable], atom) == [here[atom.variable]] for atom in clauses[index]):
+            agenda.append((index + 1, here))  # the whole box satisfies the clause: nothing to split
+            continue
+        for atom in clauses[index]:
+            for ends in _cut(here[atom.variable], atom):
+                agenda.append((index + 1, {**here, atom.variable: ends}))
+    return None
+
+
+def _cut(ends: Ends, atom: Atom) -> list[Ends]:
+    """Return the parts of the interval where the atom holds: none, one, or two for `!=`."""
+    if atom.operator == "!=":
+        return _cut(ends, Atom(atom.variable, "<", atom.value)) + _cut(ends, Atom(atom.variable, ">", atom.value))
+    low, high = atom.interval()
+    low = ends[0] if low is None else low if ends[0] is None else max(low, ends[0])
+    high = ends[1] if high is None else high if ends[1] is None else min(high, ends[1])
+    return [] if low is not None and high is not None and low > high else [(low, high)]
+
+
+def _some(ends: Ends) -> int:
+    low, high = ends
+    return low if low is not None else high if high is not None else 0

@@ -1,0 +1,230 @@
+"""Reading an `invariant` certificate: its rows and blocked boxes as arrays over the variables of the task it speaks about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from polvet.check.arena import Arena
+from polvet.check.box_view import Unreadable, effects
+from polvet.check.invariant_format import variable_bounds
+from polvet.check.invariant_rows import Claim, Ints, Row, row_between
+from polvet.model.expressions import Binary, Expression, IntLiteral, RealLiteral, conjunction
+from polvet.model.folding import value_of
+from polvet.model.network import Kind, Network, NetworkEdge
+from polvet.model.possible import possible
+from polvet.model.semantics import State
+from polvet.model.task import Task
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.records.state_json import Malformed
+
+ANYTHING = -1
+"""The output of an operator without a label: it does not ask the policy."""
+NEVER = -2
+"""The output of an operator whose label the policy does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Edges that move together, where they are enabled, and the policy's output for their label."""
+
+    output: int
+    edges: tuple[NetworkEdge, ...]
+    guard: Expression
+    kinds: Mapping[str, Kind]
+
+    def ways(self) -> list[tuple[tuple[int, ...], list[Expression]]]:
+        """Return each choice of branches with the conditions under which it may happen, besides the guard.
+
+        SOUND: a probability that is no question about integers counts as possible.
+        """
+        found = []
+        for branches in product(*(range(len(edge.branches)) for edge in self.edges)):
+            happens: list[Expression] = []
+            for edge, k in zip(self.edges, branches, strict=True):
+                likely = edge.branches[k].probability
+                if not isinstance(likely, RealLiteral | IntLiteral):
+                    condition = possible(likely, self.kinds)
+                    happens += [] if condition is None else [condition]
+                elif likely.value <= 0:
+                    break
+            else:
+                found.append((branches, happens))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A claim about a policy in an arena: is it an invariant? With the variables' bounds, and the operators of the network."""
+
+    arena: Arena
+    fitted: Fitted
+    place: Mapping[str, int]
+    lower: Ints
+    upper: Ints
+    claim: Claim
+    operators: tuple[Operator, ...]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The greatest absolute value of each variable and mark."""
+        return greatest_sizes(self.lower, self.upper, len(self.claim.marks))
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return self.arena.task
+
+    @property
+    def network(self) -> Network:
+        """The task's network."""
+        return self.arena.task.network
+
+    def state(self, point: Ints) -> State:
+        """Return a point as a state of the interpreter."""
+        return tuple(
+            bool(x) if variable.kind is Kind.BOOL else int(x)
+            for variable, x in zip(self.network.variables, point, strict=True)
+        )
+
+
+def read_question(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any]) -> Question:
+    """Return what the certificate claims; Malformed if it is no claim over bounded integers and truth values."""
+    network = arena.task.network
+    place = {variable.name: k for k, variable in enumerate(network.variables)}
+    bounds = [variable_bounds(variable) for variable in network.variables]
+    for variable, (low, high) in zip(network.variables, bounds, strict=True):
+        if variable.kind is Kind.REAL or low is None or high is None:
+            raise Malformed(f"'{variable.name}' is no bounded integer")
+    lower = np.array([low for low, _ in bounds], dtype=np.int64)
+    upper = np.array([high for _, high in bounds], dtype=np.int64)
+    if len(bounds) and max(np.abs(lower).max(), np.abs(upper).max()) > 2**40:
+        raise Malformed("a variable's bounds are beyond 2^40")
+    claim = _Reader(place, lower, upper).claim(certificate)
+    operators = _operators(arena, fitted, place, lower, upper)
+    return Question(arena, fitted, place, lower, upper, claim, operators)
+
+
+def leaving_bounds(
+    network: Network, place: Mapping[str, int], lower: Ints, upper: Ints, after: Mapping[str, Expression]
+) -> list[Expression]:
+    """Return the ways in which values after a step are outside the variables' bounds."""
+    found: list[Expression] = []
+    for name, value in after.items():
+        k = place[name]
+        if network.variables[k].kind is not Kind.BOOL:
+            found.append(Binary("<", value, IntLiteral(int(lower[k]))))
+            found.append(Binary(">", value, IntLiteral(int(upper[k]))))
+    return found
+
+
+def _operators(
+    arena: Arena, fitted: Fitted, place: Mapping[str, int], lower: Ints, upper: Ints
+) -> tuple[Operator, ...]:
+    network = arena.task.network
+    output_of: dict[str | None, int] = {None: ANYTHING}
+    for output, number in enumerate(fitted.labels):
+        if number != UNKNOWN_LABEL:
+            output_of.setdefault(network.labels[number], output)
+    kinds = {variable.name: variable.kind for variable in (*network.variables, *network.scratch)}
+    found = []
+    for joint in network.joints:
+        for numbers in product(*joint.participants):
+            edges = tuple(network.edges[number] for number in numbers)
+            guard = conjunction(*(edge.guard for edge in edges))
+            one = Operator(output_of.get(joint.label, NEVER), edges, guard, kinds)
+            if arena.task.network.disables_out_of_bounds:
+                guard = conjunction(guard, *_staying(network, one, place, lower, upper))
+                one = Operator(one.output, edges, guard, kinds)
+            found.append(one)
+    return tuple(found)
+
+
+def _staying(
+    network: Network, operator: Operator, place: Mapping[str, int], lower: Ints, upper: Ints
+) -> list[Expression]:
+    """Return the conditions under which no outcome leaves the bounds: with them, the operator is enabled."""
+    if len({update.index for edge in operator.edges for branch in edge.branches for update in branch.updates}) > 1:
+        raise Unreadable("operators that leave the bounds are disabled, and assignments follow one another")
+    chances = [branch.probability for edge in operator.edges for branch in edge.branches]
+    if any(value_of(chance) is None and possible(chance, operator.kinds) is None for chance in chances):
+        raise Unreadable("operators that leave the bounds are disabled, and a probability is not read over integers")
+    found: list[Expression] = []
+    for branches, happens in operator.ways():
+        for outside in leaving_bounds(network, place, lower, upper, effects(network, operator.edges, branches)):
+            assert isinstance(outside, Binary)
+            inside = Binary("≥" if outside.operator == "<" else "≤", outside.left, outside.right)
+            found.append(Binary("⇒", conjunction(*happens), inside) if happens else inside)
+    return found
+
+
+def greatest_sizes(lower: Ints, upper: Ints, marks: int) -> list[int]:
+    """Return the greatest absolute value of each variable, and of each mark behind them."""
+    ends = zip(lower.tolist(), upper.tolist(), strict=True)
+    return [*(max(abs(low), abs(high)) for low, high in ends), *[1] * marks]
+
+
+class _Reader:
+    def __init__(self, place: Mapping[str, int], lower: Ints, upper: Ints) -> None:
+        self.names, self.lower, self.upper = place, lower, upper
+
+    def claim(self, certificate: Mapping[str, Any]) -> Claim:
+        rows, blocked = certificate.get("rows"), certificate.get("blocked")
+        if not isinstance(rows, list) or not isinstance(blocked, list):
+            raise Malformed("'rows' and 'blocked' must be lists")
+        marks: dict[tuple[int, int], int] = {}
+        sums = [self._sum(item, f"rows[{k}]", marks) for k, item in enumerate(rows)]
+        most = greatest_sizes(self.lower, self.upper, len(marks))
+        read: list[Row] = []
+        for columns, low, high in sums:
+            row = row_between(columns, low, high, most)
+            if row is None:
+                raise Malformed("a row's sum may be beyond 2^60")
+            read.append(row)
+        lower, upper = np.tile(self.lower, (len(blocked), 1)), np.tile(self.upper, (len(blocked), 1))
+        for k, item in enumerate(blocked):
+            if not isinstance(item, dict):
+                raise Malformed(f"blocked[{k}] is no box")
+            for name, pair in item.items():
+                if not isinstance(pair, list) or len(pair) != 2:
+                    raise Malformed(f"blocked[{k}] gives '{name}' no pair of bounds")
+                at = self._place(name, f"blocked[{k}]")
+                lower[k, at], upper[k, at] = (_integer(value, f"blocked[{k}]") for value in pair)
+        return Claim(tuple(read), lower, upper, tuple(marks))
+
+    def _sum(
+        self, item: Any, what: str, marks: dict[tuple[int, int], int]
+    ) -> tuple[dict[int, int], int | None, int | None]:
+        """Return coefficients per column and the bounds of a row; columns of marks come behind those of variables."""
+        terms, counted = (item.get("terms"), item.get("marks", [])) if isinstance(item, dict) else (None, None)
+        if not isinstance(terms, dict) or not isinstance(counted, list) or not (terms or counted):
+            raise Malformed(f"{what} has no 'terms'")
+        columns = {self._place(name, what): _integer(value, what) for name, value in terms.items()}
+        for mark in counted:
+            if not isinstance(mark, list) or len(mark) != 3:
+                raise Malformed(f"{what} has a mark that is no triple")
+            key = self._place(mark[0], what), _integer(mark[1], what)
+            column = len(self.names) + marks.setdefault(key, len(marks))
+            columns[column] = columns.get(column, 0) + _integer(mark[2], what)
+        low, high = item.get("lower"), item.get("upper")
+        return (
+            columns,
+            None if low is None else _integer(low, what),
+            None if high is None else _integer(high, what),
+        )
+
+    def _place(self, name: Any, what: str) -> int:
+        if not isinstance(name, str) or name not in self.names:
+            raise Malformed(f"{what} names '{name}', which is no variable")
+        return self.names[name]
+
+
+def _integer(value: Any, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**40:
+        raise Malformed(f"{what} holds {value!r}, which is no integer up to 2^40")
+    return value

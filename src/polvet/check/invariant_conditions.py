@@ -1,0 +1,131 @@
+"""Conditions on a state, read as rows where they are linear, and what they leave of a box.
+
+`narrowed` gives a box around all states that satisfy conditions; `simplified` puts what a box fixes into rows and finds rows
+that contradict each other there. The rows' columns are those of the claim: all variables, then its marks [x = value].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from polvet.check.box_view import alternatives, row_of
+from polvet.check.invariant_claim import Question
+from polvet.check.invariant_rows import Ints, Row, contract, contradicts, merged, moved, row_between
+from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
+
+MOST_ALTERNATIVES = 60
+
+
+def expanded(conditions: Sequence[Expression]) -> list[list[Expression]]:
+    """Return alternatives of conditions that hold together, where disjunctions inside are few."""
+    found: list[list[Expression]] = [[]]
+    for condition in conditions:
+        options = alternatives(condition, MOST_ALTERNATIVES)
+        if len(found) * len(options) > MOST_ALTERNATIVES:
+            options = [[condition]]
+        found = [one + other for one in found for other in options]
+    return [one for one in found if FALSE not in one]
+
+
+def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row], list[Expression]]:
+    """Return the conditions that are rows, and the rest."""
+    rows, rest = [], []
+    for condition in conditions:
+        for part in conjuncts(condition):
+            row = _row(asked, _plain(part))
+            if row is None:
+                rest.append(part)
+            else:
+                rows.append(row)
+    return rows, rest
+
+
+def _row(asked: Question, condition: Expression) -> Row | None:
+    """Return the condition as a row; None where it is none, or its numbers are too large to be added up in int64."""
+    found = row_of(condition, asked.place, asked.sizes)
+    columns = None if found is None else _columns(asked, found[0])
+    if found is None or columns is None:
+        return None
+    return row_between(dict(columns), found[1], found[2], asked.sizes)
+
+
+def _plain(condition: Expression) -> Expression:
+    """Return the condition without a negation in front of a comparison."""
+    opposite = {"=": "≠", "≠": "=", "<": "≥", "≥": "<", ">": "≤", "≤": ">"}
+    match condition:
+        case Unary("¬", Binary(operator, left, right)) if operator in opposite:
+            return Binary(opposite[operator], left, right)
+        case _:
+            return condition
+
+
+def _columns(asked: Question, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
+    """Return the columns of variables and marks; None if the claim does not know a mark."""
+    found = []
+    for key, coefficient in terms.items():
+        if isinstance(key, int):
+            found.append((key, coefficient))
+        elif key in asked.claim.marks:
+            found.append((len(asked.place) + asked.claim.marks.index(key), coefficient))
+        else:
+            return None
+    return found
+
+
+def narrowed(asked: Question, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
+    """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
+    rows = rows_of(asked, conditions)[0]
+    everything = [*rows, *asked.claim.rows] if inside else rows
+    lower, upper = contracted(asked, asked.lower[None, :].copy(), asked.upper[None, :].copy(), everything)
+    return (lower[0], upper[0]) if len(lower) else None
+
+
+def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
+    """Return what rows leave of the boxes [n, variables]; marks are 0 or 1, and tell on their variables."""
+    marks, size = asked.claim.marks, len(asked.place)
+    if not marks:
+        return contract(lower, upper, rows)
+    for _ in range(3):
+        before = int(lower.sum() - upper.sum())
+        wide_lower, wide_upper = marked_bounds(asked, lower, upper)
+        wide_lower, wide_upper = contract(wide_lower, wide_upper, rows)
+        lower, upper = wide_lower[:, :size].copy(), wide_upper[:, :size].copy()
+        for k, (place, value) in enumerate(marks, start=size):
+            never, always = wide_upper[:, k] == 0, wide_lower[:, k] == 1
+            lower[never & (lower[:, place] == value), place] += 1
+            upper[never & (upper[:, place] == value), place] -= 1
+            lower[always, place] = np.maximum(lower[always, place], value)
+            upper[always, place] = np.minimum(upper[always, place], value)
+        keep = (lower <= upper).all(axis=1)
+        lower, upper = lower[keep], upper[keep]
+        if not len(lower) or int(lower.sum() - upper.sum()) == before:
+            break
+    return lower, upper
+
+
+def marked_bounds(asked: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+    """Return the boxes with bounds of the marks behind those of the variables."""
+    columns_low, columns_high = [lower], [upper]
+    for place, value in asked.claim.marks:
+        low, high = lower[:, place], upper[:, place]
+        possible = (low <= value) & (value <= high)
+        columns_low.append((possible & (low == high)).astype(np.int64)[:, None])
+        columns_high.append(possible.astype(np.int64)[:, None])
+    return np.concatenate(columns_low, axis=1), np.concatenate(columns_high, axis=1)
+
+
+def simplified(asked: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
+    """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
+    low, high = marked_bounds(asked, lower[None, :], upper[None, :])
+    fixed = low[0] == high[0]
+    inside = []
+    for row in rows:
+        inside.append(moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])))
+    unit = np.eye(len(fixed), dtype=np.int64)
+    singles = [Row(unit[k], int(low[0][k]), int(high[0][k])) for k in range(len(lower)) if fixed[k]]
+    whole = merged(inside)
+    if whole is None or contradicts(whole):
+        return None
+    return [*whole, *singles]

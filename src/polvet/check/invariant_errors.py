@@ -1,0 +1,49 @@
+"""Errors of the model in a claimed invariant: conditions under which running some operator may break a rule there.
+
+The interpreter, and explicit search with it, runs all enabled operators of a state where a run goes on, chosen by the policy or not.
+So must an invariant: what may be an error is refuted over boxes or judged in the interpreter (`evidence.model_errors`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polvet.check.box_view import interval
+from polvet.check.invariant_claim import Question
+from polvet.check.invariant_conditions import narrowed, rows_of
+from polvet.check.invariant_rows import Ints
+from polvet.check.model_errors import errors_in, errors_of, rules_of
+from polvet.model.expressions import Expression, Unary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PossibleError:
+    """Conditions that hold together where a rule may be broken, and a box around the states of the claim that satisfy them."""
+
+    conditions: tuple[Expression, ...]
+    root: tuple[Ints, Ints]
+
+
+def possible_errors(asked: Question) -> list[PossibleError]:
+    """Return the errors that the claim's rows do not exclude at once."""
+    sizes = {name: asked.sizes[place] for name, place in asked.place.items()}
+    rules = rules_of(asked.network, sizes)
+    ended, failed = asked.task.goal, asked.task.fail
+    errors = [*errors_in(failed, [], rules), *errors_in(ended, [Unary("¬", failed)], rules)]
+    for operator in asked.operators:
+        for error in errors_of(operator.edges, operator.ways(), rules):
+            errors.append([*error, Unary("¬", failed), Unary("¬", ended)])
+    found = []
+    for conditions in dict.fromkeys(map(tuple, errors)):
+        root = narrowed(asked, conditions, inside=True)
+        if root is not None and _is_possible(asked, conditions, root):
+            found.append(PossibleError(conditions, root))
+    return found
+
+
+def _is_possible(asked: Question, conditions: tuple[Expression, ...], root: tuple[Ints, Ints]) -> bool:
+    low, high = root[0][None, :].astype(np.float64), root[1][None, :].astype(np.float64)
+    tests = rows_of(asked, conditions)[1]
+    return all(interval(test, asked.place, low, high)[1][0] != 0 for test in tests)

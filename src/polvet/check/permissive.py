@@ -1,0 +1,219 @@
+"""Checking `permissive`: a shield whose values prove that every allowed run fails with at most the bound.
+
+A `shield/1` file lists states with `allowed` labels and `value`. Replayed in the slow interpreter, in fractions:
+- every start state is listed; fail states have value 1, and runs end there and in goal states;
+- every other state allows at least one applicable label (null where only silent operators are enabled), and nothing else;
+- the value of a state is at least the expected value of each enabled operator of an allowed label and of each silent
+  operator, whose outcomes are all listed;
+- a state may also have `mixed`, distributions over applicable labels: each label has exactly one enabled operator there,
+  no silent operator is enabled, the weights sum to 1, and the value is at least the expected value of the mixture;
+- the value of every start state is at most the bound.
+Such values are a pre-fixed point, so no compliant scheduler fails with more. Where the file says that the values are
+exact, each must be attained: some allowed operator has it as expected value, and following such operators a fail state
+can be reached from every state with a value above 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from polvet.check.arena import Arena, find_arena
+from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.model.automata import ModelType
+from polvet.model.semantics import State
+from polvet.numbers import LONG_DIGITS, exact
+from polvet.records.state_json import Malformed
+
+Row = dict[State, Fraction]
+
+
+def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
+    """Return whether the shield keeps the probability of failing below its bound."""
+    if "task_sha256" not in certificate:
+        certificate = {**certificate, "task_sha256": certificate.get("model_sha256")}
+    arena = find_arena(certificate, subjects)
+    if isinstance(arena, Rejected):
+        return arena
+    try:
+        bound = _fraction(certificate.get("bound"), "'bound'")
+        if not 0 <= bound <= 1:
+            return Rejected(f"the bound {bound} is no probability")
+        listed, allowed, values = _read(arena, certificate.get("states"))
+        exact = certificate.get("values", "exact")
+        if exact not in ("exact", "upper-bounds"):
+            return Rejected("'values' is neither 'exact' nor 'upper-bounds'")
+        rows = {state: _rows(arena, state, allowed[state]) for state in listed}
+        mixtures = 0
+        for state, item in zip(listed, certificate["states"], strict=True):
+            for mixture in _mixtures(arena, state, item.get("mixed", [])):
+                rows[state] = [*(rows[state] or []), mixture]
+                mixtures += 1
+        starts = _starts(arena)
+        _check_values(arena, rows, values)
+        if exact == "exact":
+            _check_attained(arena, rows, values)
+    except Malformed as error:
+        return Rejected(str(error))
+    worst = Fraction(0)
+    count = 0
+    for state in starts:
+        if state not in values:
+            return Rejected(f"the start state {arena.show(state)} is not listed")
+        count += 1
+        worst = max(worst, values[state])
+        if values[state] > bound:
+            return Rejected(f"the value {values[state]} of {arena.show(state)} is above the bound {bound}")
+    if not count:
+        return Rejected("there is no start state")
+    choices = sum(len(labels) for labels in allowed.values())
+    how = "exactly" if exact == "exact" else "at most"
+    return Accepted(
+        f"in {arena.about} every run of allowed actions fails with probability at most {bound} "
+        f"(worst case {how} {float(worst):.6g}; {len(listed)} states, {choices} allowed actions"
+        f"{f' and {mixtures} mixtures of actions' if mixtures else ''})"
+    )
+
+
+def _starts(arena: Arena) -> list[State]:
+    semantics, start = arena.semantics, arena.task.start
+    return list(semantics.initial_states() if start is None else semantics.states_satisfying(start))
+
+
+def _read(arena: Arena, items: Any) -> tuple[list[State], dict[State, list[str | None]], dict[State, Fraction]]:
+    if not isinstance(items, list) or not items:
+        raise Malformed("'states' is not a list of states")
+    listed: list[State] = []
+    allowed: dict[State, list[str | None]] = {}
+    values: dict[State, Fraction] = {}
+    for k, item in enumerate(items):
+        what = f"states[{k}]"
+        labels = item.get("allowed") if isinstance(item, dict) else None
+        if not isinstance(labels, list) or not all(label is None or isinstance(label, str) for label in labels):
+            raise Malformed(f"{what} has no list of labels 'allowed'")
+        state = arena.read(item.get("state"), what)
+        if state in values:
+            raise Malformed(f"{what} stands twice")
+        listed.append(state)
+        allowed[state] = labels
+        values[state] = _fraction(item.get("value"), f"the value of {what}")
+        if not 0 <= values[state] <= 1:
+            raise Malformed(f"the value {values[state]} of {what} is no probability")
+    return listed, allowed, values
+
+
+def _fraction(value: Any, what: str) -> Fraction:
+    number = exact(value, digits=LONG_DIGITS) if isinstance(value, str) else None
+    if number is None:
+        raise Malformed(f"{what} is no fraction")
+    return Fraction(number)
+
+
+def _rows(arena: Arena, state: State, allowed: list[str | None]) -> list[Row] | None:
+    """Return the distributions the environment may take under the allowed labels; None: fail, empty: the run ended."""
+    # SOUND: fail is tested first, so that it beats goal.
+    if arena.is_fail(state) or arena.is_goal(state):
+        if allowed:
+            raise Malformed(f"runs end in {arena.show(state)}, yet it allows actions")
+        return None if arena.is_fail(state) else []
+    moves = arena.moves(state)
+    if not moves:
+        if allowed:
+            raise Malformed(f"nothing is applicable in {arena.show(state)}, yet it allows actions")
+        return []
+    # The moves of a Markov chain are equally likely and nobody's choice.
+    chain = arena.task.network.model.type is ModelType.DTMC
+    labels: set[str | None] = set() if chain else {move.label for move in moves if move.label is not None}
+    if not allowed:
+        raise Malformed(f"{arena.show(state)} allows no action")
+    for label in allowed:
+        if label not in (labels or {None}):
+            named = "the silent pseudo-action" if label is None else f"'{label}'"
+            raise Malformed(f"{named} is not applicable in {arena.show(state)}")
+    rows: list[Row] = []
+    mixed: Row = {}
+    for move in moves:
+        # SOUND: silent operators count whatever is allowed.
+        if not chain and move.label is not None and move.label not in allowed:
+            continue
+        row: Row = {}
+        for outcome in move.outcomes:
+            row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability
+        rows.append(row)
+        for target, probability in row.items():
+            mixed[target] = mixed.get(target, Fraction(0)) + probability / len(moves)
+    return [mixed] if chain else rows
+
+
+def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
+    """Return the distribution over outcomes of each mixture of labels."""
+    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+        raise Malformed(f"'mixed' of {arena.show(state)} is not a list of distributions")
+    if not items:
+        return []
+    # SOUND: only where a label is one operator and nothing else moves does a mixture of labels mix their outcomes.
+    if arena.is_fail(state) or arena.is_goal(state) or arena.task.network.model.type is ModelType.DTMC:
+        raise Malformed(f"{arena.show(state)} has mixtures, but nobody chooses there")
+    moves = arena.moves(state)
+    if any(move.label is None for move in moves):
+        raise Malformed(f"{arena.show(state)} has mixtures beside silent operators")
+    found: list[Row] = []
+    for item in items:
+        weights = {label: _fraction(weight, f"a weight of {arena.show(state)}") for label, weight in item.items()}
+        if sum(weights.values()) != 1 or min(weights.values()) < 0:
+            raise Malformed(f"the weights of a mixture of {arena.show(state)} do not sum to 1")
+        row: Row = {}
+        for label, weight in weights.items():
+            mine = [move for move in moves if move.label == label]
+            if len(mine) != 1:
+                raise Malformed(f"'{label}' has {len(mine)} operators in {arena.show(state)}; a mixture needs one")
+            for outcome in mine[0].outcomes:
+                row[outcome.state] = row.get(outcome.state, Fraction(0)) + weight * outcome.probability
+        found.append({target: chance for target, chance in row.items() if chance})
+    return found
+
+
+def _expected(arena: Arena, state: State, row: Row, values: dict[State, Fraction]) -> Fraction:
+    total = Fraction(0)
+    for target, probability in row.items():
+        if target not in values:
+            raise Malformed(f"{arena.show(state)} may lead to {arena.show(target)}, which is not listed")
+        total += probability * values[target]
+    return total
+
+
+def _check_values(arena: Arena, rows: dict[State, list[Row] | None], values: dict[State, Fraction]) -> None:
+    for state, choices in rows.items():
+        if choices is None:
+            if values[state] != 1:
+                raise Malformed(f"the fail state {arena.show(state)} has the value {values[state]}")
+            continue
+        for row in choices:
+            expected = _expected(arena, state, row, values)
+            if expected > values[state]:
+                raise Malformed(f"{arena.show(state)} has the value {values[state]}, an allowed action {expected}")
+
+
+def _check_attained(arena: Arena, rows: dict[State, list[Row] | None], values: dict[State, Fraction]) -> None:
+    """Raise Malformed unless some compliant scheduler attains every value."""
+    users: dict[State, list[State]] = {}
+    todo: list[State] = []
+    for state, choices in rows.items():
+        if choices is None:
+            todo.append(state)
+        elif not choices and values[state] != 0:
+            raise Malformed(f"runs end safely in {arena.show(state)}, yet its value is {values[state]}")
+        for row in choices or ():
+            if values[state] > 0 and _expected(arena, state, row, values) == values[state]:
+                for target in row:
+                    users.setdefault(target, []).append(state)
+    attained = set(todo)
+    while todo:
+        for state in users.get(todo.pop(), ()):
+            if state not in attained:
+                attained.add(state)
+                todo.append(state)
+    for state, value in values.items():
+        if value > 0 and state not in attained:
+            raise Malformed(f"no allowed action attains the value {value} of {arena.show(state)}")

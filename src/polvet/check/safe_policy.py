@@ -1,0 +1,94 @@
+"""Checking `safe-policy`: a closed set of states with one action each proves that its start states are safe.
+
+The certificate gives `start` (places in `states`) and `states`: [{"state": {...}, "action": "a"}]. Replayed in the slow
+interpreter, each state is outside `fail`, its action is applicable, and all outcomes of that action (silent operators'
+included) are in the set. `action` is null where runs end (goal, or nothing is enabled) and where only silent operators
+are. Nothing but what the policy reaches from `start` may be listed.
+`avoids` may be ["deadlock"]: then deadlocks outside the goal are fail states, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polvet.check.arena import Arena, find_arena_with_deadlocks
+from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.model.semantics import State
+from polvet.records.state_json import Malformed
+
+
+def check_safe_policy(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
+    """Return whether the certificate proves its start states safe."""
+    arena = find_arena_with_deadlocks(certificate, subjects, safe=True)
+    if isinstance(arena, Rejected):
+        return arena
+    try:
+        states, actions = _read_states(arena, certificate.get("states"))
+        start = read_places(certificate.get("start"), len(states))
+        outcomes = [_allowed_outcomes(arena, state, action) for state, action in zip(states, actions, strict=True)]
+    except Malformed as error:
+        return Rejected(str(error))
+    place = {state: k for k, state in enumerate(states)}
+    reached = set(start)
+    pending = list(start)
+    while pending:
+        k = pending.pop()
+        for outcome in outcomes[k]:
+            if outcome not in place:
+                return Rejected(
+                    f"states[{k}] ({arena.show(states[k])}) may lead to {arena.show(outcome)}, which is not listed"
+                )
+            if place[outcome] not in reached:
+                reached.add(place[outcome])
+                pending.append(place[outcome])
+    if len(reached) < len(states):
+        spare = next(k for k in range(len(states)) if k not in reached)
+        return Rejected(f"states[{spare}] ({arena.show(states[spare])}) is not reached from the start states")
+    shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
+    return Accepted(f"in {arena.about} a policy from {shown} never reaches fail ({len(states)} states)")
+
+
+def _read_states(arena: Arena, items: Any) -> tuple[list[State], list[str | None]]:
+    if not isinstance(items, list) or not items:
+        raise Malformed("'states' is not a list of states")
+    states: list[State] = []
+    actions: list[str | None] = []
+    for k, item in enumerate(items):
+        if not isinstance(item, dict) or "action" not in item:
+            raise Malformed(f"states[{k}] has no 'action'")
+        states.append(arena.read(item.get("state"), f"states[{k}]"))
+        if not isinstance(item["action"], str | None):
+            raise Malformed(f"the action of states[{k}] is no label")
+        actions.append(item["action"])
+    if len(set(states)) < len(states):
+        raise Malformed("a state stands twice")
+    return states, actions
+
+
+def read_places(items: Any, count: int) -> list[int]:
+    """Return the places in `states` that the claim is about, or raise Malformed."""
+    if not isinstance(items, list) or not items:
+        raise Malformed("'start' is not a list of places")
+    for item in items:
+        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < count:
+            raise Malformed(f"'start' names the place {item}, which does not exist")
+    return items
+
+
+def _allowed_outcomes(arena: Arena, state: State, action: str | None) -> frozenset[State]:
+    """Return where the action may lead, empty where runs end; raise Malformed in `fail` and on a wrong action."""
+    # SOUND: fail is tested first, so that it beats goal.
+    if arena.is_fail(state):
+        raise Malformed(f"{arena.show(state)} is a fail state")
+    if arena.is_goal(state):
+        if action is not None:
+            raise Malformed(f"runs end in the goal state {arena.show(state)}, yet it has the action '{action}'")
+        return frozenset()
+    outcomes = arena.outcomes(state)
+    if not outcomes and action is None:
+        return frozenset()
+    if action not in outcomes:
+        named = "the silent pseudo-action" if action is None else f"'{action}'"
+        raise Malformed(f"{named} is not applicable in {arena.show(state)}")
+    return outcomes[action]

@@ -1,1 +1,0 @@
-"""Evidence: verdicts, runs, faults and certificates, and checkers that replay them; imports no engine."""

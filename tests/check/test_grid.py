@@ -1,0 +1,201 @@
+"""Sets of states: everything the slow interpreter does in a set is in what follows from it, and forged grids are rejected."""
+
+from __future__ import annotations
+
+import json
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polvet.check.affine_forms import Form, truth_of, value_of
+from polvet.check.checker import Accepted, Rejected, Subjects, check
+from polvet.check.flow import Flow
+from polvet.check.guarded import guarded_ends
+from polvet.domains import generate
+from polvet.errors import Where
+from polvet.jani import dump_model
+from polvet.model.build import ModelBuilder
+from polvet.model.evaluate import compile_expression
+from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral, Name, RealLiteral, Unary
+from polvet.model.infix import parse_expression
+from polvet.model.semantics import Semantics
+from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.networks import network_of
+from polvet.policy.onnx_file import save_onnx
+from polvet.sources import load_task
+from polvet.verify.certificates import certificate_of
+from polvet.verify.grid import verify_on_grid
+from polvet.verify.portfolio import verify
+from polvet.verify.verdicts import Safe, Unknown
+
+NAMES = ("x", "y", "z")
+
+
+def random_value(rng: random.Random, depth: int) -> Expression:
+    if depth == 0 or rng.random() < 0.2:
+        if rng.random() < 0.6:
+            return Name(rng.choice(NAMES))
+        return RealLiteral(Fraction(rng.randint(-40, 40), 10)) if rng.random() < 0.7 else IntLiteral(rng.randint(-3, 3))
+    one, other = random_value(rng, depth - 1), random_value(rng, depth - 1)
+    match rng.randrange(6):
+        case 0:
+            return Conditional(random_test(rng, depth - 1), one, other)
+        case 1:
+            return Unary("abs", one)
+        case 2:
+            return Binary("/", one, RealLiteral(Fraction(rng.choice([-7, 3, 10]), 3)))
+        case _:
+            return Binary(rng.choice(["+", "-", "*", "min", "max"]), one, other)
+
+
+def random_test(rng: random.Random, depth: int) -> Expression:
+    if depth == 0 or rng.random() < 0.5:
+        sign = rng.choice(["<", "≤", ">", "≥", "=", "≠"])
+        return Binary(sign, random_value(rng, 1), random_value(rng, 1))
+    if rng.random() < 0.2:
+        return Unary("¬", random_test(rng, depth - 1))
+    return Binary(rng.choice(["∧", "∧", "∨", "⇒"]), random_test(rng, depth - 1), random_test(rng, depth - 1))
+
+
+def boxes(rng: np.random.Generator, count: int) -> tuple[Any, Any]:
+    low = np.round(rng.uniform(-3, 3, (count, 3)), 1)
+    high = low + rng.choice([0.0, 1e-9, 0.1, 2.0], (count, 3))
+    low[:, 2], high[:, 2] = np.floor(low[:, 2]), np.floor(low[:, 2]) + rng.integers(0, 3, count)
+    return low, high
+
+
+def forms_of(low: Any, high: Any) -> dict[str, Form]:
+    center = low / 2 + high / 2
+    radius = np.maximum(high - center, center - low) * (1 + 2.0**-50)
+    found = {}
+    for k, name in enumerate(NAMES):
+        slopes = np.zeros((len(low), 3))
+        slopes[:, k] = radius[:, k]
+        found[name] = Form(center[:, k], slopes, np.zeros(len(low)), name == "z", (low[:, k], high[:, k]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_expressions_are_in_a_set_holds_in_each_of_its_states(seed: int) -> None:
+    rng, arrays = random.Random(seed), np.random.default_rng(seed)
+    low, high = boxes(arrays, 30)
+    forms = forms_of(low, high)
+    place = {name: k for k, name in enumerate(NAMES)}
+    for _ in range(12):
+        value, test = random_value(rng, 3), random_test(rng, 3)
+        least, greatest = value_of(value, forms).bounds()
+        surely, possibly = truth_of(test, forms)
+        evaluate, decide = compile_expression(value, place), compile_expression(test, place)
+        for k in range(len(low)):
+            for _ in range(6):
+                share = [rng.choice([0.0, 1.0, rng.random()]) for _ in NAMES]
+                point = [min(max(a + s * (b - a), a), b) for a, b, s in zip(low[k], high[k], share, strict=True)]
+                state = (*point[:2], int(point[2]))
+                assert least[k] <= evaluate(state) <= greatest[k]
+                assert possibly[k] if decide(state) else not surely[k]
+
+
+def small_policy(task: Any, seed: int) -> Fitted:
+    rng = np.random.default_rng(seed)
+    names = [v.name for v in task.network.variables]
+    labels = list(task.network.labels)
+    layers = [
+        (rng.normal(size=(6, len(names))).astype(np.float32), rng.normal(size=6).astype(np.float32)),
+        (rng.normal(size=(len(labels), 6)).astype(np.float32), rng.normal(size=len(labels)).astype(np.float32)),
+    ]
+    return fit(task, network_of(layers, names, labels))
+
+
+@pytest.mark.parametrize("name", ["bouncing-ball", "inverted-pendulum", "follow-car"])
+def test_a_step_of_the_interpreter_is_inside_a_set_that_follows(name: str) -> None:
+    task = generate(name).task()
+    semantics = Semantics(task.network)
+    rng = np.random.default_rng(3)
+    middle = {"bouncing-ball": (5.0, 0.0), "inverted-pendulum": (0.0, 0.0), "follow-car": (20.0, 30.0)}[name]
+    for seed in range(4):
+        fitted = small_policy(task, seed)
+        flow = Flow(task, fitted)
+        at = np.column_stack([np.full(40, 5.0), *(rng.normal(m, 2 if m else 0.4, 40) for m in middle)])
+        wide = np.column_stack([np.full(40, 2.0), rng.choice([0.0, 0.01, 0.5], (40, 2))])
+        low, high = np.clip(at, flow.lower, flow.upper), np.clip(at + wide, flow.lower, flow.upper)
+        went = flow.step(flow.boxes(low, high))
+        for k in range(40):
+            mine = [i for i in range(len(went.source)) if went.source[i] == k]
+            for _ in range(8):
+                share = rng.choice([0.0, 1.0, rng.random()], 3)
+                point = np.clip(low[k] + share * (high[k] - low[k]), low[k], high[k])
+                state = (int(np.round(point[0])), float(point[1]), float(point[2]))
+                for move in fitted.followed(state, semantics.moves(state)):
+                    for outcome in move.outcomes:
+                        after = np.array(outcome.state, dtype=np.float64)
+                        ends = went.sets.ends
+                        assert any((ends[0][i] <= after).all() and (after <= ends[1][i]).all() for i in mine)
+
+
+def test_a_guard_bounds_what_its_edge_assigns_bit_for_bit() -> None:
+    value = parse_expression("h + (v * t + 0.25)")
+    assert guarded_ends(parse_expression("(0 - v) * t - 0.25 < h"), value) == (Fraction(0), None)
+    assert guarded_ends(parse_expression("(0 - v) * t + 0.25 < h"), value) == (None, None)
+    assert guarded_ends(parse_expression("h + (t * v + 0.25) <= 9 && -1 <= v"), value) == (None, Fraction(9))
+    assert guarded_ends(parse_expression("v * t - 0.25 < h"), value) == (None, None)
+
+
+def heater(folder: Path, *, careless: bool = False) -> tuple[Path, Path]:
+    """A room that a switch keeps between two temperatures; the careless one heats too long."""
+    m = ModelBuilder("heater")
+    m.real("warmth", 0, 100, initial=20)
+    m.edge("heat", to={"warmth": "warmth + 0.5 - 0.02 * (warmth - 10)"})
+    m.edge("wait", to={"warmth": "warmth - 0.02 * (warmth - 10)"})
+    (folder / "heater.jani").write_text(dump_model(m.build()))
+    task = folder / "heater.toml"
+    task.write_text(
+        'model = "heater.jani"\nstart = "18 <= warmth && warmth <= 22"\nfail = "warmth >= 25 || warmth <= 15"\ngoal = "false"\n'
+    )
+    policy = folder / "switch.onnx"
+    until = 40.0 if careless else 20.0
+    layer = np.array([[-1.0], [0.0]], dtype=np.float32), np.array([until, 0.0], dtype=np.float32)
+    save_onnx(network_of([layer], ["warmth"], ["heat", "wait"]), str(policy))
+    return task, policy
+
+
+def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(tmp_path: Path) -> None:
+    task, policy = heater(tmp_path)
+    bound = load_fitted(load_task(task), policy).compile()
+    found = verify(bound, method="grid")
+    assert isinstance(found, Safe)
+    certificate = json.loads(json.dumps(certificate_of(bound, found)))
+    subjects = Subjects(task, policy)
+    assert isinstance(check(certificate, subjects, Where("c")), Accepted)
+    lines = certificate["lines"]["warmth"]
+    from polvet.check.grid import pack_marks, unpack_marks
+
+    marks = unpack_marks(certificate["cells"], len(lines))
+    listed = np.flatnonzero(marks)
+    for k in (int(listed[0]), int(listed[len(listed) // 2]), int(listed[-1])):
+        fewer = marks.copy()
+        fewer[k] = False
+        forged = {**certificate, "cells": pack_marks(fewer)}
+        assert isinstance(check(forged, subjects, Where("c")), Rejected)
+    everything = {**certificate, "cells": pack_marks(np.ones_like(marks))}
+    assert isinstance(check(everything, subjects, Where("c")), Rejected)
+    for forged in (
+        {**certificate, "lines": {"warmth": [lines[0], *lines[9:]]}},
+        {**certificate, "lines": {"warmth": [lines[0] + 1, *lines[1:]]}},
+        {**certificate, "lines": {"warmth": [*lines[:3], lines[1], *lines[4:]]}},
+        {**certificate, "lines": {}},
+        {**certificate, "steps": 0},
+        {**certificate, "cells": "AAAA"},
+        {**certificate, "policy_sha256": "0" * 64},
+    ):
+        assert isinstance(check(forged, subjects, Where("c")), Rejected)
+
+
+def test_an_unsafe_switch_is_never_proved(tmp_path: Path) -> None:
+    task, policy = heater(tmp_path, careless=True)
+    bound = load_fitted(load_task(task), policy).compile()
+    assert isinstance(verify_on_grid(bound), Unknown)
+    assert verify(bound).verdict.value == "unsafe"

@@ -1,0 +1,150 @@
+"""What must be trusted is what the checker loads: for every kind of certificate, run in a process of its own, no engine is there.
+
+Policies are scored by the kernel's evaluators (`polvet._core`, through `polvet.policy`): the one exception, and the slow twins of
+`tests/policy` speak for them. A certificate about plans, states or shields needs not even these.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from polvet.check.checker import CHECKERS
+from polvet.cli.app import run
+from polvet.policy.finite_memory import dump_fmp
+from polvet.policy.finite_memory.build import Builder
+
+ALLOWED = {
+    "errors",
+    "system",
+    "interrupts",
+    "numbers",
+    "files",
+    "model",
+    "jani",
+    "prism",
+    "pddl",
+    "worlds",
+    "sources",
+    "policy",
+}
+ALLOWED |= {"check", "records", "cli", "budget"}
+SCORERS = {"reachable-set", "repair", "invariant", "grid"}  # these ask a policy, so that `_core` may be loaded
+SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}
+
+WALK = """mdp
+module walk
+  x : [0..6] init 3;
+  [left] x>0 & x<6 -> (x'=x-1);
+  [right] x>0 & x<6 -> (x'=x+1);
+endmodule
+"""
+KOAT = "(GOAL COMPLEXITY)\n(STARTTERM (FUNCTIONSYMBOLS f))\n(VAR A)\n(RULES\nf(A) -> Com_1(g(A))\ng(A) -> Com_1(g(A)) :|: A >= 1\n)"
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """Return, by kind, the words after `polvet certify` for a certificate that one of polvet's engines made."""
+    folder = tmp_path_factory.mktemp("certified")
+    made = {}
+
+    def plan(name, fmp, *more):
+        (folder / f"{name}.json").write_text(json.dumps(dump_fmp(fmp)))
+        keep(["terminates", f"{name}.json", *more], f"{name}.json")
+
+    def keep(command, task, policy=None):
+        target = folder / f"certificate-{len(made)}.json"
+        run([*[str(folder / word) if (folder / word).is_file() else word for word in command], "-o", str(target)])
+        kind = json.loads(target.read_text())["kind"]
+        made[kind] = [str(target), "--task", str(folder / task)]
+        if policy is not None:
+            made[kind] += ["--policy", str(folder / policy)]
+        return kind
+
+    plan("ends", Builder("q").edge("q", "q", x=-1).build())
+    plan("runs", Builder("q").edge("q", "q", x=1).build())
+    stops = Builder("work").edge("work", "work", x=-1, guard="x > 0").edge("work", "done", guard="x == 0").build()
+    plan("stops", stops, "--goal", "state == done")
+    plan("misses", stops, "--goal", "x >= 1")
+    plan(
+        "doubles",
+        Builder("a")
+        .edge("a", "a", x=-1, y=2, guard="x > 0")
+        .edge("a", "b", guard="x == 0 && y > 0")
+        .edge("b", "b", x=1, y=-1, guard="y > 0")
+        .edge("b", "a", guard="y == 0 && x > 0")
+        .build(),
+    )
+    (folder / "loop.koat").write_text(KOAT)
+    keep(["terminates", "loop.koat"], "loop.koat")
+    (folder / "walk.prism").write_text(WALK)
+    (folder / "walk.toml").write_text('model = "walk.prism"\nfail = "x = 0"\ngoal = "x = 6"\n')
+    (folder / "all.toml").write_text(
+        'model = "walk.prism"\nstart = "x >= 1 & x <= 5"\nfail = "x = 0"\ngoal = "x = 6"\n'
+    )
+    keep(["decide", "walk.toml", "--state", "x=3"], "walk.toml")
+    keep(["decide", "walk.toml", "--state", "x=0"], "walk.toml")
+    keep(["decide", "walk.toml", "--goal-reaching"], "walk.toml")
+    keep(["decide", "walk.toml", "--state", "x=0", "--goal-reaching"], "walk.toml")
+    keep(["permit", "walk.toml", "--bound", "0.1"], "walk.toml")
+    for name, rows in (("good", "right"), ("bad", "left")):
+        table = {"format": "table/1", "inputs": ["x"], "outputs": ["left", "right"]}
+        table["rows"] = [{"state": {"x": x}, "action": rows} for x in range(1, 6)]
+        (folder / f"{name}.json").write_text(json.dumps(table))
+    keep(["verify", "walk.toml", "bad.json"], "walk.toml", "bad.json")
+    keep(["verify", "walk.toml", "good.json", "--method", "explicit"], "walk.toml", "good.json")
+    run(["faults", str(folder / "all.toml"), str(folder / "bad.json"), "-o", str(folder / "faults.json")])
+    repaired = folder / "repaired.json"
+    words = ["repair", "all.toml", "bad.json", "--faults", "faults.json", "--certificate", "proof.json"]
+    run([str(folder / word) if "." in word else word for word in words] + ["-o", str(repaired)])
+    made["repair"] = [str(folder / "proof.json"), "--task", str(folder / "all.toml"), "--policy", str(repaired)]
+    _network(folder / "walk.onnx", [[-1.0], [1.0]], [0.0, 0.0], "x", ["left", "right"])
+    keep(["verify", "walk.toml", "walk.onnx", "--method", "ic3"], "walk.toml", "walk.onnx")
+    (folder / "cool.toml").write_text('model = "cool.jani"\nfail = "t >= 9"\n')
+    (folder / "cool.jani").write_text(_cooling())
+    _network(folder / "cool.onnx", [[0.0], [0.0]], [1.0, 0.0], "t", ["cool", "heat"])
+    keep(["verify", "cool.toml", "cool.onnx", "--method", "grid"], "cool.toml", "cool.onnx")
+    return made
+
+
+def _network(path, weights, bias, variable, labels):
+    from polvet.policy.networks import network_of
+    from polvet.policy.save import save_policy
+
+    save_policy(network_of([(np.array(weights), np.array(bias))], [variable], labels), path)
+
+
+def _cooling():
+    """Return a real temperature that a step halves or raises."""
+    from polvet.jani.write import dump_model
+    from polvet.model.build import ModelBuilder
+
+    m = ModelBuilder("cooling")
+    t = m.real("t", 0, 10, initial=4)
+    m.edge("cool", to={t: t / 2})
+    m.edge("heat", guard=t <= 5, to={t: t + 1})
+    return dump_model(m.build())
+
+
+PROBE = """
+import json, sys
+from polvet.cli.app import run
+code = run(["certify", *json.loads(sys.argv[1])])
+print(json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(CHECKERS))
+def test_checking_loads_no_kernel_no_engine_and_no_solver(kind, certified):
+    assert kind in certified, f"no engine here made a certificate of the kind {kind}"
+    command = [sys.executable, "-c", PROBE, json.dumps(certified[kind])]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    code, modules = json.loads(shown[-1])
+    assert code == 0, shown
+    rooms = {name.split(".")[1] for name in modules if name.startswith("polvet.")}
+    assert rooms - ALLOWED - ({"_core"} if kind in SCORERS or "--policy" in certified[kind] else set()) == set()
+    assert not {name.partition(".")[0] for name in modules} & SOLVERS
