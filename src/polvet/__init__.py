@@ -16,23 +16,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polvet.errors import InputError, LimitReached, MissingExtra, ModelError, PolvetError
     from polvet.front.campaign import Campaign
+    from polvet.front.deciding import Decisions, GoalReaching
+    from polvet.front.describing import info
     from polvet.front.loading import certify, from_gym, gate, load, terminates
     from polvet.front.policy import Policy
     from polvet.front.results import (
         Accepted,
-        Decisions,
+        Comparison,
+        Description,
         Evaluation,
         Exploration,
         Fault,
         Faults,
+        Fence,
+        Fuzzing,
         Gate,
         Impossible,
         Nonterminating,
         Rejected,
+        Repair,
         Run,
         Safe,
         Simulation,
         Terminating,
+        Training,
         Unknown,
         Unsafe,
         Value,
@@ -48,11 +55,14 @@ __version__ = "0.2.0"
 _HOMES = {
     "polvet.errors": ("InputError", "LimitReached", "MissingExtra", "ModelError", "PolvetError"),
     "polvet.front.campaign": ("Campaign",),
+    "polvet.front.deciding": ("Decisions", "GoalReaching"),
+    "polvet.front.describing": ("info",),
     "polvet.front.loading": ("certify", "from_gym", "gate", "load", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.results": (
-        "Accepted", "Decisions", "Evaluation", "Exploration", "Fault", "Faults", "Gate", "Impossible", "Nonterminating",
-        "Rejected", "Run", "Safe", "Simulation", "Terminating", "Unknown", "Unsafe", "Value", "Verdict",
+        "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
+        "Impossible", "Nonterminating", "Rejected", "Repair", "Run", "Safe", "Simulation", "Terminating", "Training",
+        "Unknown", "Unsafe", "Value", "Verdict",
     ),
     "polvet.front.shield": ("LearnedScheduler", "Shield"),
     "polvet.front.task": ("Task",),
@@ -62,10 +72,11 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Accepted", "Campaign", "Decisions", "Evaluation", "Exploration", "Fault", "Faults", "Gate", "Impossible",
-    "InputError", "LearnedScheduler", "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError",
-    "Nonterminating", "Policy", "PolvetError", "Rejected", "Run", "Safe", "Shield", "Simulation", "Task", "Terminating",
-    "Unknown", "Unsafe", "Value", "Verdict", "certify", "from_gym", "gate", "load", "terminates",
+    "Accepted", "Campaign", "Comparison", "Decisions", "Description", "Evaluation", "Exploration", "Fault", "Faults",
+    "Fence", "Fuzzing", "Gate", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
+    "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError", "Rejected", "Repair",
+    "Run", "Safe", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
+    "certify", "from_gym", "gate", "info", "load", "terminates",
 ]  # fmt: skip
 
 

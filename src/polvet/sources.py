@@ -260,7 +260,8 @@ def property_of_task(task: Task, text: str) -> Property:
         return find_property(model, text, where)
     named = TaskOptions(domain=task.options.domain)
     words = _words_of(None if task.source is None else read_parts(task.source.file, named).model, model)
-    conditions = {name: one for name, one in (("fail", task.fail), ("goal", task.goal)) if name not in words.names}
+    roles = (("fail", task.fail), ("goal", task.goal))
+    conditions = {name: one for name, one in roles if one != FALSE and name not in words.names}
     words = replace(words, formulas={**conditions, **words.formulas}, names=words.names | conditions.keys())
     found = parse_property(text, words, where)
     check_properties([found], model)

@@ -18,9 +18,10 @@ from polvet.domains.shipped import shipped_files
 
 NAMES = tuple(
     """
-    Accepted Campaign Decisions Evaluation Exploration Fault Faults Gate Impossible InputError LearnedScheduler LimitReached
-    MissingExtra Model ModelBuilder ModelError Nonterminating Policy PolvetError Rejected Run Safe Shield Simulation Task
-    Terminating Unknown Unsafe Value Verdict certify from_gym gate load terminates
+    Accepted Campaign Comparison Decisions Description Evaluation Exploration Fault Faults Fence Fuzzing Gate GoalReaching
+    Impossible InputError LearnedScheduler LimitReached MissingExtra Model ModelBuilder ModelError Nonterminating Policy
+    PolvetError Rejected Repair Run Safe Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict certify
+    from_gym gate info load terminates
     """.split()  # noqa: SIM905
 )
 

@@ -6,9 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from polvet.cli.limits import raised
 from polvet.cli.printable import printable_json, say
+
+if TYPE_CHECKING:
+    from polvet.cli.options import Plainly
+    from polvet.front.results import Result
 
 
 class ExitCode(Enum):
@@ -49,3 +54,38 @@ class Answer:
             for line in self.lines:
                 say(line)
         return self.code.value
+
+
+FOUND = frozenset(
+    {
+        "unsafe", "nonterminating", "faults", "faults remain", "faults added", "rejected", "impossible", "failed",
+        "goal-missed", "not-strong-cyclic",
+    }
+)  # fmt: skip
+"""The verdicts that a script should not go on with; their evidence is printed or written."""
+
+
+def say_result(
+    answering: Plainly,
+    result: Result,
+    lines: Sequence[str],
+    code: ExitCode | None,
+    changes: Mapping[str, Any],
+    without: Sequence[str],
+) -> int:
+    """Print a result of the front door, as text or as its own document, and return the exit code."""
+    reason = None if result.reason is None else raised(result.reason, result.limit)
+    if answering.json:
+        document = {**result.to_dict(), "reason": reason, "seconds": round(answering.spent(), 6), **changes}
+        for name in without:
+            del document[name]
+        print(printable_json(json.dumps(document, ensure_ascii=False, default=str)))
+    else:
+        say(result.word + (f" ({reason})" if reason else ""))
+        for line in lines:
+            say(line)
+    if code is not None:
+        return code.value
+    if result.word in FOUND:
+        return ExitCode.FOUND.value
+    return (ExitCode.UNKNOWN if result.word == "unknown" else ExitCode.DONE).value

@@ -10,6 +10,7 @@ import errno
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any
@@ -70,11 +71,11 @@ class Commands(TyperGroup):
         """Return the command that the first argument names, imported, and the other arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         assert name is not None
+        from polvet.cli.options import takes_groups
+
         alone = typer.Typer(add_completion=False)
-        import_module(f"polvet.cli.{name}").register(alone)
-        for command in alone.registered_commands:
-            if command.callback is not None:
-                command.callback = _measured(command.callback)
+        command = getattr(import_module(f"polvet.cli.{name}"), name)
+        alone.command(name)(_guarded(takes_groups(command)))
         return name, get_command(alone), rest
 
 
@@ -131,18 +132,24 @@ def _polvet(
         print(WELCOME)
 
 
-def _measured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command, with integers that no kernel could hold refused before anything is done with them."""
+def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command; integers that no kernel could hold are refused, and what is wrong with a keyword is wrong with its option."""
 
     @wraps(command)
-    def measured(**given: Any) -> Any:
+    def guarded(**given: Any) -> Any:
         for name, value in given.items():
             if isinstance(value, int) and abs(value) > LARGEST_OPTION and name != "seed":
                 what = f"{value} is too large for '{name.replace('_', '-')}'."
                 raise InputError(what, Where("command line"), f"Give at most {LARGEST_OPTION}.")
-        return command(**given)
+        try:
+            return command(**given)
+        except InputError as error:
+            if isinstance(error.where, Where) and error.where.file in given:
+                option = "-o" if error.where.file == "output" else f"--{error.where.file.replace('_', '-')}"
+                raise InputError(error.what, replace(error.where, file=option), error.hint) from error
+            raise
 
-    return measured
+    return guarded
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -19,11 +19,6 @@ from polvet.files import read_json
 from polvet.model.task import NO_OPTIONS
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("certify")(certify)
-
-
 def certify(
     certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
     task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,

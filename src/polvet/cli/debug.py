@@ -37,11 +37,6 @@ PROOFS = ("prove", "verify")
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("debug")(debug)
-
-
 def debug(
     task: TaskFile,
     policy: PolicyFile,

@@ -43,11 +43,6 @@ MOST_STARTS = 1_000_000
 CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("decide")(decide)
-
-
 def decide(
     task: TaskFile,
     domain: Domain = None,

@@ -24,11 +24,6 @@ from polvet.cli.tasks import (
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("gate")(gate)
-
-
 def gate(
     task: TaskFile,
     policy: PolicyFile,

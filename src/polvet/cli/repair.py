@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polvet.budget import stopwatch
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.limits import budget_of, said
-from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
+from polvet.cli.options import Answering, Output, RepairMode, Subject, TimedChance
 from polvet.cli.printable import say
-from polvet.cli.progress import watching
-from polvet.cli.tasks import (
-    Constants,
-    Domain,
-    Fail,
-    Goal,
-    OutOfBounds,
-    Start,
-    TaskFile,
-    task_options,
-)  # fmt: skip
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from polvet.model.semantics import State
-    from polvet.model.task import Task
-    from polvet.policy.binding import Bound, Fitted
+    from polvet.front.policy import Policy
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
 
+REPAIR_MODES = ("safe", "avoid")
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("repair")(repair)
+
+@dataclass(frozen=True, kw_only=True)
+class Repaired_(Subject):
+    """The policy to be repaired; `--reading` is another name of `--mode` here."""
+
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says."),
+    ] = None
 
 
 def repair(
-    task: TaskFile,
-    policy: PolicyFile,
+    subject: Repaired_,
+    limits: TimedChance,
+    answering: Answering,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
         str,
@@ -51,9 +43,7 @@ def repair(
             "--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct."
         ),
     ] = "auto",
-    mode: Annotated[
-        str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")
-    ] = "safe",
+    repair_mode: RepairMode = "safe",
     keep: Annotated[
         Path | None,
         typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
@@ -69,106 +59,39 @@ def repair(
         str, typer.Option("--solver", help="Who solves the big-M program: highs, scip (extra `scip`).")
     ] = "highs",
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
-    reading: Annotated[
-        str | None, typer.Option("--reading", help="filtered or raw, in the place of what task.toml says.")
-    ] = None,
-    domain: Domain = None,
-    constants: Constants = "",
-    start: Start = None,
-    fail: Fail = None,
-    goal: Goal = None,
-    out_of_bounds: OutOfBounds = "error",
-    time_limit: TimeLimit = None,
-    seed: Seed = 0,
     output: Output = None,
-    log_json: LogJson = None,
-    json: Json = False,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
-    from polvet.policy.binding import load_fitted
-    from polvet.records.fault_files import read_faults
-    from polvet.repair.library import repair_checked, repair_figures
-    from polvet.sources import load_task
-
-    spent = stopwatch()
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
-    options = task_options(constants, start, fail, goal, out_of_bounds, reading, domain=domain)
-    fitted = load_fitted(load_task(task, options), policy)
-    listed = read_faults(fitted.task, faults)
-    _warn(fitted, listed, faults)
-    bound = fitted.compile()
-    chosen: Any = {
-        "method": method,
-        "mode": mode,
-        "max_goal_loss": max_goal_loss / 100,
-        "seed": seed,
-        "solver": solver,
-    }
-    with watching("repair", "keeping what reaches the goal", log_json) as meter:
-        kept = _kept(bound, keep, keep_runs, seed)
-        if meter is not None:
-            meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
-        made, agreement = repair_checked(
-            fitted,
-            listed.faults,
-            compiled=bound.compiled,
-            budget=budget_of(time_limit),
-            keep=kept,
-            **chosen,
-        )
-        if meter is not None:
-            meter.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
-    lines = _lines(made, agreement)
+    policy = subject.open()
+    _warn(policy, policy.listed(faults), faults)
+    with answering.watch("repair", "keeping what reaches the goal", limits) as within:
+        better = policy.repair(
+            faults, method=method, repair_mode=repair_mode, keep=keep, keep_runs=keep_runs, max_goal_loss=max_goal_loss,
+            solver=solver, output=output, **within,
+        )  # fmt: skip
+    found = better.repaired
+    assert found is not None
+    _, made, agreement, _ = found.source
+    lines, changes = _lines(made, agreement), {}
     if output is not None:
-        from polvet.policy.save import save_policy
-
-        save_policy(made.policy, output)
+        changes["policy"] = str(output)
         lines.append(f"written     {output}")
-    if certificate is not None and output is not None:
-        from polvet.files import write_whole
-        from polvet.repair.certificate import repair_certificate
-
-        document = repair_certificate(fitted, made, output)
-        write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
+    if certificate is not None:
+        changes["certificate"] = str(found.save(certificate))
         lines.append(f"certificate {certificate}")
-    verdict, code = ("faults remain", ExitCode.FOUND) if made.left else ("repaired", ExitCode.DONE)
-    reason = None if made.limit is None else said(made.limit)
-    shown = None if certificate is None else str(certificate)
-    more = {"policy": None if output is None else str(output)}
-    return Answer(verdict, code, spent(), repair_figures(made, agreement), lines, reason, seed, shown, more).show(
-        as_json=json
-    )
+    return answering.say(found, lines, changes=changes)
 
 
-def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
+def _warn(policy: Policy, listed: FaultList, file: Path) -> None:
     """Say on stderr that the faults are another task's or another policy's: they may be meant all the same."""
     for mine, theirs, what in (
-        (fitted.task.sha256, listed.task_sha256, "task"),
-        (fitted.sha256, listed.policy_sha256, "policy"),
+        (policy.task.digest, listed.task_sha256, "task"),
+        (policy.digest, listed.policy_sha256, "policy"),
     ):
         if theirs is not None and mine is not None and mine != theirs:
             say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
-
-
-def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:
-    from polvet.repair.keep import goal_states
-
-    if keep is not None:
-        return list(_states_of(bound.task, keep))
-    return goal_states(bound, runs, seed=seed) if runs else []
-
-
-def _states_of(task: Task, file: Path) -> list[State]:
-    from polvet.files import read_text
-    from polvet.policy.runs import End
-    from polvet.records.run_files import iter_runs
-    from polvet.records.state_files import iter_states
-
-    first = next((line for line in read_text(file).splitlines() if line.strip()), "")
-    if '"states"' in first and '"end"' in first:
-        return [state for run in iter_runs(task, file) if run.end is End.GOAL for state in run.states[:-1]]
-    return list(iter_states(task, file))
 
 
 def _lines(made: Repaired, agreement: Agreement) -> list[str]:

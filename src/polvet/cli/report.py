@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polvet.budget import stopwatch
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json
-from polvet.files import write_whole
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report)
+from polvet.cli.options import Plainly
 
 
 def report(
@@ -25,21 +17,17 @@ def report(
             metavar="DIR", help="A folder of polvet debug; or runs (.jsonl), faults, a certificate, a shield."
         ),
     ],
+    answering: Plainly,
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
     task: Annotated[Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy a certificate speaks about.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Let the independent checker judge the campaign's certificate first.")
     ] = False,
-    json: Json = False,
 ) -> int:
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""
-    from polvet.report import make_report
+    from polvet.front.writing import write_report
 
-    spent = stopwatch()
-    page = make_report(source, task=task, policy=policy, checked=check)
-    write_whole(output, page)
-    figures = {"bytes": len(page.encode())}
-    lines = [f"report      {output} ({figures['bytes'] / 1e6:.2f} MB; open it in any browser, it loads nothing)"]
-    more = {"report": str(output)}
-    return Answer("written", ExitCode.DONE, spent(), figures, lines, more=more).show(as_json=json)
+    found = write_report(source, output, task=task, policy=policy, check=check)
+    size = found.figures["bytes"] / 1e6
+    return answering.say(found, [f"report      {output} ({size:.2f} MB; open it in any browser, it loads nothing)"])

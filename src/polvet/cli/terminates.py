@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 CODES = {"terminating": ExitCode.DONE, "nonterminating": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("terminates")(terminates)
-
-
 def terminates(
     fmp: Annotated[Path, typer.Argument(help="A finite-memory policy: fmp/1 JSON, an edge list, or a .qnp problem.")],
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,

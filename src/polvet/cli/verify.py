@@ -10,9 +10,19 @@ import typer
 from polvet.budget import stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, raised
-from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.options import (
+    Json,
+    LogJson,
+    MemoryLimit,
+    Mode,
+    Output,
+    PolicyFile,
+    Seed,
+    TimeLimit,
+    Workers,
+    policy_lines,
+)
 from polvet.cli.progress import watching
-from polvet.cli.simulate import policy_lines
 from polvet.cli.tasks import (
     Constants,
     Domain,
@@ -35,11 +45,6 @@ if TYPE_CHECKING:
 
 MANY_THREADS = 1 << 16
 MOST_SHOWN = 20
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("verify")(verify)
 
 
 def verify(

@@ -11,6 +11,7 @@ from polvet.errors import InputError, Where, suggest
 from polvet.front.results import Result, Verdict
 
 if TYPE_CHECKING:
+    from polvet.front.limits import Work
     from polvet.front.policy import Policy
 
 WORDS = {
@@ -22,7 +23,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Campaign(Result):
     """What debugging ended with. `policy` is the final one, `iterations` has a row of figures per iteration.
 
@@ -47,10 +48,9 @@ class Campaign(Result):
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that loads nothing, and return its path."""
-        from polvet.files import write_whole
-        from polvet.report.make import make_report
+        from polvet.front.writing import write_report
 
-        write_whole(path, make_report(self.folder))
+        write_report(self.folder, path)
         return Path(path)
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
@@ -60,28 +60,26 @@ class Campaign(Result):
 def run_campaign(
     policy: Policy,
     file: Path,
-    folder: str | Path,
+    folder: Path,
     settings: Mapping[str, Any],
-    time_limit: float | None,
-    memory_limit: int | None,
-    threads: int,
+    work: Work,
     progress: bool | Callable[[Mapping[str, Any]], Any],
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
-    from polvet.front.limits import budget_of
     from polvet.report.campaign import read_campaign
 
-    known = {one.name for one in fields(Settings)}
+    known = {one.name for one in fields(Settings)} - {"mode"} | {"repair_mode"}
     for name in settings:
         if name not in known:
             raise InputError(f"there is no setting '{name}'.", Where("debug"), suggest(name, sorted(known)))
+    chosen = {"mode" if name == "repair_mode" else name: value for name, value in settings.items()}
     listener: Any = progress if callable(progress) else (lambda record: None)
     ended = debug(
-        policy.task.model_task, file, folder, Settings(**settings), threads=threads,
-        budget=budget_of(time_limit, memory_limit), listener=listener,
+        policy.task.model_task, file, folder, Settings(**chosen), threads=work.threads(), budget=work.budget,
+        listener=listener,
     )  # fmt: skip
     rows = read_campaign(folder).rows
     certificate = None if ended.certificate is None else read_json(ended.certificate)
@@ -89,14 +87,8 @@ def run_campaign(
     useful = ended.usefulness
     if useful is not None:
         figures |= useful.figures()
-    final = policy.reopen(ended.policy)
     return Campaign(
-        figures,
-        certificate,
-        ended.reason,
-        ended.outcome.value,
-        final,
-        Path(folder),
-        tuple(dict(row) for row in rows),
-        None if useful is None else useful.warning(),
-    )
+        figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
+        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(dict(row) for row in rows),
+        warning=None if useful is None else useful.warning(), source=ended, **work.told(),
+    )  # fmt: skip

@@ -113,8 +113,8 @@ def certify(
     subjects = checker.Subjects(subject, file, None if allow_options else asked, domain=asked.domain)
     found = checker.check(document, subjects, where)
     if isinstance(found, checker.Accepted):
-        return Accepted({}, document, None, found.claim)
-    return Rejected({}, document, found.reason)
+        return Accepted(certificate=document, claim=found.claim)
+    return Rejected(certificate=document, reason=found.reason)
 
 
 def terminates(
@@ -136,11 +136,12 @@ def terminates(
     certificate = getattr(found, "certificate", None)
     match found.verdict.value:
         case "terminating":
-            return Terminating(figures, certificate)
+            return Terminating(figures=figures, certificate=certificate)
         case "nonterminating":
-            return Nonterminating(figures, certificate)
+            return Nonterminating(figures=figures, certificate=certificate)
         case _:
-            return Unknown(figures, certificate, getattr(found, "reason", None), found.method)
+            reason = getattr(found, "reason", None)
+            return Unknown(figures=figures, certificate=certificate, reason=reason, method=found.method)
 
 
 def gate(
@@ -181,7 +182,7 @@ def gate(
     checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
     figures = {key: value for each in judged.checks for key, value in each.figures.items()}
     unknown = [each["says"] for each in checks if each["passing"] == "unknown"]
-    return Gate(figures, None, "; ".join(unknown) or None, judged.passing.value, checks)
+    return Gate(figures=figures, reason="; ".join(unknown) or None, passing=judged.passing.value, checks=checks)
 
 
 def save_task(task: ModelTask, path: Path) -> Path:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
-from polvet.front.limits import budget_of, threads_of
+from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
-from polvet.front.results import Evaluation, Fault, Faults, Run, Safe, Simulation, Unknown, Unsafe
+from polvet.front.results import (
+    Comparison,
+    Evaluation,
+    Fault,
+    Faults,
+    Fence,
+    Fuzzing,
+    Repair,
+    Run,
+    Safe,
+    Simulation,
+    Unknown,
+    Unsafe,
+    why,
+)
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
-from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
 from polvet.policy.binding import Bound, Fitted, fit, load_fitted
@@ -24,6 +39,7 @@ if TYPE_CHECKING:
     from polvet.front.campaign import Campaign
     from polvet.front.task import Task
     from polvet.model.semantics import State
+    from polvet.policy.runs import Batch
     from polvet.policy.runs import Run as EngineRun
 
 HINT = (
@@ -31,14 +47,42 @@ HINT = (
     "a dictionary from states to labels, or an array of scores."
 )
 MOST_STATES = 20_000_000
+MOST_COMPARED = 5_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """What a repair did: faults fixed and left, how much was changed, and whether the policy's library confirms it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulated:
+    """Simulated runs, which are made again one by one when they are looked at."""
 
-    figures: Mapping[str, Any]
-    left: tuple[str, ...]  # why faults are left, where some are
+    policy: Policy
+    starts: Sequence[State]
+    batch: Batch
+    max_steps: int
+    seed: int
+
+    def run(self, number: int) -> EngineRun:
+        """Return the run of that number."""
+        from polvet.policy.runs import trace
+
+        if not 0 <= number < len(self.starts):
+            raise InputError(f"there is no run {number}.", Where("show"), f"Give a number below {len(self.starts)}.")
+        return trace(self.policy.bound, self.starts[number], number, max_steps=self.max_steps, seed=self.seed)
+
+    def ended(self) -> Iterator[EngineRun]:
+        """Yield the runs that ended."""
+        from polvet.policy.runs import End
+
+        return (self.run(k) for k in range(len(self.starts)) if self.batch.ends[k] != End.UNFINISHED)
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the runs that ended, by names."""
+        return map(self.policy.named, self.ended())
+
+    def write(self, path: str | Path) -> int:
+        """Write the runs that ended, one line of JSON each, and return how many there are."""
+        from polvet.records.run_files import write_runs
+
+        return write_runs(self.policy.fitted.task, self.ended(), path)
 
 
 class Policy:
@@ -98,6 +142,11 @@ class Policy:
         return f"Policy({name}, reads {len(self.inputs)} variables, chooses among {len(self.outputs)} labels)"
 
     @property
+    def fitted(self) -> Fitted:
+        """The policy fitted to the task: what its inputs and outputs are there."""
+        return self._fitted
+
+    @property
     def bound(self) -> Bound:
         """The policy as engines take it: compiled together with the task's network."""
         if self._bound is None:
@@ -122,175 +171,252 @@ class Policy:
         starts: int = 1_000,
         runs: int = 100,
         *,
+        exclude: str | Path | None = None,
         max_steps: int = 10_000,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        workers: int | str | None = None,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
+        **limits: Unpack[Crowd],
     ) -> Evaluation:
-        """Return %Unsafe and %Goal over start states, by search where it fits and by `runs` runs of each start."""
-        from polvet.debug.evaluate import evaluate, evaluation_figures, evaluation_starts
+        """Return %Unsafe and %Goal over start states, by search where it fits and by `runs` runs of each start.
 
-        bound = self.bound
-        sample = evaluation_starts(bound.task, starts, seed)
-        within = budget_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
-        found = evaluate(
-            bound, sample, runs=runs, max_steps=max_steps, seed=seed, threads=threads_of(workers), budget=within
-        )
-        figures = evaluation_figures(found)
-        return Evaluation(
-            figures, None, None if found.limit is None else str(found.limit), figures["unsafe_percent"],
-            figures["goal_percent"], tuple(figures["unsafe_percent_interval"]), tuple(figures["goal_percent_interval"]),
-            found.ends,
-        )  # fmt: skip
+        First states of the states or runs in the file `exclude` are left out.
+        """
+        from polvet.debug.evaluate import evaluate, evaluation_figures, evaluation_starts
+        from polvet.records.state_files import iter_first_states
+
+        work, bound = Work.begin(limits, Crowd, max_states=MOST_STATES), self.bound
+        excluded = set() if exclude is None else set(iter_first_states(bound.task, exclude))
+        sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
+        with work.crew(self._task.model_task, self._file) as crew:
+            found = evaluate(
+                bound, sample, runs=runs, max_steps=max_steps, seed=work.chance, budget=work.budget, crew=crew,
+                threads=1 if work.is_cluster else work.threads(starts),
+            )  # fmt: skip
+        reason = why(found.limit)
+        if found.unsafe == 0 and found.near_tie_starts:
+            _, tie = found.inspection.doubtful_witness(found.near_tie_starts[0])
+            reason = {"reason": f"near-tie in state {'' if tie is None else bound.compiled.semantics.show(tie)}"}
+        figures = evaluation_figures(found) | {"policy": self._fitted.describe()}
+        return Evaluation(figures=figures, source=found, **reason, **work.told())
 
     def simulate(
-        self,
-        runs: int = 10,
-        *,
-        state: Any = None,
-        max_steps: int = 10_000,
-        time_limit: float | None = None,
-        workers: int | str | None = None,
-        seed: int = 0,
+        self, runs: int = 10, *, state: Any = None, max_steps: int = 10_000, **limits: Unpack[TimedCrowd]
     ) -> Simulation:
         """Return runs of the policy from a state, or from start states drawn uniformly."""
-        import random
-
         from polvet.kernel.starts import Starts
-        from polvet.policy.runs import End, simulate, trace
+        from polvet.policy.runs import End, simulate
 
-        bound = self.bound
+        work, bound = Work.begin(limits, TimedCrowd), self.bound
         if state is not None:
-            starts = self._states(state) * runs
+            starts, method = self._states(state) * runs, "by you"
         else:
-            known = Starts.of(bound.task)
-            if known.count == 0:
-                raise InputError("no state satisfies the start condition.", Where("start"), "Weaken it.")
-            starts = known.sample(runs, random.Random(seed))
+            known = Starts.of(bound.task, work.budget)
+            starts, method = (
+                known.sample(runs, random.Random(work.chance), budget=work.budget),
+                f"uniformly ({known.method})",
+            )
+        begun = time.process_time()
         batch = simulate(
-            bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads_of(workers),
-            budget=budget_of(time_limit),
+            bound, bound.compiled.pack(starts), max_steps=max_steps, seed=work.chance, threads=work.threads(runs),
+            budget=work.budget,
         )  # fmt: skip
-        made = tuple(
-            self._named(trace(bound, starts[k], k, max_steps=max_steps, seed=seed))
-            for k in range(runs)
-            if batch.ends[k] != End.UNFINISHED
-        )
-        ends = {end.text: batch.count(end) for end in End if batch.count(end)}
-        reason = None if batch.limit is None else str(batch.limit)
-        return Simulation({"runs": runs, "steps": batch.steps}, None, reason, ends, made)
+        cpu = time.process_time() - begun
+        counts = {end.text: batch.count(end) for end in End}
+        finished = runs - counts["unfinished"]
+        figures = {
+            "runs": runs, "ends": {name: count for name, count in counts.items() if count},
+            "goal_percent": 100 * counts["goal"] / max(1, finished), "fail_percent": 100 * counts["fail"] / max(1, finished),
+            "steps": batch.steps,
+            "mean_length": float(batch.lengths[batch.ends != End.UNFINISHED].mean()) if finished else 0.0,
+            "start_method": method, "policy": self._fitted.describe(),
+            "steps_per_cpu_second": round(batch.steps / cpu) if cpu > 0 else None,
+        }  # fmt: skip
+        made = Simulated(self, starts, batch, max_steps, work.chance)
+        return Simulation(figures=figures, source=made, **why(batch.limit), **work.told())
+
+    def fuzz(
+        self,
+        runs: int = 20_000,
+        *,
+        unsafe_runs: int = 10_000,
+        tries: int = 4,
+        round: int = 512,
+        stop_when: str | None = None,
+        unbiased: bool = False,
+        whole: bool = False,
+        max_steps: int = 10_000,
+        output: str | Path | None = None,
+        **limits: Unpack[TimedCrowd],
+    ) -> Fuzzing:
+        """Return unsafe runs of the policy, shrunk (but for `whole`); with `output` written there, where the same call goes on."""
+        from polvet.fuzz.anytime import parse_stop_rule
+        from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, identity_of, journal_of, run_campaign
+        from polvet.fuzz.shrink import shrink_different
+        from polvet.records.run_files import write_runs
+
+        work, bound = Work.begin(limits, TimedCrowd), self.bound
+        rule = None if stop_when is None else parse_stop_rule(stop_when)
+        budget = work.budget.told(None)
+        options = RoundOptions(work.chance, round, tries, max_steps, not unbiased)
+        fuzzer = Fuzzer(bound, options, threads=1 if work.is_cluster else work.threads(), budget=budget)
+
+        def tell(so_far: Any) -> None:
+            low, high = so_far.unsafe.interval
+            known = {} if rule is not None else {"of": max(runs, so_far.tried)}
+            counts = {"runs": so_far.tried, "rounds": so_far.rounds, "unsafe_runs": len(so_far.runs)}
+            work.tell(**known, **counts, lower=100 * low, upper=100 * high)
+
+        with work.crew(self._task.model_task, self._file) as crew:
+            campaign = run_campaign(
+                fuzzer, Target(runs, unsafe_runs, rule), crew=crew, budget=budget, identity=identity_of(bound),
+                journal=None if output is None else journal_of(Path(output)), on_round=tell,
+            )  # fmt: skip
+        kept, shrunk = (campaign.runs, {}) if whole else shrink_different(bound, campaign.runs, budget=budget)
+        if output is not None:
+            write_runs(bound.task, kept, output)
+        figures = {**campaign.figures, **shrunk, "policy": self._fitted.describe()}
+        named = tuple(map(self.named, kept))
+        return Fuzzing(figures=figures, source=campaign, runs=named, **why(campaign.limit), **work.told())
 
     def verify(
-        self,
-        method: str = "auto",
-        *,
-        avoid: str | None = None,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        workers: int | str | None = None,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
+        self, method: str = "auto", *, avoid: str | None = None, probability: bool = False, **limits: Unpack[Crowd]
     ) -> Safe | Unsafe | Unknown:
-        """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached."""
-        from polvet.verify import verdicts
-        from polvet.verify.certificates import certificate_of
-        from polvet.verify.portfolio import verify
+        """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
-        bound = self.bound if avoid is None else self._avoiding(avoid)
-        found = verify(
-            bound, method=method, seed=seed, threads=threads_of(workers),
-            budget=budget_of(time_limit, memory_limit, max_states, progress),
-        )  # fmt: skip
-        figures = {**found.figures, "method": found.method, "policy": self._fitted.describe()}
-        certificate = certificate_of(bound, found)
-        match found:
-            case verdicts.Safe():
-                return Safe(figures, certificate, None, found.method)
-            case verdicts.Unsafe(run):
-                return Unsafe(figures, certificate, None, found.method, self._named(run))
-            case verdicts.Unknown():
-                proved = tuple(dump_expression(region) for region in found.proved_starts)
-                return Unknown(figures, certificate, found.reason, found.method, proved)
+        With `probability` the figures also bound the greatest probability of failing.
+        """
+        from polvet.front.verifying import verify_policy
+
+        policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
+        return verify_policy(policy, method, probability, Work.begin(limits, Crowd))
 
     def faults(
         self,
         *,
-        runs: Sequence[Run] | None = None,
+        runs: Sequence[Run] | str | Path | None = None,
         budget: int = 100_000,
         max_steps: int = 10_000,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        workers: int | str | None = 1,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
+        **limits: Unpack[Crowd],
     ) -> Faults:
         """Return the safe states where the policy's action may lead out of safety: all there are, or those on given runs."""
         from polvet.debug.everywhere import find_everywhere
         from polvet.debug.faults import find_faults, refuse_foreign_runs
         from polvet.fuzz.packed import PackedRuns
-        from polvet.records.run_files import run_from_json
+        from polvet.records.run_files import iter_runs, run_from_json
         from polvet.safety.decide import Decider
 
-        bound = self.bound
-        threads = threads_of(workers)
-        decider = Decider(bound.task, threads=threads)
-        within = budget_of(time_limit, memory_limit, max_states or MOST_STATES, progress)
+        work, bound = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES), self.bound
+        decider = Decider(bound.task, threads=work.threads())
         if runs is not None:
-            given = [
-                run_from_json(bound.task, run.to_dict(), Where("runs").at(number)) for number, run in enumerate(runs)
-            ]
+            if isinstance(runs, str | Path):
+                given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
+            else:
+                given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(runs))
+                how = "on the given runs"
             packed = PackedRuns.of(bound, given)
             refuse_foreign_runs(bound, packed)
-            found, how = find_faults(bound, decider, packed, budget=within), "on the given runs"
+            found = find_faults(bound, decider, packed, budget=work.budget)
         else:
             found, how = find_everywhere(
-                bound, decider, budget=within, tries=budget, max_steps=max_steps, seed=seed, threads=threads
-            )
-        listed = FaultList(found.faults, bound.task.sha256, self._fitted.sha256, found.exhaustive)
-        reason = None if found.limit is None else str(found.limit)
-        if reason is None and found.near_ties:
-            reason = f"near-tie in {found.near_ties} states"
-        figures = {**found.figures, "how": how}
-        return self._faults(listed, figures, reason)
+                bound, decider, budget=work.budget, tries=budget, max_steps=max_steps, seed=work.chance,
+                threads=work.threads(),
+            )  # fmt: skip
+        reason = why(found.limit)
+        if not reason and not found.faults and found.near_ties:
+            reason = {"reason": f"near-tie in {found.near_ties} states"}
+        names = self._names
+        shown = tuple(
+            Fault(names(one.state), one.action, one.safe_actions, tuple(map(names, one.unsafe_outcomes)))
+            for one in found.faults
+        )
+        figures = {**found.figures, "how": how, "policy": self._fitted.describe()}
+        return Faults(
+            figures=figures, source=(bound, decider, found), faults=shown, exhaustive=found.exhaustive, **reason,
+            **work.told(),
+        )  # fmt: skip
 
     def repair(
         self,
         faults: Faults | str | Path,
         *,
         method: str = "auto",
-        mode: str = "safe",
+        repair_mode: str = "safe",
+        keep: str | Path | None = None,
         keep_runs: int = 200,
         max_goal_loss: float = 1.0,
-        time_limit: float | None = None,
-        seed: int = 0,
+        solver: str = "highs",
+        output: str | Path | None = None,
+        **limits: Unpack[TimedChance],
     ) -> Policy:
-        """Return the policy with the faults fixed and as little else changed as can be; `repaired` says what was done."""
+        """Return the policy with the faults fixed and as little else changed as can be; `repaired` says what was done.
+
+        Kept are the choices in the states of the file `keep`, or of `keep_runs` runs that reach the goal; `output` names a file for
+        the policy, in the format of its ending.
+        """
         from polvet.policy.save import save_policy
-        from polvet.repair.keep import goal_states
+        from polvet.repair.keep import goal_states, kept_states
         from polvet.repair.library import repair_checked, repair_figures
 
-        bound = self.bound
-        if self._file is None:
-            raise InputError(
-                "a Python function cannot be repaired.",
-                Where("policy"),
-                "Repair the network, trees or table behind it.",
-            )
-        listed = self._listed(faults)
+        work, bound, file = Work.begin(limits, TimedChance), self.bound, self._own_file("Repair")
+        listed = self.listed(faults)
+        if keep is not None:
+            kept = kept_states(bound.task, Path(keep))
+        else:
+            kept = goal_states(bound, keep_runs, seed=work.chance) if keep_runs else []
+        work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, budget=budget_of(time_limit),
-            keep=goal_states(bound, keep_runs, seed=seed) if keep_runs else [],
-            method=method, mode=mode, max_goal_loss=max_goal_loss / 100, seed=seed,
+            self._fitted, listed.faults, compiled=bound.compiled, budget=work.budget.told(None), keep=kept, method=method,
+            mode=repair_mode, max_goal_loss=max_goal_loss / 100, seed=work.chance, solver=solver,
         )  # fmt: skip
-        target = new_folder() / f"policy{self._file.suffix}"
+        work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
+        target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
         save_policy(made.policy, target)
-        done = Repair(repair_figures(made, agreement), tuple(sorted({left.reason for left in made.left})))
-        return self._again(target, done)
+        done = Repair(
+            figures=repair_figures(made, agreement), source=(self._fitted, made, agreement, target),
+            left=tuple(sorted({left.reason for left in made.left})), **why(made.limit), **work.told(),
+        )  # fmt: skip
+        return self.reopen(target, done)
+
+    def fence(self, *, output: str | Path | None = None, **limits: Unpack[TimedChance]) -> Fence:
+        """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe."""
+        from polvet.policy.save import save_policy
+        from polvet.repair.fence import fence_exits
+        from polvet.verify.certificates import certificate_of
+        from polvet.verify.portfolio import verify
+        from polvet.verify.verdicts import Safe as Proved
+        from polvet.verify.verdicts import Unknown as Open
+
+        work, bound, file = Work.begin(limits, TimedChance), self.bound, self._own_file("Fence")
+        exits, made = fence_exits(bound, budget=work.budget)
+        if exits is None or isinstance(made, str):
+            return Fence(reason=str(made), **work.told())
+        target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
+        save_policy(made.policy, target)
+        fenced = self.reopen(target)
+        work.tell("proving")
+        found = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
+        figures = {
+            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells),
+            "variables": [bound.task.network.variables[k].name for k in exits.variables],
+            "trees_added": made.trees_added, "units_added": made.units_added,
+        }  # fmt: skip
+        proof = certificate_of(fenced.bound, found) if isinstance(found, Proved) else None
+        reason = None
+        if proof is None:
+            reason = found.reason if isinstance(found, Open) else "the fenced policy is not safe"
+        return Fence(figures=figures, certificate=proof, reason=reason, policy=fenced, **work.told())
+
+    def compare(self, new: Any, *, starts: int | None = None, **limits: Unpack[Chance]) -> Comparison:
+        """Return where a new policy chooses differently, over all start states, or over `starts` random ones."""
+        from polvet.kernel.starts import Starts
+        from polvet.repair.compare import compare
+
+        work, bound = Work.begin(limits, Chance, max_states=MOST_COMPARED), self.bound
+        after = open_policy(self._task, new)
+        drawn = None
+        if starts is not None:
+            sample = Starts.of(bound.task, work.budget).sample(starts, random.Random(work.chance), budget=work.budget)
+            drawn = list(dict.fromkeys(sample))
+        found = compare(self._fitted, after.fitted, starts=drawn, compiled=bound.compiled, budget=work.budget)
+        return Comparison(figures=found.figures, source=(bound.task, found), **why(found.limit), **work.told())
 
     def debug(
         self,
@@ -305,75 +431,42 @@ class Policy:
         """Return the campaign: fuzz, find faults, repair, verify, until it is safe; everything is kept in the folder.
 
         Called again with the same folder it goes on where it stopped. `settings` are those of `polvet debug`: `seed`, `starts`,
-        `runs`, `fuzz_runs`, `max_steps`, `max_states`, `iterations`, `method`, `mode`, `keep`, `max_goal_loss`, `verify`.
+        `runs`, `fuzz_runs`, `max_steps`, `max_states`, `iterations`, `method`, `repair_mode`, `keep`, `max_goal_loss`, `verify`.
         """
         from polvet.front.campaign import run_campaign
 
-        if self._file is None:
-            raise InputError(
-                "a Python function cannot be repaired.", Where("policy"), "Debug the network, trees or table behind it."
-            )
-        return run_campaign(self, self._file, folder, settings, time_limit, memory_limit, threads_of(workers), progress)
+        limits = {"time_limit": time_limit, "memory_limit": memory_limit}
+        if "within" in settings:
+            limits["within"] = settings.pop("within")
+        work = Work.begin({**limits, "workers": workers}, Crowd, seed=settings.get("seed", 0))
+        return run_campaign(self, self._own_file("Debug"), Path(folder), settings, work, progress)
 
     def save(self, path: str | Path) -> Path:
         """Write the policy in the format it came in: the very bytes that were verified."""
-        if self._file is None:
-            raise InputError(
-                "a Python function has no file format.", Where(str(path)), "Save the network, trees or table behind it."
-            )
-        target = Path(path)
+        file, target = self._own_file("Save", str(path)), Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(self._file, target)
+        shutil.copyfile(file, target)
         return target
 
-    def reopen(self, file: Path) -> Policy:
-        """Return the policy in another file, which came out of this one by a repair, as the same kind of object."""
-        return self._again(file, None)
-
-    def _again(self, file: Path, repair: Repair | None) -> Policy:
+    def reopen(self, file: Path, repair: Repair | None = None) -> Policy:
+        """Return the policy in another file, which came out of this one (by the repair), as the same kind of object."""
         fitted = load_fitted(self._task.model_task, file)
         return Policy(self._task, fitted, file, self._kind, self._given, repair)
 
-    def _avoiding(self, avoid: str) -> Bound:
-        """Return the policy in the task in which these count as unsafe, too."""
-        from polvet.sources import parse_avoid
+    def named(self, run: EngineRun) -> Run:
+        """Return the run by names."""
+        world = dict(self._fitted.task.network.model.metadata)
+        return Run(tuple(map(self._names, run.states)), run.actions, run.end.text, world)
 
-        fitted = self._fitted
-        wanted = parse_avoid(avoid, Where("avoid"))
-        return replace(fitted, task=replace(fitted.task, avoid=wanted)).compile()
-
-    def _semantics(self) -> Any:
-        return self.bound.compiled.semantics
-
-    def _states(self, given: Any) -> list[State]:
-        found = read_states(self._fitted.task.network, given)
-        if len(found) != 1:
-            raise InputError(f"{len(found)} states are given.", Where("state"), "Give one.")
-        return found
-
-    def _named(self, run: EngineRun) -> Run:
-        model = self._fitted.task.network.model
-        states = tuple(state_to_names(self._fitted.task.network, state) for state in run.states)
-        return Run(states, run.actions, run.end.text, dict(model.metadata))
-
-    def _faults(self, listed: FaultList, figures: Mapping[str, Any], reason: str | None) -> Faults:
-        def named(state: State) -> Mapping[str, Any]:
-            return state_to_names(self._fitted.task.network, state)
-
-        shown = tuple(
-            Fault(named(one.state), one.action, one.safe_actions, tuple(map(named, one.unsafe_outcomes)))
-            for one in listed.faults
-        )
-        return Faults(figures, None, reason, shown, listed.exhaustive, (self._fitted.task, listed))
-
-    def _listed(self, given: Any) -> FaultList:
+    def listed(self, given: Any) -> FaultList:
+        """Return the faults that are given as `Policy.faults` returned them, or in a file."""
         if isinstance(given, Faults):
-            _, listed = given.source
+            listed: FaultList = given.listed()
             if listed.policy_sha256 != self._fitted.sha256:
                 raise InputError(
                     "these are faults of another policy.", Where("faults"), "Repair the policy that they were found in."
                 )
-            return listed  # type: ignore[no-any-return]
+            return listed
         if isinstance(given, str | Path):
             return read_faults(self._fitted.task, given)
         raise InputError(
@@ -381,6 +474,35 @@ class Policy:
             Where("faults"),
             "Give what Policy.faults() returns, or a file.",
         )
+
+    def _own_file(self, verb: str, place: str = "policy") -> Path:
+        """Return the file; a function has none, so that it can be neither saved nor repaired."""
+        if self._file is None:
+            what = "has no file format" if verb == "Save" else "cannot be repaired"
+            raise InputError(
+                f"a Python function {what}.", Where(place), f"{verb} the network, trees or table behind it."
+            )
+        return self._file
+
+    def _semantics(self) -> Any:
+        return self.bound.compiled.semantics
+
+    def _names(self, state: State) -> Mapping[str, Any]:
+        return state_to_names(self._fitted.task.network, state)
+
+    def _states(self, given: Any) -> list[State]:
+        found = read_states(self._fitted.task.network, given)
+        if len(found) != 1:
+            raise InputError(f"{len(found)} states are given.", Where("state"), "Give one.")
+        return found
+
+
+def _avoiding(task: Task, avoid: str) -> Task:
+    """Return the task in which these count as unsafe, too."""
+    from polvet.front.task import Task
+    from polvet.sources import parse_avoid
+
+    return Task(replace(task.model_task, avoid=parse_avoid(avoid, Where("avoid"))))
 
 
 def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, overload
 
-from polvet.errors import InputError, MissingExtra
+from polvet.errors import InputError, Limit, LimitReached, MissingExtra, Where
+
+if TYPE_CHECKING:
+    from polvet.front.limits import Limits
+    from polvet.front.policy import Policy
+
+T = TypeVar("T")
+SHOWN = 10
+"""How many faults a document lists; the file has all."""
 
 
 class Verdict(Enum):
@@ -25,30 +33,51 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     TERMINATING = "terminating"
     NONTERMINATING = "nonterminating"
+    GOAL_REACHING = "goal-reaching"
+    GOAL_MISSED = "goal-missed"
+    STRONG_CYCLIC = "strong-cyclic"
+    NOT_STRONG_CYCLIC = "not-strong-cyclic"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     FAULTS = "faults"
     NO_FAULTS = "no faults"
     FAULTS_REMAIN = "faults remain"
+    FAULTS_ADDED = "faults added"
+    EQUAL = "equal"
+    DIFFERENT = "different"
     REPAIRED = "repaired"
     IMPROVED = "improved"
     PERMITTED = "permitted"
     IMPOSSIBLE = "impossible"
+    OPTIMAL = "optimal"
+    LEARNED = "learned"
     PASSED = "passed"
     FAILED = "failed"
+    EXPLORED = "explored"
+    EVALUATED = "evaluated"
+    SIMULATED = "simulated"
+    FUZZED = "fuzzed"
+    TRAINED = "trained"
+    READ = "read"
+    GENERATED = "generated"
+    WRITTEN = "written"
     DONE = "done"
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict is no truth value: write `result.verdict is polvet.Verdict.SAFE`")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Result:
     """What all results have in common."""
 
     figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
     reason: str | None = None
+    limit: Limit | None = field(default=None, repr=False)  # which limit the reason speaks of
+    seconds: float = field(default=0.0, repr=False)
+    seed: int | None = field(default=None, repr=False)
+    source: Any = field(default=None, repr=False)  # the engine's own answer, which may change from version to version
     verdict: ClassVar[Verdict] = Verdict.DONE
 
     def __bool__(self) -> bool:
@@ -60,23 +89,38 @@ class Result:
         counts = [f"{name}={value}" for name, value in self.figures.items() if type(value) is int][:4]
         return f"{type(self).__name__}({', '.join(told or counts)})"
 
+    @property
+    def word(self) -> str:
+        """The verdict as the command line says it."""
+        return self.verdict.value
+
     def save(self, path: str | Path) -> Path:
         """Write the certificate to the file, as `polvet certify` reads it."""
+        return self._write(path)
+
+    def _write(self, path: str | Path) -> Path:
         from polvet.files import write_whole
 
         if self.certificate is None:
-            raise InputError(f"a {self.verdict.value} result has no certificate.", hint="Save a result that has one.")
+            raise InputError(f"a {self.word} result has no certificate.", hint="Save a result that has one.")
         write_whole(path, json.dumps(self.certificate, ensure_ascii=False) + "\n")
         return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as the command line's JSON document has it."""
+        """Return the JSON document that the command line prints with `--json`."""
         return {
-            "verdict": self.verdict.value,
+            "verdict": self.word,
             "reason": self.reason,
-            "certificate": None if self.certificate is None else dict(self.certificate),
+            "seconds": round(self.seconds, 6),
+            "seed": self.seed,
+            "certificate": self.certificate,
             "figures": dict(self.figures),
+            **self._more(),
         }
+
+    def _more(self) -> Mapping[str, Any]:
+        """Return further keys of the document."""
+        return {}
 
     def to_dataframe(self) -> Any:
         """Return what the result lists (states, faults, iterations, else its figures) as a pandas DataFrame."""
@@ -89,6 +133,25 @@ class Result:
         from polvet.front.cards import result_card
 
         return result_card(self)
+
+
+class Figure(Generic[T]):
+    """One of a result's figures, by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, result: None, owner: Any) -> Figure[T]: ...
+    @overload
+    def __get__(self, result: Result, owner: Any) -> T: ...
+    def __get__(self, result: Result | None, owner: Any) -> Any:
+        return self if result is None else result.figures[self.name]
+
+
+def why(limit: LimitReached | None) -> dict[str, Any]:
+    """Return the reason and the kind of a limit that was reached, as results hold them."""
+    return {} if limit is None else {"reason": str(limit), "limit": limit.kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +182,7 @@ class Run:
         return run_player([self])
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Safe(Result):
     """No run fails; the certificate proves it."""
 
@@ -127,7 +190,7 @@ class Safe(Result):
     verdict: ClassVar[Verdict] = Verdict.SAFE
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Unsafe(Result):
     """Some run fails: of the policy (`run`), or, where a state is decided, of every policy (`run` is None)."""
 
@@ -136,7 +199,7 @@ class Unsafe(Result):
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Unknown(Result):
     """Not decided; the reason names the limit. `proved_starts` are conditions on starts from which no run fails."""
 
@@ -145,21 +208,21 @@ class Unknown(Result):
     verdict: ClassVar[Verdict] = Verdict.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Terminating(Result):
     """Every execution of the plan ends; the certificate is a ranking."""
 
     verdict: ClassVar[Verdict] = Verdict.TERMINATING
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Nonterminating(Result):
     """Some execution never ends; the certificate is a lasso."""
 
     verdict: ClassVar[Verdict] = Verdict.NONTERMINATING
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Accepted(Result):
     """The independent checker says that the certificate proves `claim`."""
 
@@ -168,7 +231,7 @@ class Accepted(Result):
     verdict: ClassVar[Verdict] = Verdict.ACCEPTED
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Rejected(Result):
     """The independent checker says that the certificate does not prove its claim; the reason names what fails."""
 
@@ -176,16 +239,34 @@ class Rejected(Result):
     verdict: ClassVar[Verdict] = Verdict.REJECTED
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Exploration(Result):
     """The reachable states, counted."""
 
-    states: int = 0
-    transitions: int = 0
-    deadlocks: int = 0
+    states = Figure[int]("states")
+    transitions = Figure[int]("transitions")
+    deadlocks = Figure[int]("deadlocks")
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return EXPLORED, or UNKNOWN where a limit was reached before all states were."""
+        return Verdict.EXPLORED if self.reason is None else Verdict.UNKNOWN
+
+    def save(self, path: str | Path) -> Path:
+        """Write every state as one line of JSON."""
+        from polvet.files import write_whole
+        from polvet.model.task import state_to_names
+
+        compiled, space = self.source
+        lines = []
+        for begin in range(0, len(space), 65536):
+            for state in compiled.unpack(space.states(begin, begin + 65536)):
+                lines.append(json.dumps(state_to_names(compiled.network, state), ensure_ascii=False) + "\n")
+        write_whole(path, "".join(lines))
+        return Path(path)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Value(Result):
     """The value of a property with bounds that hold; `exact` is a fraction where exact arithmetic was asked for."""
 
@@ -194,57 +275,85 @@ class Value(Result):
     upper: float | None = None
     exact: Any = None
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Decisions(Result):
-    """Which of several states are safe: `safe` has True, False or None (unknown) per state, in the given order."""
-
-    states: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    safe: tuple[bool | None, ...] = field(default=(), repr=False)
-
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
-        """Return SAFE where all states are, UNSAFE where one is not, else UNKNOWN."""
-        if False in self.safe:
-            return Verdict.UNSAFE
-        return Verdict.UNKNOWN if None in self.safe else Verdict.SAFE
+        """Return DONE, or UNKNOWN where a limit was reached."""
+        return Verdict.DONE if self.reason is None else Verdict.UNKNOWN
 
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        for state, safe in zip(self.states, self.safe, strict=True):
-            yield {**state, "safe": safe}
+    @property
+    def word(self) -> str:
+        """The value itself."""
+        if self.reason is not None:
+            return self.verdict.value
+        return str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a scheduler that attains the value: the label (null: silent) and the choice in every state that has one."""
+        from polvet.mdp.scheduler_files import dump_scheduler
+
+        network, name, found = self.source
+        dump_scheduler(network, found, name, Path(path))
+        return Path(path)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Evaluation(Result):
     """%Unsafe and %Goal with intervals that hold with 95% confidence (exact ones where nothing was sampled)."""
 
-    unsafe_percent: float = 0.0
-    goal_percent: float = 0.0
-    unsafe_interval: tuple[float, float] = (0.0, 100.0)
-    goal_interval: tuple[float, float] = (0.0, 100.0)
-    ends: Mapping[str, int] = field(default_factory=dict)
+    unsafe_percent = Figure[float]("unsafe_percent")
+    goal_percent = Figure[float]("goal_percent")
+    unsafe_interval = Figure[list[float]]("unsafe_percent_interval")
+    goal_interval = Figure[list[float]]("goal_percent_interval")
+    ends = Figure[Mapping[str, int]]("ends")
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
-        """Return UNSAFE where a start is, SAFE where none is and nothing was left open, else UNKNOWN."""
-        if self.unsafe_interval[0] > 0 or self.unsafe_percent > 0:
+        """Return UNSAFE where a start is, SAFE where none of all starts is, EVALUATED where none of a sample is, else UNKNOWN."""
+        if self.unsafe_percent > 0:
             return Verdict.UNSAFE
-        return Verdict.SAFE if self.unsafe_interval[1] == 0 else Verdict.UNKNOWN
+        if self.figures["near_tie_starts"] or self.figures["undecided"] or self.reason is not None:
+            return Verdict.UNKNOWN
+        return Verdict.SAFE if self.figures["starts_complete"] else Verdict.EVALUATED
+
+    def save(self, path: str | Path) -> Path:
+        """Write an unsafe run from each start that the search found unsafe, one line of JSON each."""
+        from polvet.records.run_files import write_runs
+
+        write_runs(
+            self.source.inspection.bound.task, map(self.source.inspection.witness, self.source.unsafe_starts), path
+        )
+        return Path(path)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Simulation(Result):
-    """Simulated runs: how many ended how, and the runs themselves."""
+    """Simulated runs: how many ended how, and the runs themselves, made again one by one when they are looked at."""
 
-    ends: Mapping[str, int] = field(default_factory=dict)
-    runs: tuple[Run, ...] = field(default=(), repr=False)
+    ends = Figure[Mapping[str, int]]("ends")
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return UNSAFE where a run fails, SIMULATED where none does, UNKNOWN where a limit was reached before all ended."""
+        if self.ends.get("fail"):
+            return Verdict.UNSAFE
+        return Verdict.SIMULATED if self.reason is None else Verdict.UNKNOWN
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that ended."""
+        return tuple(self)
 
     def __iter__(self) -> Iterator[Run]:
-        return iter(self.runs)
+        return self.source.runs()  # type: ignore[no-any-return]
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
-        for run in self.runs:
+        for run in self:
             yield {"end": run.end, "steps": len(run)}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the runs that ended, one line of JSON each."""
+        self.source.write(path)
+        return Path(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +366,12 @@ class Fault:
     unsafe_outcomes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Faults(Result):
-    """The faults of a policy; `exhaustive`: there are no others. `source` is what `Policy.repair` reads."""
+    """The faults of a policy; `exhaustive`: there are no others."""
 
     faults: tuple[Fault, ...] = field(default=(), repr=False)
     exhaustive: bool = False
-    source: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.faults)
@@ -276,25 +384,160 @@ class Faults(Result):
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
-        """Return FAULTS, NO_FAULTS (the search was exhaustive) or UNKNOWN."""
+        """Return FAULTS, NO_FAULTS (where it was looked: `exhaustive` says whether that is everywhere) or UNKNOWN."""
         if self.faults:
             return Verdict.FAULTS
-        return Verdict.NO_FAULTS if self.exhaustive else Verdict.UNKNOWN
+        return Verdict.NO_FAULTS if self.reason is None else Verdict.UNKNOWN
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         for fault in self.faults:
             yield {**fault.state, "action": fault.action, "safe": " ".join(fault.safe_actions)}
 
+    def _more(self) -> Mapping[str, Any]:
+        from polvet.records.fault_files import fault_to_json
+
+        bound, _, found = self.source
+        return {"faults": None, "first_faults": [fault_to_json(bound.task, one) for one in found.faults[:SHOWN]]}
+
+    def listed(self) -> Any:
+        """Return the faults as `polvet faults -o` writes them."""
+        from polvet.records.fault_files import FaultList
+
+        bound, _, found = self.source
+        return FaultList(found.faults, bound.task.sha256, bound.fitted.sha256, found.exhaustive)
+
+    def explain(self, number: int) -> Any:
+        """Return why this one is a fault: `.lines()` for people, `.to_json()` as data."""
+        from polvet.debug.explain import explain_fault
+
+        bound, decider, found = self.source
+        if not 0 <= number < len(found.faults):
+            raise InputError(f"there is no fault {number}.", Where("explain"), f"There are {len(found.faults)}.")
+        return explain_fault(bound, decider, found.faults[number])
+
+    def prove(self, **limits: Unpack[Limits]) -> Mapping[str, Mapping[str, Any]]:
+        """Return two certificates: the faulty states are `safe`, an outcome of each is `unsafe`."""
+        from polvet.front import limits as keywords
+        from polvet.safety import Decider, prove_states
+
+        bound, _, found = self.source
+        asked = {
+            "safe": [one.state for one in found.faults],
+            "unsafe": [one.unsafe_outcomes[0] for one in found.faults],
+        }
+        return prove_states(Decider(bound.task), asked, budget=keywords.Work.begin(limits, keywords.Limits).budget)
+
     def save(self, path: str | Path) -> Path:
         """Write the faults as `polvet faults -o` does."""
         from polvet.records.fault_files import write_faults
 
-        task, listed = self.source
-        write_faults(task, listed, path)
+        write_faults(self.source[0].task, self.listed(), path)
         return Path(path)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Fuzzing(Result):
+    """Unsafe runs of a policy, shrunk and each once, among the runs that were tried."""
+
+    runs: tuple[Run, ...] = field(default=(), repr=False)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return UNSAFE where an unsafe run was found, FUZZED where none was, UNKNOWN where a limit stopped the search before."""
+        if self.figures["unsafe_runs"]:
+            return Verdict.UNSAFE
+        return Verdict.FUZZED if self.reason is None else Verdict.UNKNOWN
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"runs": None, "stopped_by": self.source.stopped_by}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Repair(Result):
+    """What a repair did: faults fixed and left, how much was changed, and whether the policy's library confirms it."""
+
+    left: tuple[str, ...] = ()  # why faults are left, where some are
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return REPAIRED where every fault is fixed, else FAULTS_REMAIN."""
+        return Verdict.FAULTS_REMAIN if self.figures["faults_left"] else Verdict.REPAIRED
+
+    def save(self, path: str | Path) -> Path:
+        """Write the `repair` certificate: each fixed fault with the scores before and after."""
+        from polvet.repair.certificate import repair_certificate
+
+        fitted, made, _, file = self.source
+        return replace(self, certificate=repair_certificate(fitted, made, file))._write(path)
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"policy": None}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Fence(Result):
+    """A policy with its exits from the safe region forbidden, proved safe; without a proof it is UNKNOWN."""
+
+    policy: Policy | None = field(default=None, repr=False)
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return SAFE or UNKNOWN."""
+        return Verdict.SAFE if self.certificate is not None else Verdict.UNKNOWN
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"policy": None}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Comparison(Result):
+    """Where two policies choose differently, and which differences remove or add a fault."""
+
+    differences = Figure[int]("differences")
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return FAULTS_ADDED, EQUAL, DIFFERENT, or UNKNOWN where a limit was reached."""
+        if self.figures["faults_added"]:
+            return Verdict.FAULTS_ADDED
+        if self.reason is not None:
+            return Verdict.UNKNOWN
+        return Verdict.DIFFERENT if self.differences else Verdict.EQUAL
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        task, found = self.source
+        yield from (one.to_json(task) for one in found.differences)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the differences, one line of JSON each."""
+        from polvet.files import write_whole
+
+        write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self._rows()))
+        return Path(path)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Training(Result):
+    """A policy that was trained, and how well it does afterwards."""
+
+    policy: Policy | None = field(default=None, repr=False)
+    verdict: ClassVar[Verdict] = Verdict.TRAINED
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"policy": None if self.policy is None else str(self.policy.file)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Description(Result):
+    """What is in a model or in a policy's file."""
+
+    verdict: ClassVar[Verdict] = Verdict.READ
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Gate(Result):
     """Whether a policy may be shipped: each check with what it says."""
 
@@ -315,7 +558,7 @@ class Gate(Result):
         yield from self.checks
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Impossible(Result):
     """No scheduler keeps the probability of failing below the bound; the least that can be had lies in `minimum`."""
 

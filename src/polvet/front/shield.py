@@ -10,17 +10,43 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-from polvet.budget import Budget
-from polvet.errors import InputError, Where
-from polvet.front.results import Impossible, Result, Verdict
+from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.front.limits import Chance, Work
+from polvet.front.results import Impossible, Result, Unknown, Verdict, why
+from polvet.front.task import number
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.shield import Impossible as EngineImpossible
+from polvet.shield import Permitted, build_world, make_shield, permit
 from polvet.shield import Shield as Table
-from polvet.shield import build_world, make_shield, permit
+from polvet.shield.world import World
+
+SEARCH_SHARE = 0.85
+"""Part of the time that is left after building; the rest is for writing what was found."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What may be allowed: how likely failing may be, and how it is found out."""
+
+    bound: float | str | Fraction
+    attempts: int | None = None
+    distributions: int = 0
+    exact: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is learned: the cost, between which bounds it is promised to lie, and within which bound on failing or shield."""
+
+    bound: float | str | Fraction | None
+    cost: str
+    shield: Shield | str | Path | None = None
+    cost_lower: float = 0.0
+    cost_upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Shield(Result):
     """Which actions are allowed in each reachable state; it is its own certificate.
 
@@ -72,7 +98,7 @@ class Shield(Result):
         return self.table
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class LearnedScheduler(Result):
     """Bounds on the least expected cost of a scheduler within the bound on failing, and the shield it was learned in."""
 
@@ -80,60 +106,113 @@ class LearnedScheduler(Result):
     upper: float = math.inf
     iterations: int = 0
     shield: Shield | None = field(default=None, repr=False)
-    verdict: ClassVar[Verdict] = Verdict.DONE
+    learned: bool = field(default=False, repr=False)  # cheap enough, or all that can be had inside the given shield
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return OPTIMAL where the bounds agree, LEARNED where the scheduler is what was asked for, else UNKNOWN."""
+        if self.source.optimal:
+            return Verdict.OPTIMAL
+        return Verdict.LEARNED if self.learned else Verdict.UNKNOWN
 
 
-def find_shield(
-    task: Task, bound: float | str | Fraction, attempts: int | None, rng: random.Random, budget: Budget
-) -> Shield | Impossible:
-    """Return a maximal shield, or why there is none."""
-    limit = read_bound(bound)
+def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
+    """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
+    from polvet.shield.file import read_shield, to_mixed_document
+    from polvet.shield.mixtures import Mixed, permit_mixtures
+
+    limit = read_bound(asked.bound)
     if task.fail == FALSE:
-        raise InputError("nothing is to be avoided.", Where("fail"), "Load the task with fail='...'.")
-    world = build_world(task, budget=budget)
-    found = permit(world, limit, attempts=attempts, rng=rng, budget=budget)
+        raise InputError("nothing is to be avoided.", Where("fail"), "Give a condition, e.g. 'crashed'.")
+    figures: dict[str, Any] = {}
+    mixed: Mixed | EngineImpossible | None = None
+    try:
+        world = build_world(task, exact=asked.exact, budget=work.budget)
+        dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
+        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
+        work.tell("adding actions", states=world.mdp.states, actions=world.options)
+        searching = work.budget.share(SEARCH_SHARE)
+        if asked.distributions:
+            mixed = permit_mixtures(
+                world, limit, distributions=asked.distributions, attempts=asked.attempts, budget=searching
+            )
+            found = mixed.pure if isinstance(mixed, Mixed) else mixed
+        else:
+            found = permit(world, limit, attempts=asked.attempts, rng=random.Random(work.chance), budget=searching)
+    except LimitReached as error:
+        return Unknown(figures=figures, **why(error), **work.told())
     if isinstance(found, EngineImpossible):
-        return _impossible(found)
+        exactly = {} if found.exact is None else {"minimum_exact": str(found.exact)}
+        source = world, limit, found
+        return _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
+    figures |= {
+        "permitted": found.count, "choices": found.options, "reachable_states": len(found.sub.states),
+        "value": float(found.risk), "lower": found.lower, "upper": found.upper,
+        "exact": found.exact, "maximal": found.maximal, "ends_surely": found.ends_surely,
+        "goal_reachable": found.goal_reachable, "attempts": found.attempts,
+    }  # fmt: skip
     table = make_shield(task, world, found, limit)
-    figures = {
-        "states": world.mdp.states,
-        "permitted": found.count,
-        "choices": found.options,
-        "reachable_states": len(found.sub.states),
-        "value": float(found.risk),
-        "exact": found.exact,
-        "maximal": found.maximal,
-        "goal_reachable": found.goal_reachable,
-    }
-    return Shield(figures, table.document, None, limit, found.count, found.options, found.maximal, table)
+    if isinstance(mixed, Mixed):
+        table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
+        figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+    return _shield(found, table, limit, figures=figures, source=found, **work.told())
 
 
-def learn_inside(
-    task: Task,
-    bound: float | str | Fraction,
-    cost: str,
-    iterations: int,
-    episodes: int,
-    rng: random.Random,
-    budget: Budget,
-) -> LearnedScheduler | Impossible:
-    """Return bounds on the least cost within the bound on failing."""
+def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> LearnedScheduler | Impossible | Unknown:
+    """Return bounds on the least cost within the bound on failing, or within a shield."""
+    from polvet.shield.file import load_shield
     from polvet.shield.learning import LearningOptions, learn
 
-    limit = read_bound(bound)
-    world = build_world(task, cost=cost, budget=budget)
-    how = LearningOptions(iterations=iterations, episodes=episodes)
-    found = learn(world, limit, options=how, budget=budget, rng=rng)
+    known = ("iterations", "episodes", "gap", "kappa", "deterministic")
+    limits = {name: value for name, value in options.items() if name not in known}
+    for name in limits:
+        if name not in Chance.__optional_keys__:
+            raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
+    work, chosen = Work.begin(limits, Chance), {name: value for name, value in options.items() if name in known}
+    how = LearningOptions(randomised=not chosen.pop("deterministic", False), **chosen)
+    if (asked.bound is None) == (asked.shield is None):
+        raise InputError("give either a bound or a shield.", Where("bound"), "A bound is 0.1; a shield is a file.")
+    given = asked.shield.table if isinstance(asked.shield, Shield) else None
+    if given is None and asked.shield is not None:
+        given = load_shield(Path(asked.shield))  # type: ignore[arg-type]
+    limit = read_bound(asked.bound) if asked.bound is not None else given.bound  # type: ignore[union-attr]
+    figures: dict[str, Any] = {}
+    try:
+        world = build_world(task, cost=asked.cost, budget=work.budget)
+        figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
+        work.tell("learning", states=world.mdp.states)
+        found = learn(
+            world, limit, cost_lower=asked.cost_lower, cost_upper=asked.cost_upper, options=how,
+            budget=work.budget.share(SEARCH_SHARE), rng=random.Random(work.chance),
+            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))),
+            on_round=lambda one: work.tell(
+                visited=one.visited, allowed=one.permitted, lower=number(one.lower), upper=number(one.upper)
+            ),
+        )  # fmt: skip
+    except LimitReached as error:
+        return Unknown(figures=figures, **why(error), **work.told())
     if isinstance(found, EngineImpossible):
-        return _impossible(found)
-    shield = None
-    if found.permissive is not None:
-        inner = found.permissive
-        table = make_shield(task, world, inner, limit)
-        shield = Shield({}, table.document, None, limit, inner.count, inner.options, inner.maximal, table)
-    figures = {"lower": found.lower, "upper": found.upper, "iterations": len(found.rounds)}
-    reason = None if found.optimal else found.reason
-    return LearnedScheduler(figures, None, reason, found.lower, found.upper, len(found.rounds), shield)
+        return _impossible((world, limit, found), figures, work)
+    history = [
+        {
+            "iteration": k + 1, "seconds": round(one.seconds, 6), "permitted": one.permitted, "visited": one.visited,
+            "unconstrained": number(one.unconstrained), "lower": number(one.lower),
+            "upper_deterministic": number(one.upper_deterministic), "upper": number(one.upper),
+        }
+        for k, one in enumerate(found.rounds)
+    ]  # fmt: skip
+    figures |= {
+        "lower": number(found.lower), "upper": number(found.upper), "iterations": len(found.rounds), "history": history,
+        "upper_deterministic": history[-1]["upper_deterministic"] if history else "infinity",
+    }  # fmt: skip
+    inner = found.permissive
+    shield = None if inner is None else _shield(inner, make_shield(task, world, inner, limit), limit)
+    cheap = how.kappa is not None and found.upper <= how.kappa
+    done = cheap or (given is not None and found.upper < math.inf)
+    return LearnedScheduler(
+        figures=figures, source=found, reason=None if found.optimal or done else found.reason, lower=found.lower,
+        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, **work.told(),
+    )  # fmt: skip
 
 
 def read_bound(given: float | str | Fraction) -> Fraction:
@@ -143,6 +222,14 @@ def read_bound(given: float | str | Fraction) -> Fraction:
     return given if isinstance(given, Fraction) else parse_bound(str(given), Where("bound"))
 
 
-def _impossible(found: EngineImpossible) -> Impossible:
+def _shield(found: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
+    return Shield(
+        certificate=table.document, bound=limit, permitted=found.count, choices=found.options, maximal=found.maximal,
+        table=table, **more,
+    )  # fmt: skip
+
+
+def _impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:
+    _, _, found = source
     low, high = (float(found.exact),) * 2 if found.exact is not None else (found.lower, found.upper)
-    return Impossible({"minimum": high}, None, "no scheduler stays below the bound", (low, high))
+    return Impossible(figures={**figures, "minimum": high}, source=source, minimum=(low, high), **work.told())

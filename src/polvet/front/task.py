@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import random
+import math
 from collections.abc import Callable
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from polvet.errors import InputError, LimitReached, Where
-from polvet.front.limits import budget_of, threads_of
-from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value
+from polvet.budget import stopwatch
+from polvet.errors import InputError, Where, suggest
+from polvet.front.limits import Chance, Crowd, Limits, Work
+from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value, why
 from polvet.front.states import is_one_state, read_states
+from polvet.front.workplace import new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task as ModelTask
-from polvet.model.task import state_to_names
 
 if TYPE_CHECKING:
+    from polvet.front.deciding import Decisions
     from polvet.front.policy import Policy
     from polvet.front.shield import LearnedScheduler, Shield
-    from polvet.model.semantics import State
-
-MOST_STARTS = 10_000_000
 
 
 class Task:
@@ -68,99 +68,129 @@ class Task:
         name = self._task.network.model.name
         return f"Task({name!r}, fail={dump_expression(self._task.fail)!r}, goal={dump_expression(self._task.goal)!r})"
 
-    def explore(
-        self,
-        *,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        progress: bool | Callable[[int, int], Any] = False,
-    ) -> Exploration:
-        """Return how many states can be reached, goal and fail states passed through like others."""
+    def explore(self, policy: Any = None, **limits: Unpack[Limits]) -> Exploration:
+        """Return how many states can be reached (by a policy), goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
 
-        compiled = Compiled(self._task.network)
+        work = Work.begin(limits, Limits)
+        chosen = None if policy is None else self.policy(policy)
+        task = self._task if chosen is None else chosen.fitted.task
+        compiled = Compiled(task.network)
         initial = None
-        if self._task.start is not None:
-            initial = compiled.pack(compiled.semantics.states_satisfying(self._task.start))
-        within = budget_of(time_limit, memory_limit, max_states, progress)
-        space = compiled.explore(initial, budget=within)
-        limit = describe_limit(space, within)
+        if self._says_start():
+            assert task.start is not None
+            initial = compiled.pack(compiled.semantics.states_satisfying(task.start))
+        exploring = stopwatch()
+        followed = None if chosen is None else chosen.fitted.bind(compiled).core
+        space = compiled.explore(initial, budget=work.budget, policy=followed)
+        seconds, states = exploring(), len(space)
         figures = {
-            "states": len(space),
-            "transitions": space.transitions,
-            "deadlocks": space.deadlocks,
-            "choices": space.choices,
-            "initial": len(space.initial),
-        }
-        return Exploration(
-            figures, None, None if limit is None else str(limit), len(space), space.transitions, space.deadlocks
-        )
+            "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
+            "operators": space.moves, "initial": len(space.initial), "explore_seconds": round(seconds, 6),
+            "bytes_per_state": round(space.bytes / max(1, states), 2), "words_per_state": compiled.program.words,
+        }  # fmt: skip
+        if chosen is not None:
+            figures |= {"stuck": space.stuck, "near_ties": space.near_ties, "policy": chosen.fitted.describe()}
+        limit = describe_limit(space, work.budget)
+        return Exploration(figures=figures, source=(compiled, space), **why(limit), **work.told())
 
     def check(
-        self,
-        property: str,
-        *,
-        exact: bool = False,
-        gap: float = 1e-6,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        progress: bool | Callable[[int, int], Any] = False,
+        self, property: str, *, policy: Any = None, exact: bool = False, gap: float = 1e-6, **limits: Unpack[Limits]
     ) -> Value:
-        """Return the value of a property: its name in the model, or PRISM's notation, where `fail` and `goal` may stand in conditions."""
+        """Return the value of a property (of what a policy makes of the model): its name in the model, or PRISM's notation.
+
+        In conditions `fail` and `goal` stand for the task's.
+        """
         from polvet.mdp.check import check_property
         from polvet.shield.world import started
 
-        found = check_property(
-            started(self._task),
-            self._property(property),
-            relative_gap=gap,
-            exact=exact,
-            budget=budget_of(time_limit, memory_limit, max_states, progress),
-        )
-        figures = {"states": found.states, "choices": found.choices, "transitions": found.transitions}
-        reason = None if found.limit is None else str(found.limit)
-        return Value(figures, None, reason, found.value, found.lower, found.upper, found.exact)
+        work = Work.begin(limits, Limits)
+        fitted = None if policy is None else self.policy(policy).fitted
+        network = started(self._task) if self._says_start() else self._task.network
+        wanted = self._property(property)
+        found = check_property(network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted)
+        figures: dict[str, Any] = {
+            "value": number(found.value), "lower": number(found.lower), "upper": number(found.upper),
+            "states": found.states, "choices": found.choices, "transitions": found.transitions,
+            "build_seconds": round(found.build_seconds, 6),
+        }  # fmt: skip
+        if found.exact is not None:
+            figures["exact"] = str(found.exact)
+        if fitted is not None:
+            figures |= {"near_ties": found.near_ties, "policy": fitted.describe()}
+        return Value(
+            figures=figures, source=(network, wanted.name, found), value=found.value, lower=found.lower,
+            upper=found.upper, exact=found.exact, **why(found.limit), **work.told(),
+        )  # fmt: skip
 
     def decide(
         self,
         states: Any = None,
         *,
         algorithm: str = "lazy",
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        workers: int | str | None = None,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
+        order: str = "app",
+        policy: Any = None,
+        share: bool | None = None,
+        radius: int | None = None,
+        bound: str | None = None,
+        goal_reaching: bool = False,
+        output: str | Path | None = None,
+        **limits: Unpack[Crowd],
     ) -> Safe | Unsafe | Unknown | Decisions:
-        """Return whether some policy surely avoids `fail` from a state, from several, or (None) from all start states.
+        """Return whether some policy surely avoids `fail` from a state, from several (also a file of them), or from all starts.
 
-        One state gives Safe or Unsafe with a certificate, several give Decisions.
+        One state gives Safe or Unsafe with a certificate, several give Decisions, kept in the file `output`, where the same call
+        goes on. With a `bound` failing may be that likely; with `goal_reaching` a policy is asked for that keeps the goal in reach.
         """
-        from polvet.safety import Decider, Verdict, prove
+        from polvet.front.deciding import Question, all_starts, decide_goal_reaching, decide_states, decide_within
+        from polvet.records.state_files import iter_states
 
-        asked = self._starts() if states is None else read_states(self._task.network, states)
-        within = budget_of(time_limit, memory_limit, max_states, progress)
-        threads = max(1, min(threads_of(workers), len(asked) // 256))
-        decider = Decider(self._task, algorithm=algorithm, threads=threads, seed=seed)
-        answers = decider.decide(asked, budget=within)
-        reason = next((str(answer.limit) for answer in answers if answer.limit is not None), None)
-        words = {Verdict.SAFE: True, Verdict.UNSAFE: False, Verdict.UNKNOWN: None}
-        figures: dict[str, Any] = {"expanded": sum(answer.expanded for answer in answers), "algorithm": algorithm}
-        if states is None or not is_one_state(states):
-            safe = tuple(words[answer.verdict] for answer in answers)
-            counts = {name: safe.count(word) for name, word in (("safe", True), ("unsafe", False), ("unknown", None))}
-            named = tuple(state_to_names(self._task.network, state) for state in asked)
-            return Decisions({**counts, **figures}, None, reason, named, safe)
-        (answer,) = answers
-        if answer.verdict is Verdict.UNKNOWN:
-            return Unknown(figures, None, reason, algorithm)
-        certificate = prove(Decider(self._task), asked, answer.verdict, budget=within)
-        if answer.verdict is Verdict.SAFE:
-            return Safe(figures, certificate, None, algorithm)
-        return Unsafe(figures, certificate, None, algorithm)
+        work, alone = Work.begin(limits, Crowd), is_one_state(states)
+        if states is None:
+            asked = all_starts(self._task, work)
+        elif isinstance(states, Path):
+            asked = list(iter_states(self._task, states))
+        else:
+            asked = read_states(self._task.network, states)
+        if not asked:
+            raise InputError("there is no state to decide.", Where("states"), "Give states, one per line.")
+        if bound is not None and (goal_reaching or work.is_cluster):
+            raise InputError("a bound is a question of its own, on one machine.", Where("bound"), "Ask one at a time.")
+        if goal_reaching:
+            return decide_goal_reaching(self._task, asked, work, alone=alone)
+        if bound is not None:
+            return decide_within(self._task, asked, str(bound), work)
+        chosen = None if policy is None else self.policy(policy)
+        target = None if output is None or alone else Path(output)
+        return decide_states(self._task, Question(asked, alone, algorithm, order, chosen, share, radius, target), work)
+
+    def train(
+        self, kind: str, *, output: str | Path | None = None, max_states: int | None = None, seed: int = 0,
+        progress: bool | Callable[[int, int], Any] = False, **course: Any,
+    ) -> Training:  # fmt: skip
+        """Return a policy to try things with: 'trees' that imitate a teacher, or an 'mlp' by deep Q-learning.
+
+        `course` are the options of `polvet train`: `teacher`, `runs`, `noise`, `depth`, `rounds`, `learning_rate`, `hidden`, `steps`,
+        `shaping`, `max_steps`. `output` names a file for the policy.
+        """
+        from polvet.policy.save import save_policy
+        from polvet.train.course import SMALL, Course, pupil_of, shares, train
+
+        known = {one.name for one in fields(Course)} - {"kind"}
+        for name in course:
+            if name not in known:
+                raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, sorted(known)))
+        chosen = Course(kind, **course)
+        work = Work.begin({"max_states": max_states, "seed": seed, "progress": progress}, Chance, max_states=SMALL)
+        pupil = pupil_of(self._task)
+        made, figures = train(pupil, chosen, seed=seed, budget=work.budget)
+        target = new_folder() / ("policy.onnx" if kind == "mlp" else "policy.json") if output is None else Path(output)
+        save_policy(made, target)
+        figures |= {
+            **shares(self._task, target, seed=seed, max_steps=chosen.max_steps), "inputs": list(pupil.policy.inputs),
+            "outputs": list(pupil.policy.outputs),
+        }  # fmt: skip
+        return Training(figures=figures, policy=self.policy(target), **work.told())
 
     def policy(self, what: Any, *, mode: str | None = None) -> Policy:
         """Return a policy for this task: a file's path, or an object.
@@ -184,36 +214,35 @@ class Task:
         bound: float | str | Fraction,
         *,
         attempts: int | None = None,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
-    ) -> Shield | Impossible:
-        """Return a shield: a maximal set of actions under which failing stays at most `bound` likely."""
-        from polvet.front.shield import find_shield
+        distributions: int = 0,
+        exact: bool | None = None,
+        **limits: Unpack[Chance],
+    ) -> Shield | Impossible | Unknown:
+        """Return a shield: a maximal set of actions under which failing stays at most `bound` likely.
 
-        within = budget_of(time_limit, memory_limit, max_states, progress)
-        return find_shield(self._task, bound, attempts, random.Random(seed), within)
+        `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds.
+        """
+        from polvet.front.shield import Permission, find_shield
+
+        return find_shield(self._task, Permission(bound, attempts, distributions, exact), Work.begin(limits, Chance))
 
     def learn(
         self,
-        bound: float | str | Fraction,
-        cost: str,
+        bound: float | str | Fraction | None = None,
+        cost: str = "",
         *,
-        iterations: int = 50,
-        episodes: int = 20_000,
-        max_states: int | None = None,
-        time_limit: float | None = None,
-        memory_limit: int | None = None,
-        seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False,
-    ) -> LearnedScheduler | Impossible:
-        """Return bounds on the least cost of a scheduler that stays below the bound, learned as costs are visited."""
-        from polvet.front.shield import learn_inside
+        shield: Shield | str | Path | None = None,
+        cost_lower: float = 0.0,
+        cost_upper: float | None = None,
+        **options: Any,
+    ) -> LearnedScheduler | Impossible | Unknown:
+        """Return bounds on the least cost of a scheduler within the bound (or inside a shield), learned as costs are visited.
 
-        within = budget_of(time_limit, memory_limit, max_states, progress)
-        return learn_inside(self._task, bound, cost, iterations, episodes, random.Random(seed), within)
+        `options` are `kappa` (stop at this cost), `iterations`, `episodes`, `gap`, `deterministic`, and the limits.
+        """
+        from polvet.front.shield import Lesson, learn_inside
+
+        return learn_inside(self._task, Lesson(bound, cost, shield, cost_lower, cost_upper), options)
 
     def env(self, **options: Any) -> Any:
         """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label."""
@@ -239,10 +268,13 @@ class Task:
             )
         return property_of_task(self._task, text)
 
-    def _starts(self) -> list[State]:
-        from polvet.kernel.starts import Starts
+    def _says_start(self) -> bool:
+        """Return whether the task itself says where runs start, not only a property of its model."""
+        source = self._task.source
+        said = self._task.options.start is not None or (source is not None and source.file.suffix == ".toml")
+        return self._task.start is not None and said
 
-        starts = Starts.of(self._task)
-        if starts.count is None or starts.count > MOST_STARTS:
-            raise LimitReached("there are too many start states to decide them all; give states")
-        return list(starts.states())
+
+def number(value: Any) -> Any:
+    """Return the number as JSON has it: infinity, which it lacks, is written as the text `infinity`."""
+    return "infinity" if value == math.inf else value

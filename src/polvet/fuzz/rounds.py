@@ -41,6 +41,7 @@ from polvet.fuzz.starts import Population
 from polvet.interrupts import noting
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
+from polvet.model.infix import dump_expression
 from polvet.model.semantics import State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
@@ -111,6 +112,17 @@ class Campaign:
             if key not in self.seen:
                 self.seen.add(key)
                 self.runs.append(run)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return the campaign as figures for people and files, percentages in points."""
+        return {
+            "runs": self.tried, "unsafe_runs": len(self.runs), "rounds": self.rounds, "steps": self.steps,
+            "ends": dict(self.ends), "starts_drawn": self.unsafe.draws, "unsafe_percent": 100 * self.unsafe.mean,
+            "unsafe_percent_interval": [100 * end for end in self.unsafe.interval],
+            "goal_percent": 100 * self.goal.mean, "goal_percent_interval": [100 * end for end in self.goal.interval],
+            "confidence": self.unsafe.confidence,
+        }  # fmt: skip
 
 
 class Fuzzer:
@@ -311,6 +323,22 @@ def run_campaign(
         if store is not None:
             store.close()
     return campaign
+
+
+def journal_of(output: Path) -> Path:
+    """Return where a campaign that writes this file keeps its rounds."""
+    return output.with_name(output.name + ".journal")
+
+
+def identity_of(bound: Bound) -> dict[str, Any]:
+    """Return what a campaign is about: one of another identity is not gone on with."""
+    task = bound.task
+    return {
+        "task_sha256": task.sha256, "policy_sha256": bound.fitted.sha256, "mode": task.reading.mode,
+        "constants": {name: str(value) for name, value in task.network.constants.items()},
+        "start": None if task.start is None else dump_expression(task.start), "fail": dump_expression(task.fail),
+        "goal": dump_expression(task.goal), "out_of_bounds": task.network.out_of_bounds.value,
+    }  # fmt: skip
 
 
 def _open(path: Path, head: dict[str, Any]) -> Journal:

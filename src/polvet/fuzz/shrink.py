@@ -68,6 +68,18 @@ def shrink_all(
     ]
 
 
+def shrink_different(
+    bound: Bound, runs: Sequence[Run], *, budget: Budget = UNLIMITED
+) -> tuple[list[Run], dict[str, float | int]]:
+    """Return the runs shrunk, each only once, and figures of their lengths before and after."""
+    if not runs:
+        return [], {}
+    found = shrink_all(bound, runs, budget=budget)
+    before, after = (sum(len(run.actions) for run in some) / len(runs) for some in (runs, found))
+    different = list({(run.states, run.actions): run for run in found}.values())
+    return different, {"mean_length": before, "mean_length_shrunk": after, "shrunk_runs": len(different)}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
     """States at one depth of the search, with the numbers of those they were reached from."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from polvet.errors import InputError, LimitReached
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
+from polvet.model.task import Task
 from polvet.policy.binding import FAIL, GOAL, Fitted
+from polvet.records.state_json import state_to_json
 from polvet.repair.demands import Applicability
 from polvet.safety.decide import Decider
 
@@ -48,6 +51,13 @@ class Difference:
     reached_by_new: bool
     effect: Effect
 
+    def to_json(self, task: Task) -> dict[str, Any]:
+        """Return the difference as a line of a file holds it."""
+        return {
+            "state": state_to_json(task, self.state), "old": self.old, "new": self.new,
+            "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new, "effect": self.effect.value,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -62,6 +72,16 @@ class Comparison:
     def count(self, effect: Effect) -> int:
         """Return how many differences have the effect."""
         return Counter(difference.effect for difference in self.differences)[effect]
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return the comparison as figures for people and files."""
+        effects = {effect.value.replace(" ", "_"): self.count(effect) for effect in Effect}
+        return {
+            "states": self.states, "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new,
+            "differences": len(self.differences), "faults_removed": effects["fault_removed"],
+            "faults_added": effects["fault_added"], "effects": effects,
+        }  # fmt: skip
 
 
 def compare(

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.check.invariant_format import variable_bounds
 from polvet.kernel.compiled import Compiled
-from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.binding import UNKNOWN_LABEL, Bound, Fitted
 from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph
@@ -25,7 +26,17 @@ from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change
 from polvet.repair.new_trees import moving_outputs, penalty, pure_shape, round_of_trees, without_idle_trees
 from polvet.repair.repair import Made, Repaired, judged
-from polvet.safety.exits import Exits, least_of
+from polvet.safety.exits import Exits, find_exits, least_of
+from polvet.symbolic.linear import NotLinear
+
+
+def fence_exits(bound: Bound, *, budget: Budget = UNLIMITED) -> tuple[Exits | None, Repaired | str]:
+    """Return the exits from what is won and the policy fenced against them, or why there is none."""
+    try:
+        exits = find_exits(bound.fitted.task, budget=budget)
+    except NotLinear as refusal:
+        return None, refusal.why
+    return exits, fence(bound.fitted, exits, [], bound.compiled)
 
 
 def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:

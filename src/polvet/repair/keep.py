@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import read_text
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
+from polvet.model.task import Task
 from polvet.policy.binding import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run, simulate, trace
+from polvet.records.run_files import iter_runs
+from polvet.records.state_files import iter_states
 
 
 def goal_runs(
@@ -43,3 +48,11 @@ def goal_states(bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: in
     starts = bound.compiled.pack(Starts.of(bound.task).sample(runs, random.Random(seed)))
     _, told = goal_runs(bound, starts, max_steps=max_steps, seed=seed)
     return [state for run in told for state in run.states[:-1]]
+
+
+def kept_states(task: Task, file: Path) -> list[State]:
+    """Return the states in a file of states, or the states (but the last) of those runs in a file of runs that reach the goal."""
+    first = next((line for line in read_text(file).splitlines() if line.strip()), "")
+    if '"states"' in first and '"end"' in first:
+        return [state for run in iter_runs(task, file) if run.end is End.GOAL for state in run.states[:-1]]
+    return list(iter_states(task, file))

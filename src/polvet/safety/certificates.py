@@ -6,7 +6,7 @@ Differs  evidence is always made by `lazy`, whatever decided the state: a verdic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
@@ -49,3 +49,10 @@ def prove(
         places = {one.state: k for k, one in enumerate(ranked)}
         kind = "unsafe-rank"
     return {"kind": kind, **head, "start": [places[state] for state in distinct], "states": rows}
+
+
+def prove_states(
+    prover: Decider, asked: Mapping[str, Sequence[State]], *, budget: Budget = UNLIMITED
+) -> dict[str, dict[str, Any]]:
+    """Return a certificate each for the `safe` and the `unsafe` states, as far as there are any."""
+    return {word: prove(prover, states, Verdict(word), budget=budget) for word, states in asked.items() if states}

@@ -19,6 +19,7 @@ from polvet.numbers import LONG_DIGITS, exact
 AGAIN = "Write the shield with polvet permit -o."
 
 if TYPE_CHECKING:
+    from polvet.mdp.sparse import Mask
     from polvet.model.task import Task
     from polvet.shield.mixtures import Mixed
     from polvet.shield.permissive import Permitted
@@ -50,6 +51,22 @@ class Shield:
         if missing:
             raise InputError(f"the state gives no value for {missing[0]}.", hint="Give every variable a value.")
         return tuple(state[name] for name in self.variables)
+
+    def options_of(self, task: Task, world: World, where: Where) -> Mask:
+        """Return which options of the world it allows; states it does not know allow nothing."""
+        import numpy as np
+
+        from polvet.records.state_json import state_to_json
+
+        if self.document.get("model_sha256") != task.sha256:
+            raise InputError("was made for another model.", where, "Use the model the shield was computed for.")
+        permitted = np.zeros(world.options, dtype=bool)
+        starts = world.option_start.tolist()
+        for number, state in enumerate(world.states):
+            actions = self.actions.get(self.key(state_to_json(task, state)), ())
+            for option in range(starts[number], starts[number + 1]):
+                permitted[option] = world.label_of(option) in actions
+        return permitted
 
     def allowed(self, state: Mapping[str, Any]) -> tuple[str | None, ...]:
         """Return the allowed actions; none where runs end. A state that no allowed run reaches is an InputError."""

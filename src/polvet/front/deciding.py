@@ -1,0 +1,235 @@
+"""States decided, as people ask: is one safe, which of many are, from which can the goal be kept in reach, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from polvet.budget import stopwatch
+from polvet.errors import InputError, LimitReached, Where
+from polvet.front.limits import Limits, Work
+from polvet.front.results import Result, Safe, Unknown, Unsafe, Verdict, why
+from polvet.model.semantics import State
+from polvet.model.task import Task
+
+MOST_STARTS = 1_000_000
+TRUTH = {"safe": True, "unsafe": False, "unknown": None}
+ONE = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The states that are asked about, and how they are decided; `alone`: one state, not a list of one."""
+
+    states: Sequence[State]
+    alone: bool = False
+    algorithm: str = "lazy"
+    order: str = "app"
+    policy: Any = None  # of the order 'policy'
+    share: bool | None = None
+    radius: int | None = None
+    output: Path | None = None  # where answers about many states are kept, so that the same question goes on there
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Decisions(Result):
+    """Which of several states are safe: `safe` has True, False or None (unknown) per state, in the given order."""
+
+    safe: tuple[bool | None, ...] = field(default=(), repr=False)
+    rows: Callable[[], list[dict[str, Any]]] = field(default=list, repr=False)  # each state with what was found
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return SAFE where all states are, UNSAFE where one is not, else UNKNOWN."""
+        if False in self.safe:
+            return Verdict.UNSAFE
+        return Verdict.UNKNOWN if None in self.safe else Verdict.SAFE
+
+    @property
+    def states(self) -> tuple[Mapping[str, Any], ...]:
+        """The states, in the given order."""
+        return tuple(row["state"] for row in self.rows())
+
+    def prove(self, **limits: Any) -> dict[str, Mapping[str, Any]]:
+        """Return a certificate each for the `safe` and the `unsafe` states, as far as there are any."""
+        from polvet.safety import Decider, prove_states
+
+        task, asked = self.source
+        chosen = {
+            word: [state for state, one in zip(asked, self.safe, strict=True) if one is TRUTH[word]]
+            for word in ("safe", "unsafe")
+        }
+        return dict(prove_states(Decider(task, share=True), chosen, budget=Work.begin(limits, Limits).budget))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document that the command line prints with `--json`."""
+        document = Result.to_dict(self)
+        return {**document, "figures": {"states": self.rows(), **document["figures"]}}
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        for row in self.rows():
+            yield {**row["state"], **{name: value for name, value in row.items() if name in ("safe", "strong_cyclic")}}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class GoalReaching(Decisions):
+    """From which states some policy keeps the goal in reach whatever happens (a strong-cyclic policy)."""
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return STRONG_CYCLIC where all states have such a policy, NOT_STRONG_CYCLIC where one has none, else UNKNOWN."""
+        if self.reason is not None:
+            return Verdict.UNKNOWN
+        return Verdict.STRONG_CYCLIC if all(self.safe) else Verdict.NOT_STRONG_CYCLIC
+
+    def prove(self, **limits: Any) -> dict[str, Mapping[str, Any]]:
+        """Return a certificate each for the states with a strong-cyclic policy and for those without."""
+        from polvet.safety.strong_cyclic import prove_lost, prove_won
+
+        solved, asked = self.source
+        won = [state for state, one in zip(asked, self.safe, strict=True) if one]
+        lost = [state for state, one in zip(asked, self.safe, strict=True) if not one]
+        proofs = {"strong-cyclic": (prove_won, won), "not-strong-cyclic": (prove_lost, lost)}
+        return {word: prove(solved, states) for word, (prove, states) in proofs.items() if states}
+
+
+def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
+    """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
+    _refuse(task, asked, work)
+    decided, figures = (_by_diagrams if asked.algorithm == "propagate-bdd" else _by_search)(task, asked, work)
+    counts = Counter(answer.verdict.value for answer in decided)
+    figures = {
+        **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
+    }  # fmt: skip
+    reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
+    safe = tuple(TRUTH[answer.verdict.value] for answer in decided)
+    found = Decisions(
+        figures=figures, source=(task, asked.states), safe=safe, rows=partial(_listed, task, asked.states, decided),
+        **reason, **work.told(),
+    )  # fmt: skip
+    return _alone(found, asked.algorithm, work) if asked.alone else found
+
+
+def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -> Decisions:
+    """Return for each state whether some policy fails with probability at most the bound."""
+    from polvet.records.state_json import state_to_json
+    from polvet.safety import bound as bounded
+    from polvet.shield.world import parse_bound
+
+    most = parse_bound(bound, Where("bound"))
+    found = [bounded.decide_within(task, state, most, budget=work.budget) for state in states]
+    rows = [
+        {
+            "state": state_to_json(task, state), "safe": TRUTH[one.verdict.value], "expanded": one.states,
+            "lower": one.lower, "upper": one.upper, **({"reason": str(one.limit)} if one.limit else {}),
+        }
+        for state, one in zip(states, found, strict=True)
+    ]  # fmt: skip
+    reason = why(next((one.limit for one in found if one.limit), None))
+    safe = tuple(TRUTH[one.verdict.value] for one in found)
+    return Decisions(
+        figures={"bound": str(most)},
+        source=(task, states),
+        safe=safe,
+        rows=lambda: rows,
+        seconds=work.spent(),
+        **reason,
+    )
+
+
+def decide_goal_reaching(task: Task, states: Sequence[State], work: Work, *, alone: bool) -> GoalReaching:
+    """Return for each state whether a strong-cyclic policy exists; about one state alone with a certificate."""
+    from polvet.records.state_json import state_to_json
+    from polvet.safety.strong_cyclic import solve
+
+    if task.avoid.deadlock or work.is_cluster:
+        raise InputError(
+            "is a question of its own: a deadlock outside the goal does not reach it.",
+            Where("goal_reaching"),
+            "Leave out --bound, --avoid and a cluster as --workers.",
+        )
+    try:
+        solved = solve(task, states, budget=work.budget)
+    except LimitReached as limit:
+        return GoalReaching(figures={"strong_cyclic": None}, seconds=work.spent(), **why(limit))
+    won = tuple(solved.is_won(state) for state in states)
+    figures = {"strong_cyclic": all(won), "won": sum(won), "lost": len(won) - sum(won), "explored": solved.game.states}
+    rows = [{"state": state_to_json(task, state), "strong_cyclic": one} for state, one in zip(states, won, strict=True)]
+    found = GoalReaching(figures=figures, source=(solved, states), safe=won, rows=lambda: rows, seconds=work.spent())
+    return replace(found, certificate=next(iter(found.prove().values()))) if alone else found
+
+
+def all_starts(task: Task, work: Work) -> list[State]:
+    """Return all start states, or raise LimitReached: a start condition may describe more than can be listed."""
+    from polvet.kernel.starts import iter_starts
+
+    found: list[State] = []
+    for state in iter_starts(task, budget=work.budget):
+        found.append(state)
+        if len(found) > MOST_STARTS:
+            raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
+    return found
+
+
+def _refuse(task: Task, asked: Question, work: Work) -> None:
+    if task.avoid.stuck:
+        raise InputError("only a policy gets stuck.", Where("avoid"), "Use deadlock.")
+    if task.avoid.deadlock and asked.algorithm == "propagate-bdd":
+        raise InputError("propagate-bdd knows no deadlocks.", Where("avoid"), "Use another algorithm.")
+    if work.is_cluster and asked.algorithm == "propagate-bdd":
+        raise InputError("the algorithm propagate-bdd runs on one machine.", Where("workers"), "Leave the cluster out.")
+
+
+def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+    from polvet.safety.batch import decide_many
+    from polvet.safety.decide import Decider
+
+    threads = 1 if work.is_cluster else work.threads(max(1, len(asked.states) // 256))
+    preference = None if asked.policy is None else asked.policy.bound
+    decider = Decider(
+        task, algorithm=asked.algorithm, order=asked.order, share=asked.share, threads=threads, seed=work.chance,
+        radius=asked.radius, preference=preference,
+    )  # fmt: skip
+    with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
+        deciding = stopwatch()
+        batch = decide_many(decider, asked.states, file=asked.output, budget=work.budget, crew=crew)
+        seconds = deciding()
+    return batch.decided, {
+        "algorithm": asked.algorithm, "order": asked.order, "shared": decider.share, "threads": threads,
+        "resumed": batch.resumed, "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes,
+        "known_states": decider.known_states,
+    }  # fmt: skip
+
+
+def _by_diagrams(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+    from polvet.safety.propagate_bdd import decide_by_diagrams
+
+    spent = stopwatch()
+    decided, nodes = decide_by_diagrams(task, asked.states, budget=work.budget)
+    return decided, {"algorithm": asked.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
+
+
+def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[dict[str, Any]]:
+    from polvet.records.state_files import StateFormat
+
+    names = StateFormat(task)
+    return [
+        {
+            "state": names.write(state), "safe": TRUTH[one.verdict.value], "expanded": one.expanded, "passes": one.passes,
+            "seconds": round(one.seconds, 9), **({"reason": str(one.limit)} if one.limit is not None else {}),
+        }
+        for state, one in zip(states, decided, strict=True)
+    ]  # fmt: skip
+
+
+def _alone(found: Decisions, method: str, work: Work) -> Safe | Unsafe | Unknown:
+    certificate = next(iter(found.prove(within=work.budget).values()), None)
+    figures = {"states": found.rows(), **found.figures}
+    return ONE[found.word](
+        figures=figures, certificate=certificate, reason=found.reason, limit=found.limit, method=method,
+        source=found, **work.told(),
+    )  # fmt: skip
