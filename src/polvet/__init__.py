@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polvet.errors import InputError, LimitReached, MissingExtra, ModelError, PolvetError
     from polvet.front.campaign import Campaign
+    from polvet.front.certifying import certify
     from polvet.front.deciding import Decisions, GoalReaching
     from polvet.front.describing import info
-    from polvet.front.loading import certify, from_gym, gate, load, terminates
+    from polvet.front.gating import gate
+    from polvet.front.loading import from_gym, load
+    from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
     from polvet.front.results import (
         Accepted,
@@ -32,13 +35,11 @@ if TYPE_CHECKING:
         Fuzzing,
         Gate,
         Impossible,
-        Nonterminating,
         Rejected,
         Repair,
         Run,
         Safe,
         Simulation,
-        Terminating,
         Training,
         Unknown,
         Unsafe,
@@ -55,13 +56,16 @@ __version__ = "0.2.0"
 _HOMES = {
     "polvet.errors": ("InputError", "LimitReached", "MissingExtra", "ModelError", "PolvetError"),
     "polvet.front.campaign": ("Campaign",),
+    "polvet.front.certifying": ("certify",),
     "polvet.front.deciding": ("Decisions", "GoalReaching"),
     "polvet.front.describing": ("info",),
-    "polvet.front.loading": ("certify", "from_gym", "gate", "load", "terminates"),
+    "polvet.front.gating": ("gate",),
+    "polvet.front.loading": ("from_gym", "load"),
+    "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.results": (
         "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
-        "Impossible", "Nonterminating", "Rejected", "Repair", "Run", "Safe", "Simulation", "Terminating", "Training",
+        "Impossible", "Rejected", "Repair", "Run", "Safe", "Simulation", "Training",
         "Unknown", "Unsafe", "Value", "Verdict",
     ),
     "polvet.front.shield": ("LearnedScheduler", "Shield"),
@@ -73,7 +77,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accepted", "Campaign", "Comparison", "Decisions", "Description", "Evaluation", "Exploration", "Fault", "Faults",
-    "Fence", "Fuzzing", "Gate", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
+    "Fence", "Fuzzing", "Gate", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
     "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError", "Rejected", "Repair",
     "Run", "Safe", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
     "certify", "from_gym", "gate", "info", "load", "terminates",

@@ -85,7 +85,7 @@ def say_result(
         for line in lines:
             say(line)
     if code is not None:
-        return code.value
+        return int(code.value)
     if result.word in FOUND:
-        return ExitCode.FOUND.value
-    return (ExitCode.UNKNOWN if result.word == "unknown" else ExitCode.DONE).value
+        return int(ExitCode.FOUND.value)
+    return int((ExitCode.UNKNOWN if result.word == "unknown" else ExitCode.DONE).value)

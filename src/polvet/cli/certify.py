@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from polvet.budget import stopwatch
-from polvet.check.checker import Accepted, Subjects, check
-from polvet.check.claim import claim_of
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.limits import budget_of, said
-from polvet.cli.options import Json, MemoryLimit, Mode, TimeLimit
-from polvet.cli.tasks import Constants, Domain, Fail, Goal, OutOfBounds, Start, task_options
-from polvet.errors import InputError, LimitReached, Where
-from polvet.files import read_json
-from polvet.model.task import NO_OPTIONS
+from polvet.cli.limits import budget_of
+from polvet.cli.options import Constants, Domain, Fail, Goal, MemoryLimit, Mode, OutOfBounds, Plainly, Start, Timed
+from polvet.errors import Where
+from polvet.model.task import TaskOptions
+from polvet.sources import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """The conditions that the certificate must be about, where they are not the task's own."""
+
+    domain: Domain = None
+    constants: Constants = ""
+    start: Start = None
+    fail: Fail = None
+    goal: Goal = None
+    out_of_bounds: OutOfBounds = "error"
+    mode: Mode = None
+    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = ""
+
+    def options(self) -> TaskOptions:
+        """Return them as a task has them."""
+        return TaskOptions(
+            parse_constants(self.constants), self.start, self.fail, self.goal,
+            parse_out_of_bounds(self.out_of_bounds, Where("out_of_bounds")), parse_mode(self.mode, Where("mode")),
+            parse_avoid(self.avoid, Where("avoid")), self.domain,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckingLimits(Timed):
+    """How long, and how many megabytes."""
+
+    memory_limit: MemoryLimit = None
 
 
 def certify(
     certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
+    conditions: Conditions,
+    limits: CheckingLimits,
+    answering: Plainly,
     task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
-    domain: Domain = None,
-    constants: Constants = "",
-    start: Start = None,
-    fail: Fail = None,
-    goal: Goal = None,
-    out_of_bounds: OutOfBounds = "error",
-    mode: Mode = None,
-    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = "",
     allow_options: Annotated[
         bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
-    json: Json = False,
 ) -> int:
     """Check a certificate without trusting whoever made it: accepted (0) or rejected (10).
 
@@ -44,25 +61,11 @@ def certify(
 
     Example: `polvet certify safe.json --task line.toml --policy policy.json`.
     """
-    spent = stopwatch()
-    asked = task_options(constants, start, fail, goal, out_of_bounds, mode, avoid)
-    if allow_options and asked != NO_OPTIONS:
-        raise InputError(
-            "conditions are asked for, and any are allowed.", Where("--allow-options"), "Give one or the other."
-        )
-    budget = budget_of(time_limit, memory_limit)
-    subjects = Subjects(task, policy, None if allow_options else asked, budget, domain)
-    document = read_json(certificate)
-    try:
-        result = check(document, subjects, Where(str(certificate)))
-    except LimitReached as limit:
-        return Answer("unknown", ExitCode.UNKNOWN, spent(), reason=said(limit), certificate=str(certificate)).show(
-            as_json=json
-        )
-    seconds = spent()
-    if isinstance(result, Accepted):
-        more = {"claim": result.claim, "about": claim_of(document, subjects)} if json else {}
-        return Answer("accepted", ExitCode.DONE, seconds, lines=[f"  proved: {result.claim}"],
-                      certificate=str(certificate), more=more).show(as_json=json)  # fmt: skip
-    return Answer("rejected", ExitCode.FOUND, seconds, reason=result.reason,
-                  certificate=str(certificate)).show(as_json=json)  # fmt: skip
+    from polvet.front.certifying import judge, subjects_of
+    from polvet.front.results import Accepted
+
+    budget = budget_of(limits.time_limit, limits.memory_limit)
+    subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
+    found = judge(certificate, subjects)
+    lines = [f"  proved: {found.claim}"] if isinstance(found, Accepted) else []
+    return answering.say(found, lines, changes={"certificate": str(certificate)})

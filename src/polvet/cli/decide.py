@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-import json as json_module
-import os
-from collections import Counter
-from collections.abc import Iterator
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polvet.budget import Budget, Stopwatch, stopwatch
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.limits import budget_of, said
-from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit, Workers
-from polvet.cli.progress import watching
-from polvet.cli.tasks import (
-    Constants,
-    Domain,
-    Fail,
-    Goal,
-    MaxStates,
-    OutOfBounds,
-    Start,
-    TaskFile,
-    crew_of,
-    is_cluster,
-    only_state,
-    task_options,
-)  # fmt: skip
-from polvet.errors import InputError, LimitReached, Where
+from polvet.cli.options import Answering, Crowd, OneState, Output, Posed, named_state
+from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from polvet.model.semantics import State
+    from polvet.front.deciding import Decisions
     from polvet.model.task import Task
-    from polvet.safety.decide import Decided
 
 SHOWN = 20
 INLINE_STATES = 1_000
-MOST_STARTS = 1_000_000
-CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
+"""Of a certificate that is part of the answer about one state; a larger one is written to a file."""
+FILES = {
+    "safe": "safe.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
+    "not-strong-cyclic": "no-strong-cyclic.json",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Posed):
+    """The task whose states are decided."""
+
+    avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = ""
 
 
 def decide(
-    task: TaskFile,
-    domain: Domain = None,
-    state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
+    question: Question,
+    limits: Crowd,
+    answering: Answering,
+    state: OneState = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
     algorithm: Annotated[
@@ -70,203 +60,80 @@ def decide(
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
     ] = None,
-    avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = "",
-    constants: Constants = "",
-    start: Start = None,
-    fail: Fail = None,
-    goal: Goal = None,
-    out_of_bounds: OutOfBounds = "error",
-    max_states: MaxStates = None,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
-    workers: Workers = "all",
-    seed: Seed = 0,
     output: Output = None,
-    log_json: LogJson = None,
-    json: Json = False,
 ) -> int:
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
-    from polvet.sources import load_task
-
-    spent = stopwatch()
-    if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):
-        raise InputError(
-            "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
-        )
-    options = task_options(constants, start, fail, goal, out_of_bounds, avoid=avoid, domain=domain)
-    if options.avoid.stuck:
-        raise InputError("only a policy gets stuck.", Where("--avoid"), "Use --avoid deadlock.")
-    if options.avoid.deadlock and algorithm == "propagate-bdd":
-        raise InputError("propagate-bdd knows no deadlocks.", Where("--avoid"), "Use another --algorithm.")
-    loaded = load_task(task, options)
-    budget = budget_of(time_limit, memory_limit, max_states)
-    only = only_state(state)
-    asked = _asked_states(loaded, only, states, all_starts, budget)
-    if goal_reaching:
-        from polvet.cli.decide_goal import decide_goal_reaching
-
-        if bound is not None or options.avoid.deadlock or is_cluster(workers):
-            raise InputError(
-                "is a question of its own: a deadlock outside the goal does not reach it.", Where("--goal-reaching"),
-                "Leave out --bound, --avoid and a cluster as --workers.",
-            )  # fmt: skip
-        return decide_goal_reaching(loaded, asked, budget, output, certificates, spent, json)
-    if bound is not None:
-        from polvet.cli.decide_bound import decide_within
-
-        return decide_within(loaded, asked, bound, budget, spent, json)
-    if algorithm == "propagate-bdd":
-        decided, figures = _by_diagrams(loaded, asked, budget)
-    else:
-        decided, figures = _by_search(
-            loaded, asked, budget, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
-            workers=workers, policy=policy, log_json=log_json, file=output if only is None else None,
-        )  # fmt: skip
-    written, lines = _write_evidence(
-        loaded, asked, decided, budget, output if only is not None else None, certificates,
-        inline=only is not None,
-    )  # fmt: skip
-    return _answer(loaded, asked, decided, figures, written, lines, spent, seed, output if only is None else None, json)
-
-
-def _by_search(
-    task: Task, asked: list[State], budget: Budget, *, algorithm: str, order: str, share: bool | None, seed: int,
-    radius: int | None, workers: str, policy: Path | None, file: Path | None, log_json: Path | None,
-) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
-
-    from polvet.policy.binding import load_fitted
-    from polvet.safety.batch import decide_many
-    from polvet.safety.decide import Decider
-
-    threads = 1 if is_cluster(workers) else _threads(workers, len(asked))
-    preference = None if policy is None else load_fitted(task, policy).compile()
-    decider = Decider(
-        task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
-        preference=preference,
-    )  # fmt: skip
-    crews = crew_of(workers, task, policy=policy)
-    with crews as crew, watching("decide", "deciding", log_json, known_total=True) as progress:
-        deciding = stopwatch()
-        batch = decide_many(decider, asked, file=file, budget=budget.told(progress), crew=crew)
-        seconds = deciding()
-    return batch.decided, {
-        "algorithm": algorithm, "order": order, "shared": decider.share, "threads": threads, "resumed": batch.resumed,
-        "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes, "known_states": decider.known_states,
-    }  # fmt: skip
-
-
-def _by_diagrams(task: Task, asked: list[State], budget: Budget) -> tuple[list[Decided], dict[str, Any]]:
-    from polvet.safety.propagate_bdd import decide_by_diagrams
-
-    spent = stopwatch()
-    decided, nodes = decide_by_diagrams(task, asked, budget=budget)
-    return decided, {
-        "algorithm": "propagate-bdd", "decide_seconds": round(spent(), 6), "diagram_nodes": nodes,
-    }  # fmt: skip
-
-
-def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, budget: Budget) -> list[State]:
-    """Return the states the user asks about: one, those of a file, or all start states."""
-    from polvet.kernel.starts import iter_starts
-    from polvet.records.state_files import iter_states, parse_state
-
-    if sum((state is not None, file is not None, all_starts)) > 1:
+    if sum((bool(state), states is not None, all_starts)) > 1:
         raise InputError(
             "several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts."
         )
-    if state is not None:
-        return [parse_state(task, state, Where("--state"))]
-    if file is None:
-        return _list_within(iter_starts(task, budget=budget))
-    if not (found := list(iter_states(task, file))):
-        raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
-    return found
+    task = question.load()
+    alone = named_state(task, state)
+    kept = output if alone is None and not goal_reaching else None
+    with answering.watch("decide", "deciding", limits, known_total=True) as within:
+        found = task.decide(
+            alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
+            goal_reaching=goal_reaching, output=kept, **within,
+        )  # fmt: skip
+    decided: Decisions = found.source if alone is not None and not goal_reaching and bound is None else found
+    lines, changes = _lines(task.model_task, decided, bound, goal_reaching), {}
+    if kept is not None and bound is None:
+        lines.append(f"written      {kept} ({found.figures['resumed']:,} states were there already)")
+    if bound is None and found.word != "unknown":
+        proof = output if kept is None else None
+        changes = _evidence(found, decided, proof, certificates, lines, within)
+    return answering.say(found, lines, changes=changes)
 
 
-def _list_within(states: Iterator[State]) -> list[State]:
-    """Return all the states, or raise LimitReached: a start condition may describe more than can be listed."""
-    found: list[State] = []
-    for state in states:
-        found.append(state)
-        if len(found) > MOST_STARTS:
-            raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
-    return found
-
-
-def _threads(workers: str, questions: int) -> int:
-    if workers == "all":
-        return max(1, min(os.cpu_count() or 1, questions // 256))
-    if not workers.isdigit() or int(workers) < 1:
-        raise InputError(
-            f"'{workers}' is no number of threads.", Where("--workers"), "Give 1 or more, all, or ray:auto."
-        )
-    return int(workers)
-
-
-def _write_evidence(
-    task: Task, asked: list[State], decided: list[Decided], budget: Budget, output: Path | None, folder: Path | None, *, inline: bool,
-) -> tuple[Any, list[str]]:  # fmt: skip
-    """Return the certificate (its path, or itself where it is small) and lines for people; write what was asked for."""
+def _evidence(
+    found: Any, decided: Decisions, output: Path | None, folder: Path | None, lines: list[str], within: dict[str, Any]
+) -> dict[str, Any]:
+    """Write what was asked for, and return what the document says of it."""
+    if output is None and folder is None:
+        small = found.certificate is None or len(found.certificate["states"]) <= INLINE_STATES
+        return {} if small else {"certificate": None}
     from polvet.files import write_whole
-    from polvet.safety import Decider, Verdict, prove
 
-    if output is None and folder is None and not inline:
-        return None, []
-    prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}
-    for verdict, name in ((Verdict.SAFE, "safe.json"), (Verdict.UNSAFE, "unsafe.json")):
-        chosen = [state for state, answer in zip(asked, decided, strict=True) if answer.verdict is verdict]
-        if not chosen:
-            continue
-        certificate = prove(prover, chosen, verdict, budget=budget)
-        where = output if output is not None else None if folder is None else folder / name
-        if where is None:
-            return (certificate if len(certificate["states"]) <= INLINE_STATES else None), []
-        write_whole(where, json_module.dumps(certificate, ensure_ascii=False) + "\n")
-        paths[verdict.value] = str(where)
-    lines = [f"evidence     {path} ({verdict})" for verdict, path in paths.items()]
-    if output is not None:
-        return next(iter(paths.values()), None), lines
-    return paths, lines
+    for word, certificate in decided.prove(within=within["within"]).items():
+        place = (
+            output if output is not None and word == decided.word else None if folder is None else folder / FILES[word]
+        )
+        if place is not None:
+            write_whole(place, json.dumps(certificate, ensure_ascii=False) + "\n")
+            paths[word] = str(place)
+    lines += [f"evidence     {path} ({word})" for word, path in paths.items()]
+    return {"certificate": paths.get(decided.word) if output is not None else paths or None}
 
 
-def _answer(
-    task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
-    spent: Stopwatch, seed: int, file: Path | None, json: bool,
-) -> int:  # fmt: skip
+def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
     from polvet.model.semantics import show_state
-    from polvet.records.state_files import StateFormat
 
-    names = StateFormat(task)
-    counts = Counter(answer.verdict.value for answer in decided)
-    verdict = next(name for name in ("unsafe", "unknown", "safe") if counts[name])
-    reason = next((said(answer.limit) for answer in decided if answer.limit is not None), None)
-    safe = {"safe": True, "unsafe": False, "unknown": None}
-    rows = [
-        {
-            "state": names.write(state), "safe": safe[answer.verdict.value], "expanded": answer.expanded,
-            "passes": answer.passes, "seconds": round(answer.seconds, 9),
-            **({"reason": said(answer.limit)} if answer.limit is not None else {}),
-        }
-        for state, answer in zip(asked, decided, strict=True)
-    ] if json else []  # fmt: skip
-    totals = {"safe": counts["safe"], "unsafe": counts["unsafe"], "unknown": counts["unknown"]}
-    expanded = sum(answer.expanded for answer in decided)
-    shown = [
-        f"states       {len(asked):,}: {', '.join(f'{count:,} {name}' for name, count in totals.items() if count)}"
+    if found.source is None:
+        return []
+    _, asked = found.source
+    figures = found.figures
+    if goal_reaching:
+        total = f"{figures['won']:,} with a strong-cyclic policy, {figures['lost']:,} without"
+        words = {True: "yes ", False: "no  "}
+        last = [f"explored     {figures['explored']:,} states"]
+    else:
+        counts = ((name, figures.get(name, 0)) for name in ("safe", "unsafe", "unknown"))
+        total = ", ".join(f"{count:,} {name}" for name, count in counts if count)
+        words = {True: "safe    ", False: "unsafe  ", None: "unknown "}
+        last = [] if bound is not None else [
+            f"cost         {figures['decide_seconds']:.3f} s, {figures['expanded']:,} looks at actions ({figures['algorithm']})"
+        ]  # fmt: skip
+    shown = asked if bound is not None else asked[:SHOWN]
+    lines = [
+        f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, found.safe, strict=False)
     ]
-    shown += [
-        f"  {answer.verdict.value:8} {show_state(task.network, state)}"
-        for state, answer in zip(asked[:SHOWN], decided, strict=False)
-    ]
-    if len(asked) > SHOWN:
-        shown.append(f"  ... and {len(asked) - SHOWN:,} more")
-    shown.append(
-        f"cost         {figures['decide_seconds']:.3f} s, {expanded:,} looks at actions ({figures['algorithm']})"
-    )
-    if file is not None:
-        lines = [f"written      {file} ({figures['resumed']:,} states were there already)", *lines]
-    return Answer(
-        verdict, CODES[verdict], spent(), {"states": rows, **totals, "expanded": expanded, **figures},
-        [*shown, *lines], reason, seed, certificate,
-    ).show(as_json=json)  # fmt: skip
+    if bound is not None:
+        rows = found.rows()
+        lines = [
+            f"{line}  P(fail) in [{row['lower']:.9g}, {row['upper']:.9g}]"
+            for line, row in zip(lines, rows, strict=True)
+        ]
+        return [f"bound        {figures['bound']}", *lines]
+    more = [f"  ... and {len(asked) - SHOWN:,} more"] if len(asked) > SHOWN else []
+    return [f"states       {len(asked):,}: {total}", *lines, *more, *last]

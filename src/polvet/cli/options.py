@@ -161,8 +161,8 @@ class Timed:
     def keywords(self, meter: Meter | None) -> dict[str, Any]:
         """Return the limits as the front door takes them: a budget that began with the command, and the rest by name."""
         own = {one.name: getattr(self, one.name) for one in fields(self)}
-        limits = [own.pop(name, None) for name in ("time_limit", "memory_limit", "max_states")]
-        return {"within": budget_of(*limits, progress=meter), **own}
+        seconds, megabytes, states = (own.pop(name, None) for name in ("time_limit", "memory_limit", "max_states"))
+        return {"within": budget_of(seconds, megabytes, states, meter), **own}
 
 
 @dataclass(frozen=True, kw_only=True)

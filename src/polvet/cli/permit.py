@@ -52,7 +52,8 @@ def permit(
         return answering.say(found)
     if isinstance(found, Impossible):
         return answering.say(found, impossible_lines(found))
-    lines, changes = _lines(found, without_goal=task.model_task.goal == FALSE), {}
+    lines = _lines(found, without_goal=task.model_task.goal == FALSE)
+    changes: dict[str, Any] = {}
     assert found.table is not None
     if output is not None:
         changes["certificate"] = str(found.save(output))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from polvet.repair.repair import Repaired
 
 REPAIR_MODES = ("safe", "avoid")
+"""Also understood as values of `--mode`, whose own values they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repaired_(Subject):
+class Patient(Subject):
     """The policy to be repaired; `--reading` is another name of `--mode` here."""
 
     mode: Annotated[
@@ -33,7 +34,7 @@ class Repaired_(Subject):
 
 
 def repair(
-    subject: Repaired_,
+    subject: Patient,
     limits: TimedChance,
     answering: Answering,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
@@ -64,6 +65,8 @@ def repair(
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
+    if subject.mode in REPAIR_MODES:
+        subject, repair_mode = replace(subject, mode=None), str(subject.mode)
     policy = subject.open()
     _warn(policy, policy.listed(faults), faults)
     with answering.watch("repair", "keeping what reaches the goal", limits) as within:

@@ -1,42 +1,32 @@
-"""`polvet terminates`: whether a generalized plan (a finite-memory policy) ends, from every valuation.
-
-The engines are imported when the command runs, so that `polvet certify`, in the same program, never loads them.
-"""
+"""`polvet terminates`: whether a generalized plan (a finite-memory policy) ends, from every valuation."""
 
 from __future__ import annotations
 
-import json as json_text
-from collections.abc import Mapping
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polvet.budget import Budget, stopwatch
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.limits import budget_of, raised, said
-from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
-from polvet.cli.progress import watching
-from polvet.errors import InputError, LimitReached, Where
-from polvet.files import read_text, sha256, write_whole
-from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
-from polvet.policy.finite_memory.draw import edge_label
-from polvet.policy.finite_memory.goal import parse_goal
-from polvet.policy.finite_memory.its import parse_its
-from polvet.policy.finite_memory.load import is_its
-from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
-from polvet.system import memory_limited
+from polvet.cli.options import Answering, MemoryLimit, Output, Seed, Timed
 
 if TYPE_CHECKING:
-    from polvet.termination.bound import Bound
-    from polvet.termination.verdicts import TerminationResult
-    from polvet.termination.why import Blocking
+    from polvet.policy.finite_memory import FiniteMemoryPolicy
 
-CODES = {"terminating": ExitCode.DONE, "nonterminating": ExitCode.FOUND, "unknown": ExitCode.UNKNOWN}
+
+@dataclass(frozen=True, kw_only=True)
+class PlanLimits(Timed):
+    """How long, how many megabytes, and the seed."""
+
+    memory_limit: MemoryLimit = None
+    seed: Seed = 0
 
 
 def terminates(
     fmp: Annotated[Path, typer.Argument(help="A finite-memory policy: fmp/1 JSON, an edge list, or a .qnp problem.")],
+    limits: PlanLimits,
+    answering: Answering,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     method: Annotated[str, typer.Option("--method", help="auto, complete, sieve, progress-sieve, gensieve.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
@@ -49,172 +39,59 @@ def terminates(
     export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     steps: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
-    log_json: LogJson = None,
-    json: Json = False,
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
     workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
     """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.
 
     Example: `polvet terminates plan.json -o certificate.json`.
     """
-    from polvet.termination.decide import terminates as decide
-    from polvet.termination.its import its_terminates
-    from polvet.termination.why import find_blocking_edges
+    from polvet.files import write_whole
+    from polvet.front.plans import terminates as decide
+    from polvet.policy.finite_memory import dump_fmp, to_graphviz, to_mermaid
 
-    spent, budget = stopwatch(), budget_of(time_limit, memory_limit)
-    text = read_text(fmp)
-    if goal is not None and (policy is not None or is_its(text)):
-        hint = "A .qnp problem's own goal already stops its policy; ask without --goal."
-        raise InputError(
-            "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=hint
+    with answering.watch("terminates", "looking for a proof", limits) as within:
+        found = decide(
+            fmp, policy=policy, method=method, forests=forests, goal=goal, why=why, bound=bound, budget=steps, **within
         )
-    with memory_limited(memory_limit), watching("terminates", "looking for a proof", log_json) as meter:
-        plan = load_fmp(fmp, policy=policy, budget=budget)
-        if meter is not None:
-            meter.tell(control_states=len(plan.control_states), edges=len(plan.edges))
-        if is_its(text):
-            result = its_terminates(parse_its(text, Where(str(fmp))), budget)
-        else:
-            result = decide(plan, method=method, seed=seed, forests=forests, most_steps=steps, budget=budget)
-        verdict, code, certificate, reason = _with_goal(plan, result, goal, budget)
-    more: dict[str, Any] = {}
-    lines: list[str] = []
-    if policy is not None:
-        stuck = dead_ends(parse_qnp(text, Where(str(fmp))), plan)
-        more["solves"] = verdict == "terminating" and not stuck
-        more["dead_ends"] = stuck
-        lines.append(f"  dead ends outside the goal: {', '.join(stuck) or 'none'}")
-    if why:
-        try:
-            blocking = find_blocking_edges(plan, budget)
-            more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
-            lines += _why_lines(plan, blocking, result)
-        except LimitReached as limit:
-            lines.append(f"  edges that block a proof: not found, {said(limit)}")
-    if bound:
-        growth = _growth(plan, budget)
-        more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
-        lines.append(f"  longest run from values up to n: {growth}")
+    plan, _ = found.source
     if draw is not None:
         write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
     if export is not None:
-        write_whole(export, json_text.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
-    answer = _answer(
-        plan, result, fmp, policy, output, seed, spent(),
-        verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
-    )  # fmt: skip
-    return answer.show(as_json=json)
+        write_whole(export, json.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
+    counts = (f"{key} {value}" for key, value in found.figures.items() if not isinstance(value, list))
+    lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in found.more.get("trace", []))]
+    lines += _further(plan, found.more, found.word, found.method)
+    changes = {}
+    if output is not None and found.certificate is not None:
+        changes["certificate"] = str(found.save(output))
+        lines.append(f"  certificate ({found.certificate['kind']}): {output}")
+    return answering.say(found, lines, changes=changes)
 
 
-def _growth(plan: FiniteMemoryPolicy, budget: Budget) -> Bound:
-    from polvet.termination.bound import Bound, longest_run
+def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> list[str]:
+    from polvet.termination.bound import Bound
 
-    try:
-        return longest_run(plan, budget=budget)
-    except LimitReached as limit:
-        return Bound("unknown", reason=said(limit))
+    lines = []
+    if "dead_ends" in more:
+        lines.append(f"  dead ends outside the goal: {', '.join(more['dead_ends']) or 'none'}")
+    if "why" in more:
+        lines += _why_lines(plan, more["why"], stopped=word == "unknown", method=method)
+    if "longest_run" in more:
+        lines.append(f"  longest run from values up to n: {Bound(**more['longest_run'])}")
+    return lines
 
 
-def _why_lines(plan: FiniteMemoryPolicy, blocking: Blocking | None, result: TerminationResult) -> list[str]:
+def _why_lines(plan: FiniteMemoryPolicy, blocking: Any, *, stopped: bool, method: str) -> list[str]:
+    from polvet.policy.finite_memory.draw import edge_label
+
     if blocking is None:
-        stopped = result.verdict.value == "unknown"
-        return [
-            f"  nothing blocks the complete test; {result.method} is weaker" if stopped else "  nothing blocks a proof"
-        ]
-    kind = "the smallest set" if blocking.smallest else "none of them can be left out"
+        return [f"  nothing blocks the complete test; {method} is weaker" if stopped else "  nothing blocks a proof"]
+    if blocking["edges"] is None:
+        return [f"  edges that block a proof: not found, {blocking['reason']}"]
+    kind = "the smallest set" if blocking["smallest"] else "none of them can be left out"
     lines = [f"  edges that run for ever on their own ({kind}):"]
-    for identity in blocking.edges:
+    for identity in blocking["edges"]:
         edge = plan.edge(identity)
         if edge is not None:
             lines.append(f"    {identity}: {edge.source} -> {edge.target}  {edge_label(edge)}")
     return lines
-
-
-def _with_goal(
-    plan: FiniteMemoryPolicy, result: TerminationResult, text: str | None, budget: Budget
-) -> tuple[str, ExitCode, Mapping[str, Any] | None, str | None]:
-    """Return verdict, exit code, certificate and reason; with a goal a terminating policy must also end in it."""
-    from polvet.termination.goal import Missed, Undecided, check_goal
-    from polvet.termination.verdicts import Nonterminating, Unknown
-
-    certificate = None if isinstance(result, Unknown) else result.certificate
-    reason = raised(result.reason, result.limit) if isinstance(result, Unknown) else None
-    goal = None if text is None else parse_goal(text, plan)
-    if goal is None or isinstance(result, Nonterminating):
-        return result.verdict.value, CODES[result.verdict.value], certificate, reason
-    try:
-        found = check_goal(plan, goal, budget)
-    except LimitReached as limit:
-        return (
-            "unknown",
-            ExitCode.UNKNOWN,
-            None,
-            f"{result.verdict.value}; where it stops was not decided: {said(limit)}",
-        )
-    if isinstance(found, Missed):
-        missed = {**found.certificate, "fmp": dump_fmp(plan)}
-        return "goal-missed", ExitCode.FOUND, missed, "an execution stops outside the goal"
-    if isinstance(found, Undecided):
-        reason = f"{result.verdict.value}; whether it stops in '{found.state}' with {found.valuation} was not decided"
-        return "unknown", ExitCode.UNKNOWN, None, reason
-    if isinstance(result, Unknown) or certificate is None:
-        return "unknown", ExitCode.UNKNOWN, None, f"it can only stop in the goal, but: {reason}"
-    return (
-        "goal-reaching",
-        ExitCode.DONE,
-        {**certificate, "kind": "goal-reaching", "goal": goal.text, "reach": found.tracked},
-        None,
-    )
-
-
-def _answer(
-    plan: FiniteMemoryPolicy,
-    result: TerminationResult,
-    task: Path,
-    policy: Path | None,
-    output: Path | None,
-    seed: int,
-    seconds: float,
-    *,
-    verdict: str,
-    code: ExitCode,
-    certificate: Mapping[str, Any] | None,
-    reason: str | None,
-    more: Mapping[str, Any],
-    more_lines: list[str],
-) -> Answer:
-    shown: Any = None
-    if certificate is not None:
-        shown = {
-            "kind": certificate["kind"],
-            "claim": verdict,
-            "task_sha256": sha256(task),
-            "policy_sha256": sha256(policy) if policy is not None else None,
-            **certificate,
-        }
-        if output is not None:
-            write_whole(output, json_text.dumps(shown, ensure_ascii=False) + "\n")
-            shown = str(output)
-    figures = dict(result.figures)
-    trace = figures.pop("trace", [])
-    rounds = figures.pop("trace_rounds", [])
-    lines = [
-        f"  {plan.name}: {', '.join(f'{key} {value}' for key, value in figures.items() if not isinstance(value, list))}"
-    ]
-    lines += [f"  {line}" for line in trace] + more_lines
-    if output is not None and certificate is not None:
-        lines.append(f"  certificate ({certificate['kind']}): {output}")
-    return Answer(
-        verdict,
-        code,
-        seconds,
-        figures=figures,
-        lines=lines,
-        reason=reason,
-        seed=seed,
-        certificate=shown,
-        more={"method": result.method, **({"trace": trace, "trace_rounds": rounds} if trace else {}), **more},
-    )

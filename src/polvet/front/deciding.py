@@ -18,7 +18,7 @@ from polvet.model.task import Task
 
 MOST_STARTS = 1_000_000
 TRUTH = {"safe": True, "unsafe": False, "unknown": None}
-ONE = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
+ONE: dict[str, type[Safe] | type[Unsafe] | type[Unknown]] = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class GoalReaching(Decisions):
 
 def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
     """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
-    _refuse(task, asked, work)
+    _refuse(task, asked)
     decided, figures = (_by_diagrams if asked.algorithm == "propagate-bdd" else _by_search)(task, asked, work)
     counts = Counter(answer.verdict.value for answer in decided)
     figures = {
@@ -146,12 +146,6 @@ def decide_goal_reaching(task: Task, states: Sequence[State], work: Work, *, alo
     from polvet.records.state_json import state_to_json
     from polvet.safety.strong_cyclic import solve
 
-    if task.avoid.deadlock or work.is_cluster:
-        raise InputError(
-            "is a question of its own: a deadlock outside the goal does not reach it.",
-            Where("goal_reaching"),
-            "Leave out --bound, --avoid and a cluster as --workers.",
-        )
     try:
         solved = solve(task, states, budget=work.budget)
     except LimitReached as limit:
@@ -175,13 +169,11 @@ def all_starts(task: Task, work: Work) -> list[State]:
     return found
 
 
-def _refuse(task: Task, asked: Question, work: Work) -> None:
+def _refuse(task: Task, asked: Question) -> None:
     if task.avoid.stuck:
         raise InputError("only a policy gets stuck.", Where("avoid"), "Use deadlock.")
     if task.avoid.deadlock and asked.algorithm == "propagate-bdd":
         raise InputError("propagate-bdd knows no deadlocks.", Where("avoid"), "Use another algorithm.")
-    if work.is_cluster and asked.algorithm == "propagate-bdd":
-        raise InputError("the algorithm propagate-bdd runs on one machine.", Where("workers"), "Leave the cluster out.")
 
 
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:

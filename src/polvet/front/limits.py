@@ -115,6 +115,10 @@ class Work:
         """Return the number of threads here: every core, but no more than `most`, where nothing else is said."""
         return threads_of(self.workers, most)
 
+    def threads_here(self) -> int:
+        """Return the number of threads here: every core where a cluster does the rest."""
+        return threads_of("all" if self.is_cluster else self.workers)
+
     @contextmanager
     def crew(self, task: Task, policy: Path | None = None) -> Iterator[Crew | None]:
         """Connect to the Ray cluster, and pack what its processes need; None where none works."""

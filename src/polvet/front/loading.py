@@ -1,4 +1,4 @@
-"""The functions of the front door: a task from whatever holds a world, certificates, plans, the gate."""
+"""A task from whatever holds a world: a file, an environment, a model in memory; and back to a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from polvet.budget import Budget
 from polvet.errors import InputError, Where
-from polvet.front.results import Accepted, Gate, Nonterminating, Rejected, Terminating, Unknown
 from polvet.front.task import Task
 from polvet.front.workplace import new_folder
 from polvet.model.automata import Model
@@ -88,101 +86,6 @@ def from_gym(
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
     return Task(_written(document.model, conditions, document.inputs, TaskOptions()))
-
-
-def certify(
-    certificate: Any, task: Any = None, policy: Any = None, *, allow_options: bool = False
-) -> Accepted | Rejected:
-    """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one."""
-    from polvet.check import checker
-    from polvet.files import read_json
-    from polvet.front.policy import Policy
-
-    document, where = certificate, Where("certificate")
-    if hasattr(certificate, "certificate"):
-        document = certificate.certificate
-    elif isinstance(certificate, str | os.PathLike):
-        document, where = read_json(Path(certificate)), Where(str(certificate))
-    if document is None:
-        raise InputError("the result has no certificate.", where, "Certify a result that has one.")
-    subject = _path_of(task)
-    file = policy.file if isinstance(policy, Policy) else None if policy is None else Path(policy)
-    if isinstance(policy, Policy) and file is None:
-        raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
-    asked = task.model_task.options if isinstance(task, Task) else NO_OPTIONS
-    subjects = checker.Subjects(subject, file, None if allow_options else asked, domain=asked.domain)
-    found = checker.check(document, subjects, where)
-    if isinstance(found, checker.Accepted):
-        return Accepted(certificate=document, claim=found.claim)
-    return Rejected(certificate=document, reason=found.reason)
-
-
-def terminates(
-    plan: str | os.PathLike[str],
-    *,
-    policy: str | os.PathLike[str] | None = None,
-    method: str = "auto",
-    forests: int = 20,
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> Terminating | Nonterminating | Unknown:
-    """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso."""
-    from polvet.policy.finite_memory import load_fmp
-    from polvet.termination.decide import terminates as decide
-
-    loaded = load_fmp(Path(plan), policy=None if policy is None else Path(policy))
-    found = decide(loaded, method=method, seed=seed, forests=forests, budget=Budget(time_limit))
-    figures = {"control_states": len(loaded.control_states), "edges": len(loaded.edges), "method": found.method}
-    certificate = getattr(found, "certificate", None)
-    match found.verdict.value:
-        case "terminating":
-            return Terminating(figures=figures, certificate=certificate)
-        case "nonterminating":
-            return Nonterminating(figures=figures, certificate=certificate)
-        case _:
-            reason = getattr(found, "reason", None)
-            return Unknown(figures=figures, certificate=certificate, reason=reason, method=found.method)
-
-
-def gate(
-    task: TaskLike,
-    policy: Any,
-    *,
-    max_faults: int | None = None,
-    max_unsafe: float | None = None,
-    min_goal: float | None = None,
-    before: Any = None,
-    max_goal_loss: float = 1.0,
-    proved: bool = False,
-    sampled: bool = False,
-    starts: int = 1_000,
-    runs: int = 100,
-    max_steps: int = 10_000,
-    max_states: int = 10_000_000,
-    time_limit: float | None = None,
-    memory_limit: int | None = None,
-    workers: int | str | None = None,
-    seed: int = 0,
-) -> Gate:
-    """Return whether the policy may be shipped: every threshold with what was found.
-
-    With a policy `before`, %Goal may be at most `max_goal_loss` points below that one's.
-    """
-    from polvet.acceptance.judge import Means, Thresholds, judge_bound
-    from polvet.front.limits import budget_of, threads_of
-    from polvet.front.policy import Policy, open_policy
-
-    world = task if isinstance(task, Task) else load(task)
-    one = policy if isinstance(policy, Policy) else open_policy(world, policy)
-    within = budget_of(time_limit, memory_limit, max_states)
-    earlier = before if before is None or isinstance(before, Policy) else open_policy(world, before)
-    thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
-    means = Means(starts, runs, max_steps, seed, threads_of(workers), within)
-    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound)
-    checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
-    figures = {key: value for each in judged.checks for key, value in each.figures.items()}
-    unknown = [each["says"] for each in checks if each["passing"] == "unknown"]
-    return Gate(figures=figures, reason="; ".join(unknown) or None, passing=judged.passing.value, checks=checks)
 
 
 def save_task(task: ModelTask, path: Path) -> Path:
@@ -291,12 +194,3 @@ def _constants(given: Mapping[str, Any]) -> dict[str, Any]:
         name: value if isinstance(value, bool | int) else parse_constants(f"{name}={value}")[name]
         for name, value in given.items()
     }
-
-
-def _path_of(task: Any) -> Path | None:
-    if task is None:
-        return None
-    if isinstance(task, Task):
-        source = task.model_task.source
-        return None if source is None else source.file
-    return Path(task)

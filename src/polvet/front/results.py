@@ -192,11 +192,18 @@ class Safe(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Unsafe(Result):
-    """Some run fails: of the policy (`run`), or, where a state is decided, of every policy (`run` is None)."""
+    """Some run fails: of the policy (`run`), or, where a state is decided, of every policy (`run` is None).
+
+    `proved_starts` are conditions on starts from which no run fails all the same.
+    """
 
     method: str = ""
     run: Run | None = field(default=None, repr=False)
+    proved_starts: tuple[str, ...] = ()
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"proved_starts": list(self.proved_starts)} if self.proved_starts else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -207,36 +214,34 @@ class Unknown(Result):
     proved_starts: tuple[str, ...] = ()
     verdict: ClassVar[Verdict] = Verdict.UNKNOWN
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Terminating(Result):
-    """Every execution of the plan ends; the certificate is a ranking."""
-
-    verdict: ClassVar[Verdict] = Verdict.TERMINATING
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Nonterminating(Result):
-    """Some execution never ends; the certificate is a lasso."""
-
-    verdict: ClassVar[Verdict] = Verdict.NONTERMINATING
+    def _more(self) -> Mapping[str, Any]:
+        return {"proved_starts": list(self.proved_starts)} if self.proved_starts else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Accepted(Result):
-    """The independent checker says that the certificate proves `claim`."""
+    """The independent checker says that the certificate proves `claim`; `about` is that claim as data."""
 
     claim: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    file: str | None = field(default=None, repr=False)
     accepted: ClassVar[bool] = True
     verdict: ClassVar[Verdict] = Verdict.ACCEPTED
+
+    def _more(self) -> Mapping[str, Any]:
+        return {**_named(self.file), "claim": self.claim, "about": self.about}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Rejected(Result):
     """The independent checker says that the certificate does not prove its claim; the reason names what fails."""
 
+    file: str | None = field(default=None, repr=False)
     accepted: ClassVar[bool] = False
     verdict: ClassVar[Verdict] = Verdict.REJECTED
+
+    def _more(self) -> Mapping[str, Any]:
+        return _named(self.file)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -542,7 +547,8 @@ class Gate(Result):
     """Whether a policy may be shipped: each check with what it says."""
 
     passing: str = "unknown"
-    checks: tuple[Mapping[str, str], ...] = ()
+    checks: tuple[Mapping[str, Any], ...] = ()
+    only_goal_lost: bool = False  # all is well but that the goal is reached less often than before
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -553,6 +559,9 @@ class Gate(Result):
     def passed(self) -> bool:
         """Return whether every check passed."""
         return self.passing == "passed"
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"checks": [dict(check) for check in self.checks]}
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from self.checks
@@ -571,6 +580,11 @@ class Impossible(Result):
             f"there is no shield: failing is at least {self.minimum[0]:.6g} likely, whatever is chosen.",
             hint="Call permit with a larger bound.",
         )
+
+
+def _named(file: str | None) -> dict[str, Any]:
+    """Return how the document names a certificate that stands in a file."""
+    return {} if file is None else {"certificate": file}
 
 
 def _pandas() -> Any:

@@ -84,7 +84,7 @@ class Task:
         followed = None if chosen is None else chosen.fitted.bind(compiled).core
         space = compiled.explore(initial, budget=work.budget, policy=followed)
         seconds, states = exploring(), len(space)
-        figures = {
+        figures: dict[str, Any] = {
             "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
             "operators": space.moves, "initial": len(space.initial), "explore_seconds": round(seconds, 6),
             "bytes_per_state": round(space.bytes / max(1, states), 2), "words_per_state": compiled.program.words,
@@ -154,9 +154,17 @@ class Task:
             asked = read_states(self._task.network, states)
         if not asked:
             raise InputError("there is no state to decide.", Where("states"), "Give states, one per line.")
-        if bound is not None and (goal_reaching or work.is_cluster):
-            raise InputError("a bound is a question of its own, on one machine.", Where("bound"), "Ask one at a time.")
+        if work.is_cluster and (bound is not None or algorithm == "propagate-bdd"):
+            raise InputError(
+                "--bound and the algorithm propagate-bdd run on one machine.", Where("workers"), "Leave --workers out."
+            )
         if goal_reaching:
+            if bound is not None or self._task.avoid.deadlock or work.is_cluster:
+                raise InputError(
+                    "is a question of its own: a deadlock outside the goal does not reach it.",
+                    Where("goal_reaching"),
+                    "Leave out --bound, --avoid and a cluster as --workers.",
+                )
             return decide_goal_reaching(self._task, asked, work, alone=alone)
         if bound is not None:
             return decide_within(self._task, asked, str(bound), work)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polvet.front.limits import Work
 from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.infix import dump_expression
 from polvet.verify import verdicts
+from polvet.verify.box_system import Power
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
+from polvet.verify.probability import find_risk
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
@@ -18,24 +20,30 @@ if TYPE_CHECKING:
 def verify_policy(policy: Policy, method: str, probability: bool, work: Work) -> Safe | Unsafe | Unknown:
     """Return the verdict on the policy, with a certificate or a run."""
     bound, budget = policy.bound, work.budget
-    threads = work.threads() if not work.is_cluster else 1
+    threads = work.threads_here()
     with work.cluster() as elsewhere:
         found = verify(
             bound, method=method, seed=work.chance, threads=threads, workers=elsewhere,
             budget=budget.share(0.5) if probability else budget,
         )  # fmt: skip
     figures = {**found.figures, "method": found.method, "policy": policy.fitted.describe()}
-    certificate = certificate_of(bound, found)
+    risk = None
+    if probability:
+        risk = find_risk(bound, budget=budget, seed=work.chance, power=Power(threads))
+        figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
+    said: dict[str, Any] = {
+        "figures": figures, "certificate": certificate_of(bound, found), "method": found.method, "source": (found, risk),
+        **work.told(),
+    }  # fmt: skip
     match found:
         case verdicts.Safe():
-            return Safe(figures=figures, certificate=certificate, method=found.method, **work.told())
+            return Safe(**said)
         case verdicts.Unsafe(run):
-            return Unsafe(
-                figures=figures, certificate=certificate, method=found.method, run=policy.named(run), **work.told()
-            )
+            return Unsafe(run=policy.named(run), proved_starts=_proved(found), **said)
         case verdicts.Unknown():
-            proved = tuple(dump_expression(region) for region in found.proved_starts)
-            return Unknown(
-                figures=figures, certificate=certificate, reason=found.reason, method=found.method, proved_starts=proved,
-                **work.told(),
-            )  # fmt: skip
+            limit = found.limit or ("time" if budget.is_over() else None)
+            return Unknown(reason=found.reason, limit=limit, proved_starts=_proved(found), **said)
+
+
+def _proved(found: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:
+    return tuple(dump_expression(region) for region in found.proved_starts)

@@ -116,7 +116,7 @@ def repair(
     thrifty = method == "auto"
     method = _fitting_method(fitted.policy, method)
     if mode not in MODES:
-        raise InputError(f"'{mode}' is unknown.", Where("--mode"), f"Known are {', '.join(MODES)}.")
+        raise InputError(f"'{mode}' is unknown.", Where("--repair-mode"), f"Known are {', '.join(MODES)}.")
     program = compiled or Compiled(fitted.task.network)
     known = Applicability(fitted, program)
     demands = fault_demands(known, faults, mode, margin)

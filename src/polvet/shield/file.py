@@ -62,7 +62,7 @@ class Shield:
             raise InputError("was made for another model.", where, "Use the model the shield was computed for.")
         permitted = np.zeros(world.options, dtype=bool)
         starts = world.option_start.tolist()
-        for number, state in enumerate(world.states):
+        for number, state in enumerate(world.states or ()):
             actions = self.actions.get(self.key(state_to_json(task, state)), ())
             for option in range(starts[number], starts[number + 1]):
                 permitted[option] = world.label_of(option) in actions

@@ -9,18 +9,19 @@ Limits   reachability of a stopping configuration is undecidable in general: the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
-from polvet.errors import LimitReached
-from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, normalise, portable
+from polvet.errors import Limit, LimitReached
+from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, dump_fmp, normalise, portable
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.policy.finite_memory.goal import Goal
 from polvet.termination.guards import MAX_NODES, windows_of
 from polvet.termination.lasso import name_step
+from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown
 
 MAX_PATHS = 40
 MAX_LENGTH = 25
@@ -46,6 +47,47 @@ class Undecided:
 
     state: str
     valuation: Valuation
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict:
+    """What is said of a plan: the verdict as a word, its evidence, and where it is unknown the reason and the limit."""
+
+    word: str
+    certificate: Mapping[str, Any] | None = None
+    reason: str | None = None
+    limit: Limit | None = None
+
+
+def judge_plan(
+    fmp: FiniteMemoryPolicy, result: TerminationResult, goal: Goal | None, budget: Budget = UNLIMITED
+) -> PlanVerdict:
+    """Return the verdict of the termination test; with a goal a terminating policy must also end in it."""
+    ended, word = not isinstance(result, Unknown), result.verdict.value
+    certificate = None if isinstance(result, Unknown) else result.certificate
+    if goal is None or isinstance(result, Nonterminating):
+        return PlanVerdict(word, certificate) if ended else PlanVerdict(word, None, result.reason, result.limit)
+    try:
+        found = check_goal(fmp, goal, budget)
+    except LimitReached as limit:
+        return PlanVerdict("unknown", None, f"{word}; where it stops was not decided: {limit}", limit.kind)
+    match found:
+        case Missed():
+            missed = {**found.certificate, "fmp": dump_fmp(fmp)}
+            return PlanVerdict("goal-missed", missed, "an execution stops outside the goal")
+        case Undecided(state, valuation):
+            reason = f"{word}; whether it stops in '{state}' with {valuation} was not decided"
+            return PlanVerdict("unknown", None, reason)
+        case _ if isinstance(result, Unknown):
+            reason = f"it can only stop in the goal, but: {result.reason}"
+            return PlanVerdict("unknown", None, reason, result.limit)
+        case _ if certificate is None:
+            return PlanVerdict(
+                "unknown", None, "it can only stop in the goal, but this method has no certificate that it ends"
+            )
+        case Reaching(tracked):
+            reaching = {**certificate, "kind": "goal-reaching", "goal": goal.text, "reach": tracked}
+            return PlanVerdict("goal-reaching", reaching)
 
 
 def check_goal(fmp: FiniteMemoryPolicy, goal: Goal, budget: Budget = UNLIMITED) -> Reaching | Missed | Undecided:

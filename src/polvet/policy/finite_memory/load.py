@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from polvet.budget import UNLIMITED, Budget
@@ -11,8 +12,8 @@ from polvet.files import MAX_DEPTH, depth_of, parse_json, read_text
 from polvet.policy.finite_memory.edge_list import parse_edge_list
 from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
 from polvet.policy.finite_memory.fmp_json import parse_fmp
-from polvet.policy.finite_memory.its import abstract_its, parse_its
-from polvet.policy.finite_memory.qnp import build_from_qnp, parse_qnp
+from polvet.policy.finite_memory.its import TransitionSystem, abstract_its, parse_its
+from polvet.policy.finite_memory.qnp import Problem, build_from_qnp, parse_qnp
 from polvet.policy.finite_memory.sketch import parse_sketch
 
 _QNP = re.compile(r"\s*\S.*\n\s*\d+(\s+\S+\s+[01])+[ \t]*\n")
@@ -23,11 +24,25 @@ def is_its(text: str) -> bool:
     return text.lstrip().startswith(("(GOAL", "(declare-sort"))
 
 
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan as a file holds it: the finite-memory policy, and what it was made of where it is no such policy itself."""
+
+    plan: FiniteMemoryPolicy
+    system: TransitionSystem | None = None  # an integer transition system, of which the plan is an abstraction
+    problem: Problem | None = None  # the .qnp problem that the policy solves
+
+
 def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the finite-memory policy in the file; a `.qnp` problem needs its policy in a second file.
 
     An integer transition system is abstracted: its runs are runs of the policy, but not the other way round.
     """
+    return read_plan(path, policy=policy, budget=budget).plan
+
+
+def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> PlanFile:
+    """Return what is in the file, read once."""
     text = read_text(path)
     where = Where(str(path))
     if text.lstrip()[:1] in ("{", "[") and "->" not in text.lstrip().splitlines()[0]:
@@ -35,13 +50,15 @@ def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budg
             raise InputError(
                 f"the document nests {depth} deep; at most {MAX_DEPTH} is read.", where, "Flatten the document."
             )
-        return parse_fmp(parse_json(text, where), where)
+        return PlanFile(parse_fmp(parse_json(text, where), where))
     if is_its(text):
-        return abstract_its(parse_its(text, where), budget)
+        system = parse_its(text, where)
+        return PlanFile(abstract_its(system, budget), system)
     if str(path).endswith(".qnp") or _QNP.match(text):
         if policy is None:
             raise InputError("a .qnp problem needs a policy.", where, "Give its file with --policy.")
-        return build_from_qnp(parse_qnp(text, where), read_text(policy), Where(str(policy)), budget)
+        problem = parse_qnp(text, where)
+        return PlanFile(build_from_qnp(problem, read_text(policy), Where(str(policy)), budget), problem=problem)
     if any("->" in line for line in text.splitlines()):
-        return parse_sketch(text, where, budget)
-    return parse_edge_list(text, where)
+        return PlanFile(parse_sketch(text, where, budget))
+    return PlanFile(parse_edge_list(text, where))

@@ -1,0 +1,85 @@
+"""The independent checker, as people ask it; nothing here, nor what it imports, is an engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polvet.budget import Budget, stopwatch
+from polvet.check.checker import Accepted as Proved
+from polvet.check.checker import Subjects, check
+from polvet.check.claim import claim_of
+from polvet.errors import InputError, LimitReached, Where
+from polvet.files import read_json
+from polvet.front.results import Accepted, Rejected, Unknown, why
+from polvet.model.task import NO_OPTIONS, TaskOptions
+
+if TYPE_CHECKING:
+    from polvet.front.policy import Policy
+    from polvet.front.task import Task
+
+
+def certify(
+    certificate: Any,
+    task: Task | str | os.PathLike[str] | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    allow_options: bool = False,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+) -> Accepted | Rejected | Unknown:
+    """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one.
+
+    It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any.
+    """
+    options = NO_OPTIONS if task is None or isinstance(task, str | os.PathLike) else task.model_task.options
+    file = _file_of(policy)
+    if policy is not None and file is None:
+        raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
+    asked = None if allow_options else options
+    subjects = Subjects(_source_of(task), file, asked, Budget(time_limit, memory_limit), options.domain)
+    return judge(certificate, subjects)
+
+
+def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown:
+    """Return what the checker says of the certificate about these files."""
+    spent, where, named = stopwatch(), Where("certificate"), None
+    document = getattr(certificate, "certificate", certificate)
+    if isinstance(document, str | os.PathLike):
+        named = str(document)
+        document, where = read_json(Path(document)), Where(named)
+    if document is None:
+        raise InputError("the result has no certificate.", where, "Certify a result that has one.")
+    try:
+        found = check(document, subjects, where)
+    except LimitReached as limit:
+        return Unknown(certificate=None, **why(limit), seconds=spent())
+    if isinstance(found, Proved):
+        about = claim_of(document, subjects)
+        return Accepted(certificate=document, claim=found.claim, about=about, file=named, seconds=spent())
+    return Rejected(certificate=document, reason=found.reason, file=named, seconds=spent())
+
+
+def subjects_of(
+    task: Path | None, policy: Path | None, options: TaskOptions, *, allow_options: bool, budget: Budget
+) -> Subjects:
+    """Return what the certificate must speak about, as the command line gives it."""
+    if allow_options and options != NO_OPTIONS:
+        raise InputError(
+            "conditions are asked for, and any are allowed.", Where("allow_options"), "Give one or the other."
+        )
+    return Subjects(task, policy, None if allow_options else options, budget, options.domain)
+
+
+def _source_of(task: Any) -> Path | None:
+    if task is None or isinstance(task, str | os.PathLike):
+        return None if task is None else Path(task)
+    source = task.model_task.source
+    return None if source is None else Path(source.file)
+
+
+def _file_of(policy: Any) -> Path | None:
+    if policy is None or isinstance(policy, str | os.PathLike):
+        return None if policy is None else Path(policy)
+    return None if policy.file is None else Path(policy.file)

@@ -1,0 +1,154 @@
+"""Generalized plans: whether every execution ends, whether it ends in the goal, what blocks a proof, how long runs get."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from polvet.errors import InputError, LimitReached
+from polvet.files import sha256
+from polvet.front.limits import Chance, Work
+from polvet.front.results import Result, Unknown, Verdict
+
+HINT = "A .qnp problem's own goal already stops its policy; ask without --goal."
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class PlanResult(Result):
+    """What is said of a plan, and what else was asked about it."""
+
+    method: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"method": self.method, **self.more}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Terminating(PlanResult):
+    """Every execution of the plan ends; the certificate is a ranking. With a goal it also ends there: GOAL_REACHING."""
+
+    goal: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return TERMINATING, or GOAL_REACHING where that was asked."""
+        return Verdict.TERMINATING if self.goal is None else Verdict.GOAL_REACHING
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Nonterminating(PlanResult):
+    """Some execution never ends; the certificate is a lasso."""
+
+    verdict: ClassVar[Verdict] = Verdict.NONTERMINATING
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class GoalMissed(PlanResult):
+    """Some execution stops outside the goal; the certificate is that execution."""
+
+    verdict: ClassVar[Verdict] = Verdict.GOAL_MISSED
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Undecided(Unknown):
+    """Not decided; the reason names the limit or what was tried."""
+
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"method": self.method, **self.more}
+
+
+def terminates(
+    plan: str | os.PathLike[str],
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    method: str = "auto",
+    forests: int = 20,
+    goal: str | None = None,
+    why: bool = False,
+    bound: bool = False,
+    budget: int = 1_000_000,
+    **limits: Any,
+) -> Terminating | Nonterminating | GoalMissed | Undecided:
+    """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso.
+
+    With a `goal` (`state == q2 && x == 0`) every execution must also end there; `why` lists edges that block a proof, `bound` says how
+    the longest run grows. `budget` are steps of path search in GenSieve; the limits are those of all verbs.
+    """
+    from polvet.policy.finite_memory.goal import parse_goal
+    from polvet.policy.finite_memory.load import read_plan
+    from polvet.policy.finite_memory.qnp import dead_ends
+    from polvet.system import memory_limited
+    from polvet.termination.decide import terminates as decide
+    from polvet.termination.goal import judge_plan
+    from polvet.termination.its import its_terminates
+
+    work, path = Work.begin(limits, Chance), Path(plan)
+    chosen = None if policy is None else Path(policy)
+    with memory_limited(work.budget.megabytes):
+        read = read_plan(path, policy=chosen, budget=work.budget)
+        if goal is not None and (read.problem is not None or read.system is not None):
+            raise InputError(
+                "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=HINT
+            )
+        work.tell(control_states=len(read.plan.control_states), edges=len(read.plan.edges))
+        if read.system is not None:
+            found = its_terminates(read.system, work.budget)
+        else:
+            found = decide(
+                read.plan, method=method, seed=work.chance, forests=forests, most_steps=budget, budget=work.budget
+            )
+        wanted = None if goal is None else parse_goal(goal, read.plan)
+        judged = judge_plan(read.plan, found, wanted, work.budget)
+    figures = dict(found.figures)
+    trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
+    more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
+    if read.problem is not None:
+        stuck = dead_ends(read.problem, read.plan)
+        more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
+    more |= _further(read.plan, work, why=why, bound=bound)
+    return _RESULTS[judged.word](
+        figures=figures, certificate=_about(judged, path, chosen), reason=judged.reason, limit=judged.limit,
+        source=(read.plan, found), method=found.method, more=more,
+        **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
+    )  # fmt: skip
+
+
+def _about(judged: Any, plan: Path, policy: Path | None) -> dict[str, Any] | None:
+    """Return the certificate with the digests of the files it speaks about."""
+    if judged.certificate is None:
+        return None
+    digests = {"task_sha256": sha256(plan), "policy_sha256": None if policy is None else sha256(policy)}
+    return {"kind": judged.certificate["kind"], "claim": judged.word, **digests, **judged.certificate}
+
+
+def _further(plan: Any, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
+    """Return what else was asked about the plan; a limit that is reached here is told in its place."""
+    from polvet.termination.bound import Bound, longest_run
+    from polvet.termination.why import find_blocking_edges
+
+    more: dict[str, Any] = {}
+    if why:
+        try:
+            blocking = find_blocking_edges(plan, work.budget)
+            more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
+        except LimitReached as limit:
+            more["why"] = {"edges": None, "reason": str(limit)}
+    if bound:
+        try:
+            growth = longest_run(plan, budget=work.budget)
+        except LimitReached as limit:
+            growth = Bound("unknown", reason=str(limit))
+        more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}
+    return more
+
+
+_RESULTS: dict[str, Callable[..., Any]] = {
+    "terminating": Terminating, "goal-reaching": Terminating, "nonterminating": Nonterminating,
+    "goal-missed": GoalMissed, "unknown": Undecided,
+}  # fmt: skip
