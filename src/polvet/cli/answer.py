@@ -1,10 +1,9 @@
-"""What a command answers: a verdict, figures and lines for people; printed as text or as one JSON document."""
+"""What a command answers: the front door's result, printed as text for people or as its own JSON document, and the exit code."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -25,35 +24,6 @@ class ExitCode(Enum):
     UNKNOWN = 20  # a limit was reached; the message names it and the option that raises it
     INPUT = 30  # the input is wrong: where, what, what to do
     BUG = 40  # our fault
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A command's answer, before it is printed."""
-
-    verdict: str
-    code: ExitCode
-    seconds: float
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    lines: Sequence[str] = ()  # for people; the verdict itself is printed first
-    reason: str | None = None  # for `unknown`: the limit that was reached
-    seed: int | None = None
-    certificate: Any = None  # a path or the certificate itself
-    more: Mapping[str, Any] = field(default_factory=dict)  # further top-level keys of the JSON document
-
-    def show(self, *, as_json: bool) -> int:
-        """Print the answer on stdout and return the exit code."""
-        if as_json:
-            document = {
-                "verdict": self.verdict, "reason": self.reason, "seconds": round(self.seconds, 6), "seed": self.seed,
-                "certificate": self.certificate, "figures": dict(self.figures), **self.more,
-            }  # fmt: skip
-            print(printable_json(json.dumps(document, ensure_ascii=False, default=str)))
-        else:
-            say(self.verdict + (f" ({self.reason})" if self.reason else ""))
-            for line in self.lines:
-                say(line)
-        return self.code.value
 
 
 FOUND = frozenset(

@@ -4,133 +4,88 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
-from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.limits import budget_of
-from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
+from polvet.cli.answer import ExitCode
+from polvet.cli.options import Answering, MemoryLimit, RepairMode, Seed, Subject, Timed, Workers
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
-from polvet.cli.tasks import (
-    Constants,
-    Fail,
-    Goal,
-    OutOfBounds,
-    Start,
-    TaskFile,
-    task_options,
-    threads_of,
-)  # fmt: skip
 
 if TYPE_CHECKING:
     from polvet.campaign.loop import Debugged, Listener
     from polvet.campaign.store import Record
 
-PROOFS = ("prove", "verify")
-"""The steps that verify: of a policy that just got its fence, and of any other."""
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
 
 
-def debug(
-    task: TaskFile,
-    policy: PolicyFile,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The campaign's folder; an earlier one is resumed.")],
-    starts: Annotated[
-        int, typer.Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)
-    ] = 10_000,
-    runs: Annotated[int, typer.Option("--runs", help="At least so many runs per start state for %Goal.", min=1)] = 10,
+@dataclass(frozen=True, kw_only=True)
+class CampaignLimits(Timed):
+    """How long, how many megabytes, and who works."""
+
+    memory_limit: MemoryLimit = None
+    workers: Workers = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a campaign; `campaign/settings.py` says what each means."""
+
+    starts: Annotated[int, typer.Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)] = (
+        10_000
+    )
+    runs: Annotated[int, typer.Option("--runs", help="At least so many runs per start state for %Goal.", min=1)] = 10
     fuzz_runs: Annotated[
         int, typer.Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)
-    ] = 10,
-    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000,
-    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000,
-    iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
+    ] = 10
+    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000
+    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000
+    iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50
     method: Annotated[
         str, typer.Option("--method", help="auto, leaves, tree, milp, penalty, last-layer or direct.")
-    ] = "auto",
-    repair_mode: Annotated[
-        str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")
-    ] = "safe",
-    keep: Annotated[
-        int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)
-    ] = 2_000,
+    ] = "auto"
+    repair_mode: RepairMode = "safe"
+    keep: Annotated[int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)] = (
+        2_000
+    )
     max_goal_loss: Annotated[
         float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points below the best so far.", min=0.0)
-    ] = 1.0,
-    verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto",
-    mode: Mode = None,
-    constants: Constants = "",
-    start: Start = None,
-    fail: Fail = None,
-    goal: Goal = None,
-    out_of_bounds: OutOfBounds = "error",
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
-    workers: Workers = "all",
-    seed: Seed = 0,
-    log_json: LogJson = None,
-    json: Json = False,
+    ] = 1.0
+    verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto"
+    seed: Seed = 0
+
+
+def debug(
+    subject: Subject,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The campaign's folder; an earlier one is resumed.")],
+    settings: Settings,
+    limits: CampaignLimits,
+    answering: Answering,
 ) -> int:
     """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
-    from polvet.campaign.loop import debug as debug_policy
-    from polvet.campaign.settings import Settings
-    from polvet.sources import load_task
-
-    spent = stopwatch()
-    settings = Settings(
-        seed=seed, starts=starts, runs=runs, fuzz_runs=fuzz_runs, max_steps=max_steps, max_states=max_states,
-        iterations=iterations, method=method, mode=repair_mode, keep=keep, max_goal_loss=max_goal_loss, verify=verify,
-    )  # fmt: skip
-    loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode))
-    with open_log(log_json) as log, _live_table(log) as listener:
-        found = debug_policy(
-            loaded, policy, output, settings, threads=threads_of(workers, starts),
-            budget=budget_of(time_limit, memory_limit), listener=listener,
-        )  # fmt: skip
-    verdict, code = _verdict(found)
+    policy = subject.open()
+    with open_log(answering.log_json) as log, _live_table(log) as listener:
+        found = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
+    ended = found.source
     lines = [
-        *_table_lines(found.records),
-        f"outcome     {found.outcome.value}",
-        *_goal_lines(found),
-        f"policy      {found.policy}",
+        *_table_lines(found.iterations),
+        f"outcome     {found.outcome}",
+        *_goal_lines(ended),
+        f"policy      {ended.policy}",
     ]
-    if found.certificate is not None:
-        words = ["polvet", "certify", str(found.certificate), "--task", str(task)]
-        words += ["--policy", str(found.policy)] if verdict == "safe" else []
-        lines.append(f"evidence    {found.certificate} (check it: {shlex.join([*words, *loaded.options.arguments()])})")
-    figures = {
-        "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
-        "repairs": found.iterations, **({} if found.usefulness is None else found.usefulness.figures()),
-    }  # fmt: skip
-    proof = None if found.certificate is None else str(found.certificate)
-    warning = None if found.usefulness is None else found.usefulness.warning()
-    more = {"policy": str(found.policy), "outcome": found.outcome.value, "warning": warning}
-    return Answer(verdict, code, spent(), figures, lines, found.reason, seed, proof, more).show(as_json=json)
-
-
-def _verdict(found: Debugged) -> tuple[str, ExitCode]:
-    from polvet.campaign.loop import Outcome
-
-    lost = found.usefulness is not None and found.usefulness.lost
-    match found.outcome:
-        case Outcome.SAFE:
-            return "safe", ExitCode.DONE
-        case Outcome.GOAL_LOST:
-            return "safe", ExitCode.GOAL_LOST
-        case Outcome.STOPPED:
-            return "unsafe", ExitCode.FOUND
-        case Outcome.FAULTS_REMAIN:
-            return "faults remain", ExitCode.FOUND
-        case Outcome.IMPROVED if found.reason is not None and "--verify never" in found.reason:
-            return "repaired", ExitCode.GOAL_LOST if lost else ExitCode.DONE
-        case _:
-            return "unknown", ExitCode.UNKNOWN
+    if ended.certificate is not None:
+        words = ["polvet", "certify", str(ended.certificate), "--task", str(subject.task)]
+        words += ["--policy", str(ended.policy)] if found.word == "safe" else []
+        told = shlex.join([*words, *policy.task.model_task.options.arguments()])
+        lines.append(f"evidence    {ended.certificate} (check it: {told})")
+    lost = found.goal_lost and found.word in ("safe", "repaired")
+    return answering.say(found, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
 def _goal_lines(found: Debugged) -> list[str]:
@@ -155,24 +110,7 @@ def _around(value: float, interval: tuple[float, float]) -> str:
     return f"{value:.2f}" if low == high else f"{value:.2f} [{low}, {high}]"
 
 
-def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[str, Any]]:
-    """The figures of all steps of an iteration, side by side."""
-    rows: dict[int, dict[str, Any]] = {}
-    for record in records:
-        row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
-        figures = dict(record["figures"])
-        row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
-        if record["step"] in PROOFS:
-            row["verification"] = figures
-            figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
-        if record["step"] == "strengthen":
-            row["strengthened"] = figures | {"taken": "policy" in record["files"]}
-            continue
-        row |= figures
-    return rows
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
     repaired = ""
     if "faults_fixed" in row:
@@ -194,8 +132,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _table_lines(records: tuple[Record, ...]) -> list[str]:
-    rows = [COLUMNS, *(_cells(row) for _, row in sorted(_by_iteration(records).items()))]
+def _table_lines(course: Iterable[Mapping[str, Any]]) -> list[str]:
+    rows = [COLUMNS, *map(_cells, course)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -239,12 +177,14 @@ def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
+    from polvet.front.campaign import by_iteration
+
     table = Table(
         title="debugging: evaluate, search, repair, verify", title_justify="left",
         caption=f"{spent():.0f} s; {memory_mb():,} MB", caption_justify="left",
     )  # fmt: skip
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    for _, row in sorted(_by_iteration(list(seen)).items()):
+    for row in by_iteration(list(seen)):
         table.add_row(*(escape(printable(cell)) for cell in _cells(row)))
     return table

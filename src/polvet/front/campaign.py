@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ WORDS = {
     "safe, goal lost": Verdict.SAFE,
     "stopped": Verdict.UNSAFE,
     "faults remain": Verdict.FAULTS_REMAIN,
-    "improved": Verdict.IMPROVED,
 }
+PROOFS = ("prove", "verify")
+"""The steps that verify: of a policy that just got its fence, and of any other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -38,7 +39,9 @@ class Campaign(Result):
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
-        """Return SAFE, UNSAFE (from some start no policy is safe), FAULTS_REMAIN, IMPROVED (not proved) or UNKNOWN."""
+        """Return SAFE, UNSAFE (from some start no policy is safe), FAULTS_REMAIN, REPAIRED (not to be proved) or UNKNOWN."""
+        if self.outcome == "improved" and "--verify never" in (self.reason or ""):
+            return Verdict.REPAIRED
         return WORDS.get(self.outcome, Verdict.UNKNOWN)
 
     @property
@@ -53,8 +56,32 @@ class Campaign(Result):
         write_report(self.folder, path)
         return Path(path)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document that the command line prints with `--json`; the certificate is a file of the folder."""
+        document = Result.to_dict(self)
+        proof = None if self.source.certificate is None else str(self.source.certificate)
+        document |= {"certificate": proof, "figures": {"iterations": list(self.iterations), **self.figures}}
+        return {**document, "policy": str(self.source.policy), "outcome": self.outcome, "warning": self.warning}
+
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from self.iterations
+
+
+def by_iteration(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the figures of all steps of an iteration, side by side."""
+    rows: dict[int, dict[str, Any]] = {}
+    for record in records:
+        row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
+        figures = dict(record["figures"])
+        row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
+        if record["step"] in PROOFS:
+            row["verification"] = figures
+            figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
+        if record["step"] == "strengthen":
+            row["strengthened"] = figures | {"taken": "policy" in record["files"]}
+            continue
+        row |= figures
+    return [row for _, row in sorted(rows.items())]
 
 
 def run_campaign(
@@ -69,7 +96,6 @@ def run_campaign(
     from polvet.campaign.loop import debug
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
-    from polvet.report.campaign import read_campaign
 
     known = {one.name for one in fields(Settings)} - {"mode"} | {"repair_mode"}
     for name in settings:
@@ -81,7 +107,6 @@ def run_campaign(
         policy.task.model_task, file, folder, Settings(**chosen), threads=work.threads(), budget=work.budget,
         listener=listener,
     )  # fmt: skip
-    rows = read_campaign(folder).rows
     certificate = None if ended.certificate is None else read_json(ended.certificate)
     figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
     useful = ended.usefulness
@@ -89,6 +114,6 @@ def run_campaign(
         figures |= useful.figures()
     return Campaign(
         figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
-        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(dict(row) for row in rows),
+        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(by_iteration(ended.records)),
         warning=None if useful is None else useful.warning(), source=ended, **work.told(),
     )  # fmt: skip

@@ -1,0 +1,158 @@
+"""The command line stands on the front door: every command has a Python call whose `.to_dict()` is the document of `--json`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import polvet
+from polvet.cli.app import COMMANDS, run
+from polvet.domains.shipped import shipped_files
+from polvet.front.writing import domains, write_report
+
+TIMES = re.compile(r"seconds|peak_bytes|steps_per_cpu_second")
+"""What differs from call to call: clocks, and what the process holds."""
+PLAN = {
+    "format": "fmp/1", "semantics": "deterministic", "variables": [{"name": "x"}], "control_states": ["q"], "initial": "q",
+    "edges": [{"id": 0, "from": "q", "to": "q", "choices": [{"effects": {"x": -1}}]}],
+}  # fmt: skip
+MODEL = "mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\n [b] x<2 -> (x'=x+2);\nendmodule\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The shipped tasks and policies, a small PRISM model, a plan, faults, a repaired policy, a certificate and a campaign."""
+    place = tmp_path_factory.mktemp("commands")
+    for file in shipped_files():
+        shutil.copy(file, place)
+    (place / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
+    (place / "model.pm").write_text(MODEL, encoding="utf-8")
+    domains("janitor", width=3, height=3, output=place / "janitor.jani")
+    faulty = polvet.load(place / "one-way-line-8-5.toml").policy(place / "one-way-line-8-5-faulty.json")
+    faults = faulty.faults()
+    faults.save(place / "faults.json")
+    faulty.repair(faults, output=place / "better.json")
+    faulty.verify().save(place / "certificate.json")
+    return place
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def line():
+    return polvet.load("one-way-line-8-5.toml")
+
+
+def faulty():
+    return line().policy("one-way-line-8-5-faulty.json")
+
+
+def janitor():
+    return polvet.load("janitor.toml")
+
+
+def model():
+    return polvet.load("model.pm", fail="x==3", goal="x==2")
+
+
+FILES = "one-way-line-8-5.toml one-way-line-8-5-faulty.json"
+CASES = {
+    "info": ("one-way-line-8-5.jani", lambda: polvet.info("one-way-line-8-5.jani")),
+    "explore": ("one-way-line-8-5.toml", lambda: line().explore()),
+    "explore with a policy": (
+        f"{FILES.replace(' ', ' --policy ')}", lambda: line().explore(faulty()),
+    ),
+    "check": ("model.pm --property Pmax=?[F(x=3)] --exact", lambda: polvet.load("model.pm").check("Pmax=?[F(x=3)]", exact=True)),
+    "decide": ("one-way-line-8-5.toml --workers 1", lambda: line().decide(workers=1)),
+    "decide one state": ("model.pm --fail x==3 --goal x==2 --state x=1", lambda: model().decide({"x": 1})),
+    "decide goal reaching": (
+        "model.pm --fail x==3 --goal x==2 --goal-reaching", lambda: model().decide(goal_reaching=True),
+    ),
+    "decide within a bound": ("model.pm --fail x==3 --goal x==2 --bound 1/2", lambda: model().decide(bound="1/2")),
+    "train": (
+        "one-way-line-8-5.toml --kind trees --runs 20 --rounds 2 -o trained.json",
+        lambda: line().train("trees", runs=20, rounds=2, output="trained.json"),
+    ),
+    "simulate": (f"{FILES} --runs 50 --seed 3", lambda: faulty().simulate(50, seed=3)),
+    "evaluate": (f"{FILES} --starts 50", lambda: faulty().evaluate(50)),
+    "fuzz": (f"{FILES} --runs 1000", lambda: faulty().fuzz(1000)),
+    "faults": (FILES, lambda: faulty().faults()),
+    "repair": (f"{FILES} --faults faults.json", lambda: faulty().repair("faults.json").repaired),
+    "repair avoiding": (
+        f"{FILES} --faults faults.json --repair-mode avoid --keep-runs 50",
+        lambda: faulty().repair(faulty().faults(), repair_mode="avoid", keep_runs=50).repaired,
+    ),
+    "fence": (f"{FILES} -o fenced.json", lambda: faulty().fence(output="fenced.json")),
+    "compare": (f"{FILES} better.json", lambda: faulty().compare("better.json")),
+    "verify": (FILES, lambda: faulty().verify()),
+    "verify raw": (f"{FILES} --mode raw --avoid stuck", lambda: polvet.load(line(), mode="raw", avoid="stuck").policy("one-way-line-8-5-faulty.json").verify()),
+    "debug": (f"{FILES} -o by-command --starts 50", lambda: faulty().debug("by-python", starts=50)),
+    "gate": (f"{FILES} --max-faults 0 --min-goal 10", lambda: polvet.gate(line(), faulty(), max_faults=0, min_goal=10)),
+    "report": (
+        "certificate.json -o report.html --task one-way-line-8-5.toml",
+        lambda: write_report("certificate.json", "report.html", task=Path("one-way-line-8-5.toml")),
+    ),
+    "permit": ("janitor.toml --bound 0.1", lambda: janitor().permit("0.1")),
+    "permit too little": ("janitor.toml --bound 0", lambda: janitor().permit(0)),
+    "learn": (
+        "janitor.toml --cost fuel --bound 0.2 --iterations 2 --episodes 50",
+        lambda: janitor().learn("0.2", "fuel", iterations=2, episodes=50),
+    ),
+    "terminates": ("plan.json --why --bound", lambda: polvet.terminates("plan.json", why=True, bound=True)),
+    "terminates in the goal": ("plan.json --goal x==0", lambda: polvet.terminates("plan.json", goal="x==0")),
+    "certify": (
+        "certificate.json --task one-way-line-8-5.toml --policy one-way-line-8-5-faulty.json",
+        lambda: polvet.certify("certificate.json", "one-way-line-8-5.toml", "one-way-line-8-5-faulty.json"),
+    ),
+    "certify another policy": (
+        "certificate.json --task one-way-line-8-5.toml --policy better.json",
+        lambda: polvet.certify("certificate.json", line(), line().policy("better.json")),
+    ),
+    "domains": ("", domains),
+    "domains explained": ("janitor", lambda: domains("janitor")),
+    "domains written": ("janitor width=3 -o j.jani", lambda: domains("janitor", width="3", output="j.jani")),
+}  # fmt: skip
+WITHOUT_PYTHON: dict[str, str] = {}
+"""Commands that make no sense in Python, with the reason; there are none: completion and help belong to the shell, not to COMMANDS."""
+FILES_OF_COMMANDS = {"fence": "policy"}
+"""Keys that name the file a command always writes, where Python keeps the policy itself."""
+
+
+def compared(document, **paths):
+    """The document without times, with paths that were chosen differently made the same."""
+    if isinstance(document, dict):
+        return {key: compared(value, **paths) for key, value in document.items() if not TIMES.search(key)}
+    if isinstance(document, list | tuple):
+        return [compared(value, **paths) for value in document]
+    if isinstance(document, str):
+        return document.replace("by-command", "by-python")
+    return document
+
+
+def test_every_command_has_a_call():
+    told = {name.split()[0] for name in CASES}
+    assert told | set(WITHOUT_PYTHON) == set(COMMANDS)
+    assert not told & set(WITHOUT_PYTHON)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_call_gives_the_document_of_the_command(name, here, capsys):
+    words, call = CASES[name]
+    command = name.split()[0]
+    code = run([command, *words.split(), "--json"])
+    shown = capsys.readouterr()
+    assert code in (0, 10, 20), shown.err
+    said = json.loads(shown.out)
+    found = json.loads(json.dumps(call().to_dict(), default=str))
+    if command in FILES_OF_COMMANDS:
+        said.pop(FILES_OF_COMMANDS[command])
+        found.pop(FILES_OF_COMMANDS[command])
+    assert compared(found) == compared(said)
+    assert list(found) == list(said), "the keys stand in the same order"
