@@ -54,5 +54,5 @@ class Answer:
             for line in self.lines:
                 say(line)
             if isinstance(self.checked, NotChecked):
-                say(str(self.checked))
+                say(f"not checked here: {self.checked}")
         return self.code.value

@@ -56,8 +56,8 @@ def decide_goal_reaching(
             checked = worst(checked, confirm_batches(task, claims, found=spent(), budget=within))
         else:
             make = partial(prove, solved, budget=budget)
-            certificate, said = confirm_states(task, name, chosen, make, found=spent(), budget=budget, output=place)
-            checked = worst(checked, said)
+            certificate, outcome = confirm_states(task, name, chosen, make, found=spent(), budget=budget, output=place)
+            checked = worst(checked, outcome)
             write_whole(place, json_module.dumps(certificate, ensure_ascii=False) + "\n")
             written[name] = str(place)
     show = Semantics(task.network).show

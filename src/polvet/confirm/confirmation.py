@@ -105,8 +105,10 @@ def confirm(
 
     `output` is where it will be written. A rejected one raises FalseCertificate, with a bundle beside the output.
     """
-    if certificate is None or isinstance(about, NotChecked):
-        return None if certificate is None else about
+    if certificate is None:
+        return None
+    if isinstance(about, NotChecked):
+        return about
     text = json.dumps(certificate, ensure_ascii=False)
     if len(text) > MAX_BYTES:
         return NotChecked(f"the certificate has {len(text):,} characters, more than are read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ class NotChecked:
     how: str | None = None
 
     def __str__(self) -> str:
-        return "not checked here: " + self.reason + ("" if self.how is None else f"; `{self.how}` checks it")
+        return self.reason if self.how is None else f"{self.reason}; `{self.how}` checks it"
 
 
 Confirmation = Checked | NotChecked
@@ -34,6 +35,13 @@ def told(confirmation: Confirmation | None) -> dict[str, Any]:
             return {"checked": True}
         case NotChecked():
             return {"checked": False, "not_checked": str(confirmation)}
+
+
+def read_told(figures: Mapping[str, Any]) -> Confirmation | None:
+    """Return the confirmation that `told` wrote among these."""
+    if "checked" not in figures:
+        return None
+    return Checked() if figures["checked"] else NotChecked(figures["not_checked"])
 
 
 def worst(*confirmations: Confirmation | None) -> Confirmation | None:
