@@ -9,7 +9,7 @@ from polvet.budget import Budget
 from polvet.check.arena import Arena
 from polvet.check.followed import Followed
 from polvet.confirm.confirmation import BESIDES, About, about_policy, confirm, refuse
-from polvet.confirm.outcome import Confirmation, NotChecked
+from polvet.confirm.outcome import NO_KIND, Confirmation, NotChecked
 from polvet.debug.faults import FaultAnalysis
 from polvet.errors import LimitReached
 from polvet.model.semantics import Semantics
@@ -36,7 +36,7 @@ def confirm_analysis(
     if analysis.faults:
         return _confirm_faults(bound, about, analysis, found, within)
     if analysis.unsafe_starts:
-        return NotChecked("no kind of certificate says that only starts without any safe policy fail")
+        return NO_KIND
     return _confirm_no_fault(bound, about, found, within, threads)
 
 

@@ -74,7 +74,7 @@ def gate(
     from polvet.acceptance.judge import Means, Passing, Thresholds, judge
     from polvet.acceptance.junit import dump_junit
     from polvet.acceptance.sarif import dump_sarif
-    from polvet.confirm import outcome
+    from polvet.confirm.outcome import told
     from polvet.files import write_whole
     from polvet.sources import load_task
 
@@ -105,7 +105,7 @@ def gate(
     figures |= {key: value for check in judged.checks for key, value in check.figures.items()}
     more = {
         "checks": [
-            {"name": one.name, "passing": one.passing.value, "says": one.says, **outcome.told(one.checked)}
+            {"name": one.name, "passing": one.passing.value, "says": one.says, **told(one.checked)}
             for one in judged.checks
         ]
     }

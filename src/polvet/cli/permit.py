@@ -71,7 +71,7 @@ def permit(
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
     from polvet.confirm.confirmation import about_task, confirm
-    from polvet.confirm.outcome import NotChecked
+    from polvet.confirm.outcome import NO_KIND
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield import permit as find_permitted
@@ -107,8 +107,7 @@ def permit(
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
         lines = impossible_lines(world, limit, result)
-        checked: Any = NotChecked("no kind of certificate says that nothing stays below a bound")
-        return Answer("impossible", ExitCode.FOUND, spent(), figures, lines, seed=seed, checked=checked).show(
+        return Answer("impossible", ExitCode.FOUND, spent(), figures, lines, seed=seed, checked=NO_KIND).show(
             as_json=json
         )
     figures |= {

@@ -1,9 +1,8 @@
 """Before a verdict is said, its certificate goes through the independent checker: as text, the way a file would hold it.
 
-A certificate of at most `ALWAYS` bytes is checked whatever that takes, a larger one for as long as finding it took and
-`BESIDES` seconds, and neither beyond the limits that were given. Where that is not enough the verdict is said as *not
-checked*, with the command that checks it. A rejected certificate is never a verdict: it is a bug of polvet, and FalseCertificate
-names the bundle to send.
+Checking takes at most as long as finding did and `BESIDES` seconds, for a small certificate at least `A_MINUTE`, and never
+more than the limits that were given leave. Where that is not enough the verdict is said as *not checked*, with the command
+that checks it. A rejected certificate is never a verdict: it is a bug of polvet, and FalseCertificate names the bundle to send.
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ from polvet.model.task import NO_OPTIONS, Task, TaskOptions
 from polvet.policy.identity import policy_sha256
 from polvet.sources import read_parts
 
-ALWAYS = 100_000
-"""Bytes of a certificate that is checked whatever that takes."""
+SMALL_BYTES, SMALL_STATES = 100_000, 10_000
+"""A small certificate has no more bytes, and speaks of no more states: one may list a million states by their count alone."""
+A_MINUTE = 60.0
 BESIDES = 1.0
-"""Seconds that checking a larger one may take besides the seconds that finding it took."""
+"""Seconds besides those that finding took."""
 
 PROVES: dict[str, tuple[str, ...]] = {
     "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
@@ -112,8 +112,8 @@ def confirm(
     text = json.dumps(certificate, ensure_ascii=False)
     if len(text) > MAX_BYTES:
         return NotChecked(f"the certificate has {len(text):,} characters, more than are read")
-    allowed = None if len(text) <= ALWAYS else found + BESIDES
-    within = budget if allowed is None else budget.at_most(allowed)
+    allowed = max(found + BESIDES, A_MINUTE if _is_small(text, certificate) else 0)
+    within = budget.at_most(allowed)
     try:
         within.check()
         result = check(parse_json(text, Where("certificate")), about.subjects(within), Where("certificate"))
@@ -146,9 +146,13 @@ def _other_claim(verdict: str, certificate: Mapping[str, Any], about: About) -> 
     return None
 
 
-def _used_up(limit: LimitReached | MemoryError, allowed: float | None, budget: Budget) -> str:
+def _is_small(text: str, certificate: Mapping[str, Any]) -> bool:
+    return len(text) <= SMALL_BYTES and certificate.get("count", 0) <= SMALL_STATES
+
+
+def _used_up(limit: LimitReached | MemoryError, allowed: float, budget: Budget) -> str:
     if isinstance(limit, MemoryError):
         return "checking it takes more memory than there is"
-    if limit.kind == "time" and allowed is not None and not budget.is_over():
+    if limit.kind == "time" and not budget.is_over():
         return f"checking it takes longer than {allowed:.1f} s"
     return str(limit)

@@ -24,6 +24,7 @@ class NotChecked:
 
 
 Confirmation = Checked | NotChecked
+NO_KIND = NotChecked("there is no kind of certificate for this verdict")
 
 
 def told(confirmation: Confirmation | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Every result says its `verdict` (an Enum that refuses to be a truth value: `if result:` is an error), the `reason` where it is
 unknown, `figures` as the command line prints them, the `certificate`, and whether the independent checker accepted it before
-the verdict was said (`checked`; where it had not the time, `figures["not_checked"]` says so); `to_dict()` is the command line's JSON document,
-`save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
+the verdict was said (`checked`; where it was not asked, `figures["not_checked"]` says why); `to_dict()` is the command
+line's JSON document, `save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from polvet.budget import Budget, stopwatch
+from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, Where
 from polvet.front.results import Impossible, Result, Verdict, with_check
 from polvet.model.expressions import FALSE
@@ -149,4 +150,5 @@ def read_bound(given: float | str | Fraction) -> Fraction:
 
 def _impossible(found: EngineImpossible) -> Impossible:
     low, high = (float(found.exact),) * 2 if found.exact is not None else (found.lower, found.upper)
-    return Impossible({"minimum": high}, None, "no scheduler stays below the bound", (low, high))
+    nothing = Impossible({"minimum": high}, None, "no scheduler stays below the bound", (low, high))
+    return with_check(nothing, NO_KIND)
