@@ -8,7 +8,7 @@ from pathlib import Path
 from polvet.budget import Budget
 from polvet.check.arena import Arena
 from polvet.check.followed import Followed
-from polvet.confirm.confirmation import BESIDES, About, about_policy, confirm, refuse
+from polvet.confirm.confirmation import SMALL_STATES, About, about_policy, confirm, refuse, seconds_for
 from polvet.confirm.outcome import NO_KIND, Confirmation, NotChecked
 from polvet.debug.faults import FaultAnalysis
 from polvet.errors import LimitReached
@@ -32,7 +32,7 @@ def confirm_analysis(
     about = about_policy(bound.task, file, bound.fitted.sha256)
     if isinstance(about, NotChecked):
         return about
-    within = budget.at_most(found + BESIDES)
+    within = budget.at_most(seconds_for(found, small=analysis.states <= SMALL_STATES))
     if analysis.faults:
         return _confirm_faults(bound, about, analysis, found, within)
     if analysis.unsafe_starts:

@@ -25,7 +25,7 @@ def decide_goal_reaching(
     task: Task, asked: list[State], budget: Budget, output: Path | None, folder: Path | None, spent: Stopwatch, json: bool
 ) -> int:  # fmt: skip
     """Answer for each state whether a strong-cyclic policy exists, with evidence where it is asked for."""
-    from polvet.confirm.confirmation import BESIDES
+    from polvet.confirm.confirmation import SMALL_STATES, seconds_for
     from polvet.confirm.outcome import worst
     from polvet.errors import LimitReached
     from polvet.files import write_whole
@@ -51,7 +51,7 @@ def decide_goal_reaching(
         if not chosen:
             continue
         if place is None:
-            within = budget.at_most(spent() + BESIDES)
+            within = budget.at_most(seconds_for(spent(), small=solved.game.states <= SMALL_STATES))
             claims = [(name, chosen, partial(prove, solved, budget=within))]
             checked = worst(checked, confirm_batches(task, claims, found=spent(), budget=within))
         else:

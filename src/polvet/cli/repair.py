@@ -127,7 +127,7 @@ def repair(
 
         save_policy(made.policy, output)
         lines.append(f"written     {output}")
-    document, checked = confirm_repair(fitted, made, output, found=spent(), budget=budget, output=certificate)
+    document, checked = confirm_repair(fitted, made, output, found=spent(), budget=budget, output=certificate or output)
     if certificate is not None:
         from polvet.files import write_whole
 

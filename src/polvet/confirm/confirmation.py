@@ -24,10 +24,10 @@ from polvet.model.task import NO_OPTIONS, Task, TaskOptions
 from polvet.policy.identity import policy_sha256
 from polvet.sources import read_parts
 
-SMALL_BYTES, SMALL_STATES = 100_000, 10_000
+SMALL_BYTES, SMALL_STATES = 1_000_000, 10_000
 """A small certificate has no more bytes, and speaks of no more states: one may list a million states by their count alone."""
 A_MINUTE = 60.0
-BESIDES = 1.0
+BESIDES = 2.0
 """Seconds besides those that finding took."""
 
 PROVES: dict[str, tuple[str, ...]] = {
@@ -92,6 +92,11 @@ def about_plan(plan: Path, policy: Path | None) -> About:
     return About(plan, sha256(plan), policy, None if policy is None else policy_sha256(policy), is_plan=True)
 
 
+def seconds_for(found: float, *, small: bool) -> float:
+    """Return how long checking may take."""
+    return max(found + BESIDES, A_MINUTE if small else 0.0)
+
+
 def confirm(
     verdict: str,
     certificate: Mapping[str, Any] | None,
@@ -112,7 +117,7 @@ def confirm(
     text = json.dumps(certificate, ensure_ascii=False)
     if len(text) > MAX_BYTES:
         return NotChecked(f"the certificate has {len(text):,} characters, more than are read")
-    allowed = max(found + BESIDES, A_MINUTE if _is_small(text, certificate) else 0)
+    allowed = seconds_for(found, small=len(text) <= SMALL_BYTES and certificate.get("count", 0) <= SMALL_STATES)
     within = budget.at_most(allowed)
     try:
         within.check()
@@ -146,13 +151,9 @@ def _other_claim(verdict: str, certificate: Mapping[str, Any], about: About) -> 
     return None
 
 
-def _is_small(text: str, certificate: Mapping[str, Any]) -> bool:
-    return len(text) <= SMALL_BYTES and certificate.get("count", 0) <= SMALL_STATES
-
-
 def _used_up(limit: LimitReached | MemoryError, allowed: float, budget: Budget) -> str:
     if isinstance(limit, MemoryError):
         return "checking it takes more memory than there is"
     if limit.kind == "time" and not budget.is_over():
-        return f"checking it takes longer than {allowed:.1f} s"
+        return f"checking it takes longer than {max(0.0, allowed):.1f} s"
     return str(limit)

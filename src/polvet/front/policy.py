@@ -294,9 +294,7 @@ class Policy:
         )  # fmt: skip
         target = new_folder() / f"policy{self._file.suffix}"
         save_policy(made.policy, target)
-        _, checked = confirm_repair(
-            self._fitted, made, target, found=spent(), budget=within, output=Path("repair.json")
-        )
+        _, checked = confirm_repair(self._fitted, made, target, found=spent(), budget=within)
         done = Repair(
             {**repair_figures(made, agreement), **told(checked)}, tuple(sorted({left.reason for left in made.left}))
         )

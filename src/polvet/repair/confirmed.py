@@ -29,13 +29,16 @@ def confirm_repair(
         with tempfile.TemporaryDirectory(prefix="polvet-") as folder:
             saved = Path(folder) / "policy.json"
             save_policy(made.policy, saved)
-            return confirm_repair(fitted, made, saved, found=found, budget=budget)
+            certificate, checked = confirm_repair(fitted, made, saved, found=found, budget=budget)
+            return certificate, NotChecked(checked.reason) if isinstance(checked, NotChecked) else checked
     certificate = repair_certificate(fitted, made, file)
+    if not made.fixed:
+        return certificate, None
     if (wrong := _first_that_is_none(fitted, made.fixed)) is not None:
         return certificate, NotChecked(wrong)
     about = about_policy(fitted.task, file, certificate["policy_sha256"])
     return certificate, confirm(
-        "repaired policy", certificate, about, found=found, budget=budget, output=output or file
+        "repaired policy", certificate, about, found=found, budget=budget, output=output
     )  # fmt: skip
 
 

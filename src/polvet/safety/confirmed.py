@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
-from polvet.confirm.confirmation import BESIDES, About, about_task, confirm, refuse
+from polvet.confirm.confirmation import BESIDES, SMALL_STATES, About, about_task, confirm, refuse, seconds_for
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import LimitReached
 from polvet.model.semantics import State
@@ -17,11 +17,11 @@ from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decided, Decider, Verdict
 
-FIRST_BATCH = 500
+FIRST_BATCH = 2_000
 """States that are proved and checked together first; each further batch is twice as large."""
-A_SECOND = 20_000
+A_SECOND = 10_000
 """States that a batch's certificate may have for each second that checking may take."""
-TOO_LONG = "proving and checking takes longer than deciding did; --certificates FOLDER writes the evidence"
+TOO_LONG = "proving and checking takes too long beside deciding; --certificates FOLDER writes the evidence"
 Prover = Callable[[Sequence[State]], dict[str, Any]]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
 
@@ -49,7 +49,7 @@ def confirm_answers(
     task: Task, states: Sequence[State], answers: Sequence[Decided], *, found: float, budget: Budget
 ) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more."""
-    within = budget.at_most(found + BESIDES)
+    within = budget.at_most(seconds_for(found, small=len(states) <= SMALL_STATES))
     decider = Decider(task, algorithm="lazy", share=True)
     most = int(A_SECOND * (found + BESIDES))
     claims = []
