@@ -149,6 +149,17 @@ def test_a_certificate_of_another_kind_is_no_proof(files, monkeypatch, capsys):
     assert "does not prove the verdict 'safe policy'" in json.loads(content["about.json"])["reason"]
 
 
+def test_a_proof_must_speak_of_everything_that_is_to_be_avoided(files, monkeypatch, capsys):
+    """An accepted proof that the policy avoids `fail` says nothing about deadlocks."""
+
+    def of_fail_alone(bound, found, true=certificates.certificate_of):
+        return {key: value for key, value in true(bound, found).items() if key != "avoids"}
+
+    monkeypatch.setattr(certificates, "certificate_of", of_fail_alone)
+    content = refused(capsys, "verify", files.task, files.good, "--avoid", "deadlock")
+    assert "avoids deadlock" in json.loads(content["about.json"])["reason"]
+
+
 def wrong_action(self, states, true=Decider.safe_policy, **options):
     return {state: "left" if state == (1,) else action for state, action in true(self, states, **options).items()}
 
