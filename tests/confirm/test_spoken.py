@@ -13,6 +13,7 @@ import polvet
 from polvet.acceptance import judge
 from polvet.budget import Budget
 from polvet.campaign import steps
+from polvet.check.checker import CHECKERS
 from polvet.cli.app import run
 from polvet.confirm import confirmation
 from polvet.confirm.outcome import Checked, NotChecked
@@ -445,3 +446,7 @@ def test_faults_from_elsewhere_are_no_bug_of_the_repair(files, capsys):
     assert code in (0, 10)
     assert shown["checked"] is False
     assert "a listed fault is none" in shown["not_checked"]
+
+
+def test_every_kind_of_certificate_proves_some_verdict():
+    assert {kind for kinds in confirmation.PROVES.values() for kind in kinds} == set(CHECKERS)
