@@ -23,8 +23,14 @@ TIMES = re.compile(r"\b\d+\.\d+ s\b|\b[\d,]+ (?=states/s)|(?<=^  \d )\s+\d+\.\d\
 
 
 def pages() -> list[Path]:
-    """Return the tutorials."""
-    return sorted(DOCS.glob("tutorial-*.md"))
+    """Return the tutorials, and the pages for users of other tools."""
+    return [*sorted(DOCS.glob("tutorial-*.md")), *sorted(DOCS.glob("for-*.md"))]
+
+
+def needed(page: Path) -> list[str]:
+    """Return the packages that the page's code needs besides polvet's own: `<!-- needs: gymnasium -->` names them."""
+    found = re.search(r"<!-- needs: ([\w ]+) -->", page.read_text(encoding="utf-8"))
+    return [] if found is None else found[1].split()
 
 
 def run_page(text: str) -> str:
