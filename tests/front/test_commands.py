@@ -92,7 +92,10 @@ CASES = {
     "fence": (f"{FILES} -o fenced.json", lambda: faulty().fence(output="fenced.json")),
     "compare": (f"{FILES} better.json", lambda: faulty().compare("better.json")),
     "verify": (FILES, lambda: faulty().verify()),
-    "verify raw": (f"{FILES} --mode raw --avoid stuck", lambda: polvet.load(line(), mode="raw", avoid="stuck").policy("one-way-line-8-5-faulty.json").verify()),
+    "verify raw": (
+        f"{FILES} --mode raw --avoid stuck",
+        lambda: polvet.load(line(), mode="raw", avoid="stuck").policy("one-way-line-8-5-faulty.json").verify(),
+    ),
     "debug": (f"{FILES} -o by-command --starts 50", lambda: faulty().debug("by-python", starts=50)),
     "gate": (f"{FILES} --max-faults 0 --min-goal 10", lambda: polvet.gate(line(), faulty(), max_faults=0, min_goal=10)),
     "report": (

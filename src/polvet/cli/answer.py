@@ -23,7 +23,7 @@ class ExitCode(Enum):
     GOAL_LOST = 11  # safe or repaired, but the goal is reached less often than the budget allows
     UNKNOWN = 20  # a limit was reached; the message names it and the option that raises it
     INPUT = 30  # the input is wrong: where, what, what to do
-    BUG = 40  # our fault
+    BUG = 40  # our fault; also where the checker rejects what was found
 
 
 FOUND = frozenset(
@@ -54,6 +54,8 @@ def say_result(
         say(result.word + (f" ({reason})" if reason else ""))
         for line in lines:
             say(line)
+        if result.not_checked is not None:
+            say(f"not checked here: {result.not_checked}")
     if code is not None:
         return int(code.value)
     if result.word in FOUND:

@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from polvet.cli.limits import budget_of
-from polvet.cli.options import Constants, Domain, Fail, Goal, MemoryLimit, Mode, OutOfBounds, Plainly, Start, Timed
+from polvet.cli.options import (
+    Avoid,
+    Constants,
+    Domain,
+    Fail,
+    Goal,
+    MemoryLimit,
+    Mode,
+    OutOfBounds,
+    Plainly,
+    Start,
+    Timed,
+)
 from polvet.errors import Where
 from polvet.model.task import TaskOptions
 from polvet.sources import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
@@ -26,7 +38,7 @@ class Conditions:
     goal: Goal = None
     out_of_bounds: OutOfBounds = "error"
     mode: Mode = None
-    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = ""
+    avoid: Avoid = ""
 
     def options(self) -> TaskOptions:
         """Return them as a task has them."""
@@ -68,4 +80,4 @@ def certify(
     subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
     found = judge(certificate, subjects)
     lines = [f"  proved: {found.claim}"] if isinstance(found, Accepted) else []
-    return answering.say(found, lines, changes={"certificate": str(certificate)})
+    return answering.say(found, lines)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 SHOWN = 20
 INLINE_STATES = 1_000
 """Of a certificate that is part of the answer about one state; a larger one is written to a file."""
-FILES = {
-    "safe": "safe.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
-    "not-strong-cyclic": "no-strong-cyclic.json",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,47 +58,29 @@ def decide(
     output: Output = None,
 ) -> int:
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
+    from polvet.front.deciding import Decisions
+
     if sum((bool(state), states is not None, all_starts)) > 1:
         raise InputError(
             "several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts."
         )
     task = question.load()
     alone = named_state(task, state)
-    kept = output if alone is None and not goal_reaching else None
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
         found = task.decide(
             alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
-            goal_reaching=goal_reaching, output=kept, **within,
+            goal_reaching=goal_reaching, output=output, certificates=certificates, **within,
         )  # fmt: skip
-    decided: Decisions = found.source if alone is not None and not goal_reaching and bound is None else found
-    lines, changes = _lines(task.model_task, decided, bound, goal_reaching), {}
-    if kept is not None and bound is None:
-        lines.append(f"written      {kept} ({found.figures['resumed']:,} states were there already)")
-    if bound is None and found.word != "unknown":
-        proof = output if kept is None else None
-        changes = _evidence(found, decided, proof, certificates, lines, within)
-    return answering.say(found, lines, changes=changes)
-
-
-def _evidence(
-    found: Any, decided: Decisions, output: Path | None, folder: Path | None, lines: list[str], within: dict[str, Any]
-) -> dict[str, Any]:
-    """Write what was asked for, and return what the document says of it."""
-    if output is None and folder is None:
-        small = found.certificate is None or len(found.certificate["states"]) <= INLINE_STATES
-        return {} if small else {"certificate": None}
-    from polvet.files import write_whole
-
-    paths: dict[str, str] = {}
-    for word, certificate in decided.prove(within=within["within"]).items():
-        place = (
-            output if output is not None and word == decided.word else None if folder is None else folder / FILES[word]
-        )
-        if place is not None:
-            write_whole(place, json.dumps(certificate, ensure_ascii=False) + "\n")
-            paths[word] = str(place)
-    lines += [f"evidence     {path} ({word})" for word, path in paths.items()]
-    return {"certificate": paths.get(decided.word) if output is not None else paths or None}
+    decided: Decisions = found.source if isinstance(found.source, Decisions) else found
+    lines = _lines(task.model_task, decided, bound, goal_reaching)
+    if output is not None and "resumed" in found.figures and alone is None:
+        lines.append(f"written      {output} ({found.figures['resumed']:,} states were there already)")
+    if isinstance(found.written, dict):
+        lines += [f"evidence     {path} ({word})" for word, path in found.written.items()]
+    elif found.written is not None:
+        lines.append(f"evidence     {found.written} ({found.word})")
+    large = found.certificate is not None and len(found.certificate["states"]) > INLINE_STATES
+    return answering.say(found, lines, changes={"certificate": None} if large and found.written is None else {})
 
 
 def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:

@@ -23,7 +23,7 @@ def fence(
         raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
     policy = subject.open()
     with answering.watch("fence", "looking for exits", limits) as within:
-        found = policy.fence(output=output, **within)
+        found = policy.fence(certificate=certificate, output=output, **within)
     if found.policy is None:
         return answering.say(found)
     figures, names = found.figures, found.figures["variables"]
@@ -33,8 +33,6 @@ def fence(
         f"forbidden   {figures['exits']:,} exits from them, by {f'{units:,} gated units' if units else f'{trees:,} trees'}",
         f"written     {output}",
     ]
-    changes = {"policy": str(output)}
-    if certificate is not None and found.certificate is not None:
-        changes["certificate"] = str(found.save(certificate))
+    if found.written is not None:
         lines.append(f"certificate {certificate}")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(found, lines, changes={"policy": str(output)})

@@ -47,7 +47,7 @@ def permit(
 
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
-        found = task.permit(bound, attempts=attempts, distributions=distributions, exact=exact, **within)
+        found = task.permit(bound, attempts=attempts, distributions=distributions, exact=exact, output=output, **within)
     if isinstance(found, Unknown):
         return answering.say(found)
     if isinstance(found, Impossible):
@@ -56,7 +56,6 @@ def permit(
     changes: dict[str, Any] = {}
     assert found.table is not None
     if output is not None:
-        changes["certificate"] = str(found.save(output))
         lines.append(f"written   {output}")
     if tree is not None:
         grown = grow_tree(found.table)

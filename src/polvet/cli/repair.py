@@ -11,7 +11,6 @@ import typer
 
 from polvet.cli.options import Answering, Output, RepairMode, Subject, TimedChance
 from polvet.cli.printable import say
-from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
@@ -63,8 +62,6 @@ def repair(
     output: Output = None,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
-    if certificate is not None and output is None:
-        raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
     if subject.mode in REPAIR_MODES:
         subject, repair_mode = replace(subject, mode=None), str(subject.mode)
     policy = subject.open()
@@ -72,19 +69,17 @@ def repair(
     with answering.watch("repair", "keeping what reaches the goal", limits) as within:
         better = policy.repair(
             faults, method=method, repair_mode=repair_mode, keep=keep, keep_runs=keep_runs, max_goal_loss=max_goal_loss,
-            solver=solver, output=output, **within,
+            solver=solver, certificate=certificate, output=output, **within,
         )  # fmt: skip
     found = better.repaired
     assert found is not None
-    _, made, agreement, _ = found.source
-    lines, changes = _lines(made, agreement), {}
+    made, agreement, _ = found.source
+    lines = _lines(made, agreement)
     if output is not None:
-        changes["policy"] = str(output)
         lines.append(f"written     {output}")
     if certificate is not None:
-        changes["certificate"] = str(found.save(certificate))
         lines.append(f"certificate {certificate}")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(found, lines, changes={} if output is None else {"policy": str(output)})
 
 
 def _warn(policy: Policy, listed: FaultList, file: Path) -> None:

@@ -51,8 +51,9 @@ def terminates(
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
-            fmp, policy=policy, method=method, forests=forests, goal=goal, why=why, bound=bound, budget=steps, **within
-        )
+            fmp, policy=policy, method=method, forests=forests, goal=goal, why=why, bound=bound, budget=steps,
+            output=output, **within,
+        )  # fmt: skip
     plan, _ = found.source
     if draw is not None:
         write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
@@ -61,11 +62,9 @@ def terminates(
     counts = (f"{key} {value}" for key, value in found.figures.items() if not isinstance(value, list))
     lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in found.more.get("trace", []))]
     lines += _further(plan, found.more, found.word, found.method)
-    changes = {}
     if output is not None and found.certificate is not None:
-        changes["certificate"] = str(found.save(output))
         lines.append(f"  certificate ({found.certificate['kind']}): {output}")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(found, lines)
 
 
 def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> list[str]:

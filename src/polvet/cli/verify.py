@@ -47,16 +47,14 @@ def verify(
     """
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
-        found = policy.verify(method, probability=probability, **within)
+        found = policy.verify(method, probability=probability, output=output, **within)
     lines = [*_lines(policy.bound, found), *subject.lines(policy)]
     _, risk = found.source
     if risk is not None:
         lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
-    changes = {}
-    if output is not None and found.certificate is not None:
-        changes["certificate"] = str(found.save(output))
+    if found.written is not None and found.certificate is not None:
         lines.append(f"written      {output} ({found.certificate['kind']})")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(found, lines)
 
 
 def _explained(risk: Risk) -> str:

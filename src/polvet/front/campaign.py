@@ -115,5 +115,6 @@ def run_campaign(
     return Campaign(
         figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
         policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(by_iteration(ended.records)),
-        warning=None if useful is None else useful.warning(), source=ended, **work.told(),
+        warning=None if useful is None else useful.warning(), source=ended, confirmation=ended.checked,
+        **work.told(),
     )  # fmt: skip

@@ -54,11 +54,11 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
     try:
         found = check(document, subjects, where)
     except LimitReached as limit:
-        return Unknown(certificate=None, **why(limit), seconds=spent())
+        return Unknown(written=named, **why(limit), seconds=spent())
     if isinstance(found, Proved):
         about = claim_of(document, subjects)
-        return Accepted(certificate=document, claim=found.claim, about=about, file=named, seconds=spent())
-    return Rejected(certificate=document, reason=found.reason, file=named, seconds=spent())
+        return Accepted(certificate=document, claim=found.claim, about=about, written=named, seconds=spent())
+    return Rejected(certificate=document, reason=found.reason, written=named, seconds=spent())
 
 
 def subjects_of(

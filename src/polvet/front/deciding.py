@@ -11,12 +11,16 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.front.limits import Limits, Work
-from polvet.front.results import Result, Safe, Unknown, Unsafe, Verdict, why
+from polvet.front.limits import Work
+from polvet.front.results import Result, Safe, Unknown, Unsafe, Verdict, why, write_certificate
 from polvet.model.semantics import State
 from polvet.model.task import Task
 
 MOST_STARTS = 1_000_000
+FILES = {
+    "safe": "safe.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
+    "not-strong-cyclic": "no-strong-cyclic.json",
+}  # fmt: skip
 TRUTH = {"safe": True, "unsafe": False, "unknown": None}
 ONE: dict[str, type[Safe] | type[Unsafe] | type[Unknown]] = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
 
@@ -32,7 +36,10 @@ class Question:
     policy: Any = None  # of the order 'policy'
     share: bool | None = None
     radius: int | None = None
-    output: Path | None = None  # where answers about many states are kept, so that the same question goes on there
+    output: Path | None = (
+        None  # of many states the answers, kept so that the same question goes on there; of one the certificate
+    )
+    certificates: Path | None = None  # a folder for certificates about all states
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -53,17 +60,6 @@ class Decisions(Result):
     def states(self) -> tuple[Mapping[str, Any], ...]:
         """The states, in the given order."""
         return tuple(row["state"] for row in self.rows())
-
-    def prove(self, **limits: Any) -> dict[str, Mapping[str, Any]]:
-        """Return a certificate each for the `safe` and the `unsafe` states, as far as there are any."""
-        from polvet.safety import Decider, prove_states
-
-        task, asked = self.source
-        chosen = {
-            word: [state for state, one in zip(asked, self.safe, strict=True) if one is TRUTH[word]]
-            for word in ("safe", "unsafe")
-        }
-        return dict(prove_states(Decider(task, share=True), chosen, budget=Work.begin(limits, Limits).budget))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document that the command line prints with `--json`."""
@@ -86,19 +82,13 @@ class GoalReaching(Decisions):
             return Verdict.UNKNOWN
         return Verdict.STRONG_CYCLIC if all(self.safe) else Verdict.NOT_STRONG_CYCLIC
 
-    def prove(self, **limits: Any) -> dict[str, Mapping[str, Any]]:
-        """Return a certificate each for the states with a strong-cyclic policy and for those without."""
-        from polvet.safety.strong_cyclic import prove_lost, prove_won
-
-        solved, asked = self.source
-        won = [state for state, one in zip(asked, self.safe, strict=True) if one]
-        lost = [state for state, one in zip(asked, self.safe, strict=True) if not one]
-        proofs = {"strong-cyclic": (prove_won, won), "not-strong-cyclic": (prove_lost, lost)}
-        return {word: prove(solved, states) for word, (prove, states) in proofs.items() if states}
-
 
 def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
     """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
+    from polvet.safety import Decider, prove
+    from polvet.safety.confirmed import confirm_answers
+    from polvet.safety.decide import Verdict as StateVerdict
+
     _refuse(task, asked)
     decided, figures = (_by_diagrams if asked.algorithm == "propagate-bdd" else _by_search)(task, asked, work)
     counts = Counter(answer.verdict.value for answer in decided)
@@ -106,12 +96,63 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
         **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
     }  # fmt: skip
     reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
-    safe = tuple(TRUTH[answer.verdict.value] for answer in decided)
     found = Decisions(
-        figures=figures, source=(task, asked.states), safe=safe, rows=partial(_listed, task, asked.states, decided),
-        **reason, **work.told(),
+        figures=figures, source=(task, asked.states), safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
+        rows=partial(_listed, task, asked.states, decided), **reason, **work.told(),
     )  # fmt: skip
-    return _alone(found, asked.algorithm, work) if asked.alone else found
+    if not asked.alone and asked.certificates is None:
+        checked = confirm_answers(task, asked.states, decided, found=work.spent(), budget=work.budget)
+        return replace(found, confirmation=checked)
+    prover = Decider(task, algorithm="lazy", share=True)
+    claims = {
+        word: (
+            [state for state, one in zip(asked.states, decided, strict=True) if one.verdict.value == word],
+            partial(prove, prover, verdict=StateVerdict(word), budget=work.budget),
+        )
+        for word in ("safe", "unsafe")
+    }
+    evidence = _proved(task, claims, replace(asked, output=asked.output if asked.alone else None), found.word, work)
+    if not asked.alone:
+        return replace(found, **evidence.told())
+    return ONE[found.word](
+        figures={"states": found.rows(), **found.figures}, certificate=evidence.certificates.get(found.word),
+        reason=found.reason, limit=found.limit, method=asked.algorithm, source=found, **evidence.told(), **work.told(),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Certificates by verdict, where they were written, and what the checker says of them."""
+
+    certificates: Mapping[str, Mapping[str, Any]]
+    written: Any
+    confirmation: Any
+
+    def told(self) -> dict[str, Any]:
+        """Return what a result says of them."""
+        return {"written": self.written, "confirmation": self.confirmation}
+
+
+def _proved(task: Task, claims: Mapping[str, Any], asked: Question, word: str, work: Work) -> Evidence:
+    """Prove and check the claims (the states of a verdict, and who proves it), and write what was asked for."""
+    from polvet.confirm.outcome import Confirmation, worst
+    from polvet.safety.confirmed import confirm_states
+
+    certificates: dict[str, Mapping[str, Any]] = {}
+    paths: dict[str, str] = {}
+    checked: Confirmation | None = None
+    for name, (states, prover) in claims.items():
+        if not states:
+            continue
+        place = None if asked.certificates is None else asked.certificates / FILES[name]
+        place = asked.output if asked.output is not None and name == word else place
+        certificates[name], outcome = confirm_states(
+            task, name, states, prover, found=work.spent(), budget=work.budget, output=place
+        )
+        checked = worst(checked, outcome)
+        if place is not None:
+            paths[name] = str(write_certificate(certificates[name], place))
+    return Evidence(certificates, paths.get(word) if asked.output is not None else paths or None, checked)
 
 
 def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -> Decisions:
@@ -141,11 +182,14 @@ def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -
     )
 
 
-def decide_goal_reaching(task: Task, states: Sequence[State], work: Work, *, alone: bool) -> GoalReaching:
+def decide_goal_reaching(task: Task, asked: Question, work: Work) -> GoalReaching:
     """Return for each state whether a strong-cyclic policy exists; about one state alone with a certificate."""
+    from polvet.confirm.confirmation import SMALL_STATES, seconds_for
     from polvet.records.state_json import state_to_json
-    from polvet.safety.strong_cyclic import solve
+    from polvet.safety.confirmed import confirm_batches
+    from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
+    states = asked.states
     try:
         solved = solve(task, states, budget=work.budget)
     except LimitReached as limit:
@@ -154,7 +198,23 @@ def decide_goal_reaching(task: Task, states: Sequence[State], work: Work, *, alo
     figures = {"strong_cyclic": all(won), "won": sum(won), "lost": len(won) - sum(won), "explored": solved.game.states}
     rows = [{"state": state_to_json(task, state), "strong_cyclic": one} for state, one in zip(states, won, strict=True)]
     found = GoalReaching(figures=figures, source=(solved, states), safe=won, rows=lambda: rows, seconds=work.spent())
-    return replace(found, certificate=next(iter(found.prove().values()))) if alone else found
+    within = work.budget
+    written = asked.alone or asked.output is not None or asked.certificates is not None
+    if not written:
+        within = within.at_most(seconds_for(work.spent(), small=solved.game.states <= SMALL_STATES))
+    claims = {
+        word: (
+            [state for state, one in zip(states, won, strict=True) if one is wanted],
+            partial(prove, solved, budget=within),
+        )
+        for word, wanted, prove in (("strong-cyclic", True, prove_won), ("not-strong-cyclic", False, prove_lost))
+    }
+    if not written:
+        listed = [(word, chosen, prover) for word, (chosen, prover) in claims.items() if chosen]
+        return replace(found, confirmation=confirm_batches(task, listed, found=work.spent(), budget=within))
+    evidence = _proved(task, claims, asked, found.word, work)
+    own = evidence.certificates.get(found.word) if asked.alone else None
+    return replace(found, certificate=own, **evidence.told())
 
 
 def all_starts(task: Task, work: Work) -> list[State]:
@@ -188,7 +248,9 @@ def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict
     )  # fmt: skip
     with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
         deciding = stopwatch()
-        batch = decide_many(decider, asked.states, file=asked.output, budget=work.budget, crew=crew)
+        batch = decide_many(
+            decider, asked.states, file=None if asked.alone else asked.output, budget=work.budget, crew=crew
+        )
         seconds = deciding()
     return batch.decided, {
         "algorithm": asked.algorithm, "order": asked.order, "shared": decider.share, "threads": threads,
@@ -216,12 +278,3 @@ def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list
         }
         for state, one in zip(states, decided, strict=True)
     ]  # fmt: skip
-
-
-def _alone(found: Decisions, method: str, work: Work) -> Safe | Unsafe | Unknown:
-    certificate = next(iter(found.prove(within=work.budget).values()), None)
-    figures = {"states": found.rows(), **found.figures}
-    return ONE[found.word](
-        figures=figures, certificate=certificate, reason=found.reason, limit=found.limit, method=method,
-        source=found, **work.told(),
-    )  # fmt: skip

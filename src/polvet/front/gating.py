@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from polvet.confirm.outcome import told
 from polvet.errors import InputError, Where, suggest
 from polvet.front.limits import Crowd, Work
 from polvet.front.loading import TaskLike, load
@@ -39,8 +40,11 @@ def gate(
     world = task if isinstance(task, Task) else load(task)
     one, earlier = world.policy(policy), None if before is None else world.policy(before)
     means = Means(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
-    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound)
-    checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
+    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound, one.file)
+    checks = tuple(
+        {"name": each.name, "passing": each.passing.value, "says": each.says, **told(each.checked)}
+        for each in judged.checks
+    )
     unknown = [each.says for each in judged.checks if each.passing is Passing.UNKNOWN]
     reason = "; ".join(unknown) if judged.passing is Passing.UNKNOWN else None
     if thresholds.unstated and judged.runs is not None and judged.runs.useless is not None:
@@ -49,7 +53,7 @@ def gate(
     figures |= {key: value for each in judged.checks for key, value in each.figures.items()}
     return Gate(
         figures=figures, reason=reason, passing=judged.passing.value, checks=checks, source=judged,
-        only_goal_lost=judged.only_goal_lost, **work.told(),
+        only_goal_lost=judged.only_goal_lost, confirmation=judged.checked, **work.told(),
     )  # fmt: skip
 
 

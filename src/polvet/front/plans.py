@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from polvet.errors import InputError, LimitReached
-from polvet.files import sha256
 from polvet.front.limits import Chance, Work
-from polvet.front.results import Result, Unknown, Verdict
+from polvet.front.results import Result, Unknown, Verdict, write_certificate
 
 HINT = "A .qnp problem's own goal already stops its policy; ask without --goal."
 
@@ -73,17 +72,20 @@ def terminates(
     why: bool = False,
     bound: bool = False,
     budget: int = 1_000_000,
+    output: str | os.PathLike[str] | None = None,
     **limits: Any,
 ) -> Terminating | Nonterminating | GoalMissed | Undecided:
     """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso.
 
     With a `goal` (`state == q2 && x == 0`) every execution must also end there; `why` lists edges that block a proof, `bound` says how
-    the longest run grows. `budget` are steps of path search in GenSieve; the limits are those of all verbs.
+    the longest run grows. `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are
+    those of all verbs.
     """
     from polvet.policy.finite_memory.goal import parse_goal
     from polvet.policy.finite_memory.load import read_plan
     from polvet.policy.finite_memory.qnp import dead_ends
     from polvet.system import memory_limited
+    from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
     from polvet.termination.goal import judge_plan
     from polvet.termination.its import its_terminates
@@ -105,6 +107,11 @@ def terminates(
             )
         wanted = None if goal is None else parse_goal(goal, read.plan)
         judged = judge_plan(read.plan, found, wanted, work.budget)
+        target = None if output is None else Path(output)
+        certificate, checked = confirmed(
+            judged.word, judged.certificate, path, chosen, found=work.spent(), budget=work.budget, output=target
+        )
+    written = None if target is None or certificate is None else str(write_certificate(certificate, target))
     figures = dict(found.figures)
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
     more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
@@ -113,18 +120,10 @@ def terminates(
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     more |= _further(read.plan, work, why=why, bound=bound)
     return _RESULTS[judged.word](
-        figures=figures, certificate=_about(judged, path, chosen), reason=judged.reason, limit=judged.limit,
+        figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
         source=(read.plan, found), method=found.method, more=more,
         **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
     )  # fmt: skip
-
-
-def _about(judged: Any, plan: Path, policy: Path | None) -> dict[str, Any] | None:
-    """Return the certificate with the digests of the files it speaks about."""
-    if judged.certificate is None:
-        return None
-    digests = {"task_sha256": sha256(plan), "policy_sha256": None if policy is None else sha256(policy)}
-    return {"kind": judged.certificate["kind"], "claim": judged.word, **digests, **judged.certificate}
 
 
 def _further(plan: Any, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:

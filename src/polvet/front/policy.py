@@ -27,6 +27,7 @@ from polvet.front.results import (
     Unknown,
     Unsafe,
     why,
+    write_certificate,
 )
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
@@ -277,16 +278,23 @@ class Policy:
         return Fuzzing(figures=figures, source=campaign, runs=named, **why(campaign.limit), **work.told())
 
     def verify(
-        self, method: str = "auto", *, avoid: str | None = None, probability: bool = False, **limits: Unpack[Crowd]
+        self,
+        method: str = "auto",
+        *,
+        avoid: str | None = None,
+        probability: bool = False,
+        output: str | Path | None = None,
+        **limits: Unpack[Crowd],
     ) -> Safe | Unsafe | Unknown:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
-        With `probability` the figures also bound the greatest probability of failing.
+        With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
         """
         from polvet.front.verifying import verify_policy
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
-        return verify_policy(policy, method, probability, Work.begin(limits, Crowd))
+        target = None if output is None else Path(output)
+        return verify_policy(policy, method, probability, target, Work.begin(limits, Crowd))
 
     def faults(
         self,
@@ -343,18 +351,22 @@ class Policy:
         keep_runs: int = 200,
         max_goal_loss: float = 1.0,
         solver: str = "highs",
+        certificate: str | Path | None = None,
         output: str | Path | None = None,
         **limits: Unpack[TimedChance],
     ) -> Policy:
         """Return the policy with the faults fixed and as little else changed as can be; `repaired` says what was done.
 
-        Kept are the choices in the states of the file `keep`, or of `keep_runs` runs that reach the goal; `output` names a file for
-        the policy, in the format of its ending.
+        Kept are the choices in the states of the file `keep`, or of `keep_runs` runs that reach the goal. `output` names a file for
+        the policy, in the format of its ending, `certificate` one for the scores before and after in each fault.
         """
         from polvet.policy.save import save_policy
+        from polvet.repair.confirmed import confirm_repair
         from polvet.repair.keep import goal_states, kept_states
         from polvet.repair.library import repair_checked, repair_figures
 
+        if certificate is not None and output is None:
+            raise InputError("a certificate speaks about a policy's file.", Where("certificate"), "Add -o POLICY.")
         work, bound, file = Work.begin(limits, TimedChance), self.bound, self._own_file("Repair")
         listed = self.listed(faults)
         if keep is not None:
@@ -369,14 +381,29 @@ class Policy:
         work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
         target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
         save_policy(made.policy, target)
+        document, checked = confirm_repair(
+            self._fitted, made, None if output is None else target, found=work.spent(), budget=work.budget.told(None),
+            output=target if certificate is None else Path(certificate),
+        )  # fmt: skip
+        written = None if certificate is None else str(write_certificate(document, certificate))
         done = Repair(
-            figures=repair_figures(made, agreement), source=(self._fitted, made, agreement, target),
-            left=tuple(sorted({left.reason for left in made.left})), **why(made.limit), **work.told(),
+            figures=repair_figures(made, agreement), source=(made, agreement, document), confirmation=checked,
+            written=written, left=tuple(sorted({left.reason for left in made.left})), **why(made.limit), **work.told(),
         )  # fmt: skip
         return self.reopen(target, done)
 
-    def fence(self, *, output: str | Path | None = None, **limits: Unpack[TimedChance]) -> Fence:
-        """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe."""
+    def fence(
+        self,
+        *,
+        certificate: str | Path | None = None,
+        output: str | Path | None = None,
+        **limits: Unpack[TimedChance],
+    ) -> Fence:
+        """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe.
+
+        `output` names a file for the policy, `certificate` one for the proof.
+        """
+        from polvet.confirm.confirmation import about_policy, confirm
         from polvet.policy.save import save_policy
         from polvet.repair.fence import fence_exits
         from polvet.verify.certificates import certificate_of
@@ -399,10 +426,17 @@ class Policy:
             "trees_added": made.trees_added, "units_added": made.units_added,
         }  # fmt: skip
         proof = certificate_of(fenced.bound, found) if isinstance(found, Proved) else None
-        reason = None
+        reason, written = None, None
         if proof is None:
             reason = found.reason if isinstance(found, Open) else "the fenced policy is not safe"
-        return Fence(figures=figures, certificate=proof, reason=reason, policy=fenced, **work.told())
+        about = about_policy(fenced.fitted.task, target, fenced.digest)
+        checked = confirm("safe policy", proof, about, found=work.spent(), budget=work.budget, output=target)
+        if proof is not None and certificate is not None:
+            written = str(write_certificate(proof, certificate))
+        return Fence(
+            figures=figures, certificate=proof, reason=reason, policy=fenced, confirmation=checked, written=written,
+            **work.told(),
+        )  # fmt: skip
 
     def compare(self, new: Any, *, starts: int | None = None, **limits: Unpack[Chance]) -> Comparison:
         """Return where a new policy chooses differently, over all start states, or over `starts` random ones."""

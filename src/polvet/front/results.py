@@ -1,19 +1,21 @@
 """What the front door answers: frozen results with a verdict, figures and, where there is some, evidence.
 
 Every result says its `verdict` (an Enum that refuses to be a truth value: `if result:` is an error), the `reason` where it is
-unknown, `figures` as the command line prints them, and the `certificate`; `to_dict()` is the command line's JSON document,
-`save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
+unknown, `figures` as the command line prints them, the `certificate`, and whether the independent checker accepted it before
+the verdict was said (`checked`; where it was not asked, `not_checked` says why); `to_dict()` is the command line's JSON
+document, `save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, overload
 
+from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
 from polvet.errors import InputError, Limit, LimitReached, MissingExtra, Where
 
 if TYPE_CHECKING:
@@ -75,8 +77,12 @@ class Result:
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
     reason: str | None = None
     limit: Limit | None = field(default=None, repr=False)  # which limit the reason speaks of
+    written: Any = field(default=None, repr=False)  # where the certificate was written: a path, or paths by verdict
     seconds: float = field(default=0.0, repr=False)
     seed: int | None = field(default=None, repr=False)
+    confirmation: Confirmation | None = field(
+        default=None, repr=False
+    )  # what became of the certificate; None: there is none
     source: Any = field(default=None, repr=False)  # the engine's own answer, which may change from version to version
     verdict: ClassVar[Verdict] = Verdict.DONE
 
@@ -90,21 +96,25 @@ class Result:
         return f"{type(self).__name__}({', '.join(told or counts)})"
 
     @property
+    def checked(self) -> bool | None:
+        """Whether the independent checker accepted the certificate before this was said; None: there was nothing to check."""
+        return None if self.confirmation is None else isinstance(self.confirmation, Checked)
+
+    @property
+    def not_checked(self) -> str | None:
+        """Why the checker was not asked, where it was not."""
+        return str(self.confirmation) if isinstance(self.confirmation, NotChecked) else None
+
+    @property
     def word(self) -> str:
         """The verdict as the command line says it."""
         return self.verdict.value
 
     def save(self, path: str | Path) -> Path:
         """Write the certificate to the file, as `polvet certify` reads it."""
-        return self._write(path)
-
-    def _write(self, path: str | Path) -> Path:
-        from polvet.files import write_whole
-
         if self.certificate is None:
             raise InputError(f"a {self.word} result has no certificate.", hint="Save a result that has one.")
-        write_whole(path, json.dumps(self.certificate, ensure_ascii=False) + "\n")
-        return Path(path)
+        return write_certificate(self.certificate, path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document that the command line prints with `--json`."""
@@ -113,8 +123,9 @@ class Result:
             "reason": self.reason,
             "seconds": round(self.seconds, 6),
             "seed": self.seed,
-            "certificate": self.certificate,
+            "certificate": self.certificate if self.written is None else self.written,
             "figures": dict(self.figures),
+            **told(self.confirmation),
             **self._more(),
         }
 
@@ -147,6 +158,14 @@ class Figure(Generic[T]):
     def __get__(self, result: Result, owner: Any) -> T: ...
     def __get__(self, result: Result | None, owner: Any) -> Any:
         return self if result is None else result.figures[self.name]
+
+
+def write_certificate(certificate: Mapping[str, Any], path: str | Path) -> Path:
+    """Write the certificate to the file, as `polvet certify` reads it, and return its path."""
+    from polvet.files import write_whole
+
+    write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
+    return Path(path)
 
 
 def why(limit: LimitReached | None) -> dict[str, Any]:
@@ -224,24 +243,19 @@ class Accepted(Result):
 
     claim: str = ""
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    file: str | None = field(default=None, repr=False)
     accepted: ClassVar[bool] = True
     verdict: ClassVar[Verdict] = Verdict.ACCEPTED
 
     def _more(self) -> Mapping[str, Any]:
-        return {**_named(self.file), "claim": self.claim, "about": self.about}
+        return {"claim": self.claim, "about": self.about}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Rejected(Result):
     """The independent checker says that the certificate does not prove its claim; the reason names what fails."""
 
-    file: str | None = field(default=None, repr=False)
     accepted: ClassVar[bool] = False
     verdict: ClassVar[Verdict] = Verdict.REJECTED
-
-    def _more(self) -> Mapping[str, Any]:
-        return _named(self.file)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -473,10 +487,7 @@ class Repair(Result):
 
     def save(self, path: str | Path) -> Path:
         """Write the `repair` certificate: each fixed fault with the scores before and after."""
-        from polvet.repair.certificate import repair_certificate
-
-        fitted, made, _, file = self.source
-        return replace(self, certificate=repair_certificate(fitted, made, file))._write(path)
+        return write_certificate(self.source[2], path)
 
     def _more(self) -> Mapping[str, Any]:
         return {"policy": None}
@@ -580,11 +591,6 @@ class Impossible(Result):
             f"there is no shield: failing is at least {self.minimum[0]:.6g} likely, whatever is chosen.",
             hint="Call permit with a larger bound.",
         )
-
-
-def _named(file: str | None) -> dict[str, Any]:
-    """Return how the document names a certificate that stands in a file."""
-    return {} if file is None else {"certificate": file}
 
 
 def _pandas() -> Any:

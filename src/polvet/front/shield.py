@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
+from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.limits import Chance, Work
 from polvet.front.results import Impossible, Result, Unknown, Verdict, why
@@ -33,6 +34,7 @@ class Permission:
     attempts: int | None = None
     distributions: int = 0
     exact: bool | None = None
+    output: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class LearnedScheduler(Result):
 
 def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
     """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
+    from polvet.confirm.confirmation import about_task, confirm
     from polvet.shield.file import read_shield, to_mixed_document
     from polvet.shield.mixtures import Mixed, permit_mixtures
 
@@ -144,7 +147,8 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     if isinstance(found, EngineImpossible):
         exactly = {} if found.exact is None else {"minimum_exact": str(found.exact)}
         source = world, limit, found
-        return _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
+        nothing = _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
+        return replace(nothing, confirmation=NO_KIND)
     figures |= {
         "permitted": found.count, "choices": found.options, "reachable_states": len(found.sub.states),
         "value": float(found.risk), "lower": found.lower, "upper": found.upper,
@@ -155,7 +159,15 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     if isinstance(mixed, Mixed):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
         figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
-    return _shield(found, table, limit, figures=figures, source=found, **work.told())
+    checked = confirm(
+        "permitted", table.document, about_task(task), found=work.spent(), budget=work.budget, output=asked.output
+    )
+    if asked.output is not None:
+        table.save(asked.output)
+    written = None if asked.output is None else str(asked.output)
+    return _shield(
+        found, table, limit, figures=figures, source=found, confirmation=checked, written=written, **work.told()
+    )
 
 
 def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> LearnedScheduler | Impossible | Unknown:

@@ -135,12 +135,14 @@ class Task:
         bound: str | None = None,
         goal_reaching: bool = False,
         output: str | Path | None = None,
+        certificates: str | Path | None = None,
         **limits: Unpack[Crowd],
     ) -> Safe | Unsafe | Unknown | Decisions:
         """Return whether some policy surely avoids `fail` from a state, from several (also a file of them), or from all starts.
 
-        One state gives Safe or Unsafe with a certificate, several give Decisions, kept in the file `output`, where the same call
-        goes on. With a `bound` failing may be that likely; with `goal_reaching` a policy is asked for that keeps the goal in reach.
+        One state gives Safe or Unsafe with a certificate (written to `output`), several give Decisions, kept in the file `output`, where
+        the same call goes on; `certificates` is a folder for evidence about all of them. With a `bound` failing may be that likely;
+        with `goal_reaching` a policy is asked for that keeps the goal in reach.
         """
         from polvet.front.deciding import Question, all_starts, decide_goal_reaching, decide_states, decide_within
         from polvet.records.state_files import iter_states
@@ -154,6 +156,9 @@ class Task:
             asked = read_states(self._task.network, states)
         if not asked:
             raise InputError("there is no state to decide.", Where("states"), "Give states, one per line.")
+        chosen = None if policy is None else self.policy(policy)
+        files = (None if path is None else Path(path) for path in (output, certificates))
+        question = Question(asked, alone, algorithm, order, chosen, share, radius, *files)
         if work.is_cluster and (bound is not None or algorithm == "propagate-bdd"):
             raise InputError(
                 "--bound and the algorithm propagate-bdd run on one machine.", Where("workers"), "Leave --workers out."
@@ -165,12 +170,10 @@ class Task:
                     Where("goal_reaching"),
                     "Leave out --bound, --avoid and a cluster as --workers.",
                 )
-            return decide_goal_reaching(self._task, asked, work, alone=alone)
+            return decide_goal_reaching(self._task, question, work)
         if bound is not None:
             return decide_within(self._task, asked, str(bound), work)
-        chosen = None if policy is None else self.policy(policy)
-        target = None if output is None or alone else Path(output)
-        return decide_states(self._task, Question(asked, alone, algorithm, order, chosen, share, radius, target), work)
+        return decide_states(self._task, question, work)
 
     def train(
         self, kind: str, *, output: str | Path | None = None, max_states: int | None = None, seed: int = 0,
@@ -224,15 +227,19 @@ class Task:
         attempts: int | None = None,
         distributions: int = 0,
         exact: bool | None = None,
+        output: str | Path | None = None,
         **limits: Unpack[Chance],
     ) -> Shield | Impossible | Unknown:
         """Return a shield: a maximal set of actions under which failing stays at most `bound` likely.
 
-        `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds.
+        `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds;
+        `output` names a file for the shield.
         """
         from polvet.front.shield import Permission, find_shield
 
-        return find_shield(self._task, Permission(bound, attempts, distributions, exact), Work.begin(limits, Chance))
+        target = None if output is None else Path(output)
+        asked = Permission(bound, attempts, distributions, exact, target)
+        return find_shield(self._task, asked, Work.begin(limits, Chance))
 
     def learn(
         self,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.front.limits import Work
-from polvet.front.results import Safe, Unknown, Unsafe
+from polvet.front.results import Safe, Unknown, Unsafe, write_certificate
 from polvet.model.infix import dump_expression
 from polvet.verify import verdicts
-from polvet.verify.box_system import Power
-from polvet.verify.certificates import certificate_of
-from polvet.verify.portfolio import verify
-from polvet.verify.probability import find_risk
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
 
 
-def verify_policy(policy: Policy, method: str, probability: bool, work: Work) -> Safe | Unsafe | Unknown:
-    """Return the verdict on the policy, with a certificate or a run."""
+def verify_policy(
+    policy: Policy, method: str, probability: bool, output: Path | None, work: Work
+) -> Safe | Unsafe | Unknown:
+    """Return the verdict on the policy, with a certificate that was checked, or a run."""
+    from polvet.confirm.confirmation import about_policy, confirm
+    from polvet.verify.box_system import Power
+    from polvet.verify.certificates import certificate_of
+    from polvet.verify.portfolio import verify
+    from polvet.verify.probability import find_risk
+
     bound, budget = policy.bound, work.budget
     threads = work.threads_here()
     with work.cluster() as elsewhere:
@@ -31,9 +36,15 @@ def verify_policy(policy: Policy, method: str, probability: bool, work: Work) ->
     if probability:
         risk = find_risk(bound, budget=budget, seed=work.chance, power=Power(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
+    certificate = certificate_of(bound, found)
+    about = about_policy(bound.task, policy.file, policy.digest)
+    checked = confirm(
+        f"{found.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
+    )
+    written = None if output is None or certificate is None else str(write_certificate(certificate, output))
     said: dict[str, Any] = {
-        "figures": figures, "certificate": certificate_of(bound, found), "method": found.method, "source": (found, risk),
-        **work.told(),
+        "figures": figures, "certificate": certificate, "method": found.method, "source": (found, risk),
+        "confirmation": checked, "written": written, **work.told(),
     }  # fmt: skip
     match found:
         case verdicts.Safe():
