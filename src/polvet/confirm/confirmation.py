@@ -20,7 +20,7 @@ from polvet.confirm.bundle import write_bundle
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import FalseCertificate, InputError, LimitReached, MissingExtra, Where
 from polvet.files import MAX_BYTES, parse_json, sha256
-from polvet.model.task import NO_OPTIONS, NOTHING_ELSE, Task, TaskOptions
+from polvet.model.task import NO_OPTIONS, Task, TaskOptions
 from polvet.policy.identity import policy_sha256
 from polvet.sources import read_parts
 
@@ -51,16 +51,15 @@ class About:
     options: TaskOptions = NO_OPTIONS
     is_plan: bool = False  # a finite-memory policy: the file is no task
 
-    def subjects(self, verdict: str, budget: Budget) -> Subjects:
-        """Return them as the checker takes them: what else is avoided it is asked about states alone."""
-        options = self.options if verdict in ("safe", "unsafe") else replace(self.options, avoid=NOTHING_ELSE)
-        return Subjects(self.task, self.policy, options, budget, options.domain)
+    def subjects(self, budget: Budget) -> Subjects:
+        """Return them as the checker takes them."""
+        return Subjects(self.task, self.policy, self.options, budget, self.options.domain)
 
     def command(self, certificate: Path | None) -> str:
         """Return the words that check the certificate, which `-o` writes where it has no file yet."""
         words = ["polvet", "certify", str(certificate or "CERTIFICATE"), "--task", str(self.task)]
         words += [] if self.policy is None else ["--policy", str(self.policy)]
-        words += ["--avoid", "deadlock"] if self.policy is None and self.options.avoid.deadlock else []
+        words += ["--avoid", ",".join(avoided)] if (avoided := self.options.avoid.names) else []
         return shlex.join([*words, *self.options.arguments()])
 
     def is_as_read(self) -> bool:
@@ -122,7 +121,7 @@ def confirm(
     within = budget.at_most(allowed)
     try:
         within.check()
-        result = check(parse_json(text, Where("certificate")), about.subjects(verdict, within), Where("certificate"))
+        result = check(parse_json(text, Where("certificate")), about.subjects(within), Where("certificate"))
         why = result.reason if isinstance(result, Rejected) else _other_claim(verdict, certificate, about)
     except (LimitReached, MemoryError) as limit:
         return NotChecked(_used_up(limit, allowed, budget), about.command(output))
@@ -149,10 +148,7 @@ def _other_claim(verdict: str, certificate: Mapping[str, Any], about: About) -> 
         return f"a certificate of kind '{certificate['kind']}' does not prove the verdict '{verdict}'"
     if about.policy is not None and certificate.get("policy_sha256") != about.policy_sha256:
         return "it does not name the policy that it is about"
-    avoided = about.options.avoid.names
-    if verdict == "safe policy" and not set(avoided) <= set(certificate.get("avoids", [])):
-        return f"it does not say that the policy avoids {' and '.join(avoided)}"
-    if verdict == "unsafe policy" and certificate["end"] not in ("fail", *avoided):
+    if verdict == "unsafe policy" and certificate["end"] not in ("fail", *about.options.avoid.names):
         return f"to end in {certificate['end']} is not unsafe here"
     return None
 
