@@ -71,7 +71,7 @@ def decide(
             alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
             goal_reaching=goal_reaching, output=output, certificates=certificates, **within,
         )  # fmt: skip
-    decided: Decisions = found.source if isinstance(found.source, Decisions) else found
+    decided = found if isinstance(found, Decisions) else found.source
     lines = _lines(task.model_task, decided, bound, goal_reaching)
     if output is not None and "resumed" in found.figures and alone is None:
         lines.append(f"written      {output} ({found.figures['resumed']:,} states were there already)")
@@ -92,7 +92,7 @@ def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool)
     figures = found.figures
     if goal_reaching:
         total = f"{figures['won']:,} with a strong-cyclic policy, {figures['lost']:,} without"
-        words = {True: "yes ", False: "no  "}
+        words: dict[bool | None, str] = {True: "yes ", False: "no  "}
         last = [f"explored     {figures['explored']:,} states"]
     else:
         counts = ((name, figures.get(name, 0)) for name in ("safe", "unsafe", "unknown"))

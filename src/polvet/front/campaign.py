@@ -90,7 +90,7 @@ def run_campaign(
     folder: Path,
     settings: Mapping[str, Any],
     work: Work,
-    progress: bool | Callable[[Mapping[str, Any]], Any],
+    progress: bool | Callable[[dict[str, Any]], Any],
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug

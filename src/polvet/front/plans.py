@@ -119,11 +119,12 @@ def terminates(
         stuck = dead_ends(read.problem, read.plan)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     more |= _further(read.plan, work, why=why, bound=bound)
-    return _RESULTS[judged.word](
+    result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
         source=(read.plan, found), method=found.method, more=more,
         **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
     )  # fmt: skip
+    return result
 
 
 def _further(plan: Any, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:

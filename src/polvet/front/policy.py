@@ -459,7 +459,7 @@ class Policy:
         time_limit: float | None = None,
         memory_limit: int | None = None,
         workers: int | str | None = None,
-        progress: bool | Callable[[Mapping[str, Any]], Any] = False,
+        progress: bool | Callable[[dict[str, Any]], Any] = False,
         **settings: Any,
     ) -> Campaign:
         """Return the campaign: fuzz, find faults, repair, verify, until it is safe; everything is kept in the folder.

@@ -63,10 +63,11 @@ def judge_plan(
     fmp: FiniteMemoryPolicy, result: TerminationResult, goal: Goal | None, budget: Budget = UNLIMITED
 ) -> PlanVerdict:
     """Return the verdict of the termination test; with a goal a terminating policy must also end in it."""
-    ended, word = not isinstance(result, Unknown), result.verdict.value
-    certificate = None if isinstance(result, Unknown) else result.certificate
+    word, certificate = result.verdict.value, None if isinstance(result, Unknown) else result.certificate
+    if isinstance(result, Unknown) and goal is None:
+        return PlanVerdict(word, None, result.reason, result.limit)
     if goal is None or isinstance(result, Nonterminating):
-        return PlanVerdict(word, certificate) if ended else PlanVerdict(word, None, result.reason, result.limit)
+        return PlanVerdict(word, certificate)
     try:
         found = check_goal(fmp, goal, budget)
     except LimitReached as limit:
