@@ -33,6 +33,8 @@ ALLOWED = {
     "policy",
 }
 ALLOWED |= {"check", "records", "cli", "budget"}
+DOOR = {"polvet.front", "polvet.front.certifying", "polvet.front.results", "polvet.confirm", "polvet.confirm.outcome"}
+"""The front door's own words for what the checker says, which load nothing else."""
 SCORERS = {"reachable-set", "repair", "invariant", "grid"}  # these ask a policy, so that `_core` may be loaded
 SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}
 
@@ -145,6 +147,6 @@ def test_checking_loads_no_kernel_no_engine_and_no_solver(kind, certified):
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     code, modules = json.loads(shown[-1])
     assert code == 0, shown
-    rooms = {name.split(".")[1] for name in modules if name.startswith("polvet.")}
+    rooms = {name.split(".")[1] for name in modules if name.startswith("polvet.") and name not in DOOR}
     assert rooms - ALLOWED - ({"_core"} if kind in SCORERS or "--policy" in certified[kind] else set()) == set()
     assert not {name.partition(".")[0] for name in modules} & SOLVERS
