@@ -106,6 +106,35 @@ def test_start_states_are_drawn_in_time(tmp_path):
     assert "--time-limit" in text
 
 
+def test_lessons_of_a_teacher_end_in_time(tmp_path):
+    must_stop(tmp_path, 1.5, "train", str(LINE.task), "--kind", "trees", "--teacher", "random", "--runs", "1000000000",
+              "-o", "policy.json")  # fmt: skip
+    assert not (tmp_path / "policy.json").exists()
+
+
+@pytest.mark.slow
+def test_a_network_learns_no_longer_than_it_may(tmp_path):
+    pytest.importorskip("torch")
+    must_stop(tmp_path, 4, "train", str(LINE.task), "--kind", "mlp", "--steps", "1000000000", "-o", "policy.onnx")
+
+
+def test_start_states_are_counted_in_time_from_python(tmp_path):
+    import polvet
+
+    (tmp_path / "wide.prism").write_text(WIDE)
+    (tmp_path / "go.json").write_text(json.dumps(GOING))
+    (tmp_path / "faults.json").write_text('{"format": "faults/1", "faults": []}')
+    task = polvet.load(tmp_path / "wide.prism", fail="bad")
+    policy = task.policy(tmp_path / "go.json")
+    for ask in (
+        lambda: task.decide(time_limit=0.3),
+        lambda: policy.simulate(runs=5, time_limit=0.3),
+        lambda: policy.repair(tmp_path / "faults.json", time_limit=0.3),
+    ):
+        with pytest.raises(LimitReached, match="time limit of 0.3 s"):
+            ask()
+
+
 @pytest.mark.slow
 def test_permit_ends_in_time_with_what_it_has(tmp_path):
     made = tmp_path / "field.jani"

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polvet.budget import Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import budget_of, threads_of
 from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value
@@ -141,8 +142,8 @@ class Task:
         """
         from polvet.safety import Decider, Verdict, prove
 
-        asked = self._starts() if states is None else read_states(self._task.network, states)
         within = budget_of(time_limit, memory_limit, max_states, progress)
+        asked = self._starts(within) if states is None else read_states(self._task.network, states)
         threads = max(1, min(threads_of(workers), len(asked) // 256))
         decider = Decider(self._task, algorithm=algorithm, threads=threads, seed=seed)
         answers = decider.decide(asked, budget=within)
@@ -239,10 +240,10 @@ class Task:
             )
         return property_of_task(self._task, text)
 
-    def _starts(self) -> list[State]:
+    def _starts(self, budget: Budget) -> list[State]:
         from polvet.kernel.starts import Starts
 
-        starts = Starts.of(self._task)
+        starts = Starts.of(self._task, budget)
         if starts.count is None or starts.count > MOST_STARTS:
             raise LimitReached("there are too many start states to decide them all; give states")
-        return list(starts.states())
+        return list(starts.states(budget=budget))
