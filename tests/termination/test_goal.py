@@ -27,12 +27,19 @@ def emptying():
     [
         ("state == done", Reaching), ("state == done && x == 0", Reaching), ("state == done && x <= 0", Reaching),
         ("x >= 0", Reaching), ("state == work", Missed), ("state != work", Reaching), ("y >= 1", Missed),
-        ("state == done && y >= 0 || x == 7", Reaching),
+        ("state == done && y >= 0 || x == 7", Reaching), ("x == 7 or x == 0", Reaching), ("x == 7 or y == 0", Missed),
+        ("state == done and y >= 0 or x == 7", Reaching),
     ],
 )  # fmt: skip
 def test_goals_of_a_small_plan(goal, kind):
     fmp = emptying()
     assert isinstance(check_goal(fmp, parse_goal(goal, fmp)), kind)
+
+
+def test_no_part_of_a_goal_is_left_out():
+    fmp = emptying()
+    assert len(parse_goal("x == 7 or x == 0 || y == 1", fmp).cases) == 3
+    assert [len(case.atoms) for case in parse_goal("x == 7 and x == 0 && y == 1", fmp).cases] == [3]
 
 
 def stops_by_search(fmp, limit=800):
