@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from polvet.budget import Budget
 from polvet.check.checker import Subjects
 from polvet.errors import InputError, Where
-from polvet.policy.finite_memory import parse_fmp
+from polvet.policy.finite_memory import load_fmp, parse_fmp
 from polvet.policy.finite_memory.goal import parse_goal
+from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Terminating
 from tests.attack.lasso import walk
 from tests.attack.lex_rank import borrowed, nearly
-from tests.attack.plans import COMPARE, random_plan
+from tests.attack.plans import COMPARE, SECONDS, random_plan
+from tests.attack.systems import random_system
 
 
 def _goal(rng, plan):
@@ -39,7 +42,7 @@ def _goal(rng, plan):
         cases.append((states, atoms))
         glue = " && " if any("state" in part for part in parts) else rng.choice([" && ", " and "])
         texts.append(glue.join(parts))
-    glue = " || " if any("state" in text for text in texts) else rng.choice([" || ", " or "])
+    glue = " || " if any("state" in text for text in texts) else rng.choice([" || ", " or ", " or "])
     return glue.join(texts), cases
 
 
@@ -58,9 +61,10 @@ def _reads(plan, text):
 
 def false_reaching(rng, folder):
     """Yield claims that every execution ends in the goal, of plans that may stop outside or run for ever."""
+    yield from _systems(rng, folder)
     plan = random_plan(rng)
     text, cases = _goal(rng, plan)
-    if not plan.is_endless and all(_is_goal(plan, cases, here) for here in plan.stops) or not _reads(plan, text):
+    if (not plan.is_endless and all(_is_goal(plan, cases, here) for here in plan.stops)) or not _reads(plan, text):
         return
     file = plan.save(folder)
     found = plan.verdict()
@@ -75,6 +79,30 @@ def false_reaching(rng, folder):
                 reach[name] = [str(first), str(rng.choice([first - 1, high, high + 1, max(first - 1, high - 1)]))]
         claim = {key: value for key, value in ranking.items() if key != "fmp"}
         yield {**claim, "kind": "goal-reaching", "goal": text, "reach": reach}, Subjects(file), nullcontext()
+
+
+def _systems(rng, folder):
+    """Claims that runs of a transition system end in g, where one of them ends in f."""
+    system = random_system(rng)
+    if system.is_endless or not any(here[0] == "f" and not steps for here, steps in system.graph.items()):
+        return
+    file = system.save(folder)
+    try:
+        policy = load_fmp(file)
+        parse_goal("state == g", policy)
+        found = terminates(policy, budget=Budget(SECONDS))
+    except InputError:
+        return
+    if isinstance(found, Terminating) and found.certificate is not None:
+        claim = {key: value for key, value in found.certificate.items() if key != "fmp"}
+        yield {**claim, "kind": "goal-reaching", "goal": "state == g", "reach": {}}, Subjects(file), nullcontext()
+        if "tracked" in claim:
+            reach = claim["tracked"]
+            yield (
+                {**claim, "kind": "goal-reaching", "goal": "state == g", "reach": reach},
+                Subjects(file),
+                nullcontext(),
+            )
 
 
 def false_missing(rng, folder):

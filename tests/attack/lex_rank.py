@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
+from polvet.budget import Budget
 from polvet.check.checker import Subjects
 from polvet.errors import InputError, LimitReached, Where
-from polvet.policy.finite_memory import normalise, parse_fmp
+from polvet.policy.finite_memory import load_fmp, normalise, parse_fmp
+from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Terminating
-from tests.attack.plans import neighbour, number, random_plan
+from tests.attack.plans import SECONDS, neighbour, number, random_plan
+from tests.attack.systems import random_system
 
 WEIGHTS = (0, 0, 1, 1, -1, -1, 2, 2**53, -(2**63), 2**64 + 1)
 
 
 def false_claims(rng, folder):
     """Yield (certificate, subjects, context of the check) for claims that are false."""
+    yield from _systems(rng, folder)
     plan = random_plan(rng)
     if not plan.is_endless:
         return
@@ -26,6 +31,24 @@ def false_claims(rng, folder):
         if (claim := nearly(rng, plan)) is not None:
             yield claim, Subjects(file), nullcontext()
             yield {**claim, "fmp": plan.document}, Subjects(), nullcontext()
+
+
+def _systems(rng, folder):
+    """Rankings of transition systems that run for ever: the engine's own, by what the reader makes of the text, or another's."""
+    system = random_system(rng)
+    if not system.is_endless:
+        return
+    texts = list(system.texts)
+    del texts[rng.randrange(len(texts))]
+    for other in (system, replace(system, texts=texts)):
+        file = other.save(folder)
+        try:
+            found = terminates(load_fmp(file), budget=Budget(SECONDS))
+        except InputError:
+            continue
+        if isinstance(found, Terminating) and found.certificate is not None:
+            claim = {key: value for key, value in found.certificate.items() if key != "fmp"}
+            yield claim, Subjects(system.save(folder)), nullcontext()
 
 
 def borrowed(rng, plan):

@@ -6,9 +6,10 @@ from itertools import product
 
 import pytest
 
+from polvet.check.checker import Rejected, Subjects, check
 from polvet.check.goal import check_missing_run, find_point, is_stopped
 from polvet.cli.app import run
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import Atom, Builder, dump_fmp
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.termination.decide import terminates
@@ -133,3 +134,11 @@ def test_a_goal_with_unknown_names_is_an_input_error():
             with pytest.raises(InputError):
                 parse_goal(text, emptying())
     assert isinstance(terminates(emptying()), Terminating)
+
+
+def test_where_an_abstraction_goes_on_the_system_may_stop(tmp_path):
+    system = tmp_path / "system.koat"
+    head = "(GOAL COMPLEXITY)\n(STARTTERM (FUNCTIONSYMBOLS f))\n(VAR A)\n(RULES\n"
+    system.write_text(head + "f(A) -> Com_1(g(A)) :|: A*A >= 10\n)\n")  # stops in f with A = 0
+    claim = {"kind": "goal-reaching", "components": [], "goal": "state == g", "reach": {}}
+    assert isinstance(check(claim, Subjects(system), Where("claim")), Rejected)
