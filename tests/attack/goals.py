@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 from polvet.budget import Budget
 from polvet.check.checker import Subjects
@@ -86,6 +87,12 @@ def _systems(rng, folder):
     system = random_system(rng)
     if system.is_endless or not any(here[0] == "f" and not steps for here, steps in system.graph.items()):
         return
+    if rng.random() < 0.5:  # without windows: f is left only where a product allows it, so not with A = 0
+        least = rng.choice([1, 10, 2**53, 2**64])
+        products = ("A*A", "A*(A*A)", "(2*A)*A", "A*A - A*A + A*A")
+        guard = f"{rng.choice(products)} {rng.choice(['>=', '=', '>'])} {least}"
+        rule = f"  f(A) -> Com_1(g({rng.choice(['A', 'A - 1', 'A*A', '0'])})) :|: {guard}"
+        system = replace(system, texts=[rule, *rng.choice([[], ["  g(A) -> Com_1(g(A - 1)) :|: A >= 1"]])])
     file = system.save(folder)
     try:
         policy = load_fmp(file)
