@@ -12,6 +12,7 @@ import random
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,7 @@ def test_start_states_are_counted_in_time_from_python(tmp_path):
     policy = task.policy(tmp_path / "go.json")
     for ask in (
         lambda: task.decide(time_limit=0.3),
+        lambda: polvet.load(tmp_path / "wide.prism", start="x < z").explore(time_limit=0.3),
         lambda: policy.simulate(runs=5, time_limit=0.3),
         lambda: policy.repair(tmp_path / "faults.json", time_limit=0.3),
     ):
@@ -199,6 +201,20 @@ def test_the_net_catches_what_forgets_its_budget(monkeypatch, capsys):
     monkeypatch.setattr("polvet.sources.load_model", forgetful)
     assert run(["explore", str(LINE.task), "--time-limit", "0.1"]) == 20
     assert "time limit of 0.1 s reached (raise it with --time-limit)" in capsys.readouterr().err
+
+
+def test_an_answer_is_said_to_its_end(monkeypatch, capsys):
+    from polvet.cli.answer import Answer, ExitCode
+    from polvet.cli.limits import net
+
+    monkeypatch.setattr("polvet.cli.limits.GRACE", 0.05)
+    net.begin()
+    net.span(0.01)
+    monkeypatch.setattr("polvet.cli.answer.say", lambda line: time.sleep(0.3))
+    try:
+        assert Answer("safe", ExitCode.DONE, 0.0, {}, ["slowly"]).show(as_json=False) == 0
+    finally:
+        net.fold()
 
 
 def test_the_net_is_taken_away(capsys):

@@ -79,12 +79,13 @@ class Task:
     ) -> Exploration:
         """Return how many states can be reached, goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
+        from polvet.kernel.starts import Starts
 
+        within = budget_of(time_limit, memory_limit, max_states, progress)
         compiled = Compiled(self._task.network)
         initial = None
         if self._task.start is not None:
-            initial = compiled.pack(compiled.semantics.states_satisfying(self._task.start))
-        within = budget_of(time_limit, memory_limit, max_states, progress)
+            initial = compiled.pack_starts(Starts.of(self._task, within), budget=within)
         space = compiled.explore(initial, budget=within)
         limit = describe_limit(space, within)
         figures = {
