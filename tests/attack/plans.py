@@ -145,7 +145,7 @@ def random_plan(rng):
     initial = rng.sample(states, rng.choice([1, 1, 2]) if len(states) > 1 else 1)
     edges = []
     for k in range(rng.randint(1, 6)):
-        source = rng.choice(initial if k == 0 else states)
+        source = initial[0] if k == 0 else rng.choice(states)
         edge = {"id": rng.choice([k, f"e{k}"]), "from": source, "to": rng.choice(states)}
         if rng.random() < 0.6:
             edge["guard_dnf"] = [
