@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,16 @@ WEAK = {
 
 def test_every_kind_is_attacked():
     assert KINDS.keys() == CHECKERS.keys()
+
+
+def test_the_page_tells_what_the_long_run_has_shown():
+    root = Path(__file__).resolve().parents[2]
+    found = json.loads((root / "benchmarks" / "results" / "attack.json").read_text())
+    assert {row["kind"] for row in found["kinds"]} == CHECKERS.keys()
+    assert found["tried"] == sum(row["tried"] for row in found["kinds"]) >= 10_000
+    assert found["accepted"] == sum(row["accepted"] for row in found["kinds"]) == 0
+    page = (root / "docs" / "trust.md").read_text()
+    assert f"{found['tried']:,} of all {len(found['kinds'])} kinds in one run, 0 accepted" in page
 
 
 @pytest.mark.parametrize("kind", KINDS)
