@@ -61,12 +61,14 @@ def walk(rng, plan, here, length):
 def walked(rng, plan):
     """A walk that comes back to its control state, with what comes before as prefix; perhaps a later cycle is repeated."""
     start = rng.choice(plan.initial)
-    steps = walk(rng, plan, start, rng.randint(1, 8))
+    steps = walk(rng, plan, start, rng.randint(1, 12))
     places = [start[0], *(step.target[0] for step in steps)]
     loops = [(i, j) for i in range(len(places)) for j in range(i + 1, len(places)) if places[i] == places[j]]
     if not loops:
         return None
-    first, last = rng.choice(loops)
+    values = [start[1], *(step.target[1] for step in steps)]
+    steady = [(i, j) for i, j in loops if values[i] == values[j]]  # what comes back fails by a guard or a bound alone
+    first, last = rng.choice(steady or loops)
     written = [plan.written(step) for step in steps]
     cycle = [{"edges": written[first:last], "repeat": number(rng.choice(ROUNDS))}]
     if last - first > 1 and rng.random() < 0.3:

@@ -58,7 +58,7 @@ def imitate(
         )
     xgboost = _xgboost()
 
-    class Watch(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+    class Watch(xgboost.callback.TrainingCallback):  # type: ignore[name-defined, misc]
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             budget.check()
             return False
