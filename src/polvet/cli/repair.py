@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polvet.budget import stopwatch
+from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
@@ -92,6 +92,7 @@ def repair(
     from polvet.sources import load_task
 
     spent = stopwatch()
+    budget = budget_of(time_limit)
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
     options = task_options(constants, start, fail, goal, out_of_bounds, reading, domain=domain)
@@ -107,7 +108,7 @@ def repair(
         "solver": solver,
     }
     with watching("repair", "keeping what reaches the goal", log_json) as meter:
-        kept = _kept(bound, keep, keep_runs, seed)
+        kept = _kept(bound, keep, keep_runs, seed, budget)
         if meter is not None:
             meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
         budget = budget_of(time_limit)
@@ -152,12 +153,12 @@ def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
             say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
-def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:
+def _kept(bound: Bound, keep: Path | None, runs: int, seed: int, budget: Budget) -> list[State]:
     from polvet.repair.keep import goal_states
 
     if keep is not None:
         return list(_states_of(bound.task, keep))
-    return goal_states(bound, runs, seed=seed) if runs else []
+    return goal_states(bound, runs, seed=seed, budget=budget) if runs else []
 
 
 def _states_of(task: Task, file: Path) -> list[State]:
