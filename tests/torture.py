@@ -39,7 +39,7 @@ from polvet.safety.decide import Decider
 from polvet.shield import Impossible, permit
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Verdict
-from polvet.verify.portfolio import METHODS_BY_NAME
+from polvet.verify.methods import METHODS
 from polvet.verify.replay import replay
 from tests.debug.oracle import random_case
 from tests.repair.ensembles import random_ensemble, random_faults
@@ -104,7 +104,7 @@ def find_faults(seed: int) -> str:
 def verify_policies(seed: int) -> str:
     rng = random.Random(seed)
     case, kind, mode = rng.choice(CASES), rng.choice(KINDS), rng.choice(["filtered", "raw"])
-    found, decided = contradictions(case, kind, mode, seed, (rng.choice(sorted(METHODS_BY_NAME)), "auto"))
+    found, decided = contradictions(case, kind, mode, seed, (rng.choice(sorted(METHODS)), "auto"))
     assert not found, found
     return f"{case[0]}, {kind}, {mode}: {decided} verdicts"
 

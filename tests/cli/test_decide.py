@@ -117,7 +117,7 @@ def test_a_limit_is_named_and_gives_exit_code_20(tmp_path: Path, capsys: pytest.
         (["--state", "x=4,wind=false", "--all-starts"], "several"),
         (["--algorithm", "magic"], "magic"),
         (["--order", "policy"], "--policy"),
-        (["--radius", "3"], "TarjanSafe"),
+        (["--radius", "3"], "--algorithm tarjan"),
         (["--workers", "many"], "--workers"),
         (["--states", "missing.jsonl"], "no such file"),
         (["--bound", "2"], "probability"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import stopwatch
+from polvet.choices import explained, listed
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
@@ -26,6 +27,7 @@ from polvet.cli.tasks import (
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, Where
+from polvet.repair.methods import METHODS, MODES, SOLVERS
 
 if TYPE_CHECKING:
     from polvet.model.semantics import State
@@ -47,13 +49,9 @@ def repair(
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
         str,
-        typer.Option(
-            "--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct."
-        ),
+        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
     ] = "auto",
-    mode: Annotated[
-        str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")
-    ] = "safe",
+    mode: Annotated[str, typer.Option("--mode", help=explained(MODES))] = "safe",
     keep: Annotated[
         Path | None,
         typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
@@ -66,7 +64,7 @@ def repair(
         typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
     ] = 1.0,
     solver: Annotated[
-        str, typer.Option("--solver", help="Who solves the big-M program: highs, scip (extra `scip`).")
+        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
     ] = "highs",
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     reading: Annotated[
