@@ -174,7 +174,7 @@ def _by_diagrams(task: Task, asked: list[State], budget: Budget) -> tuple[list[D
 
 def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, budget: Budget) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
-    from polvet.kernel.starts import iter_starts
+    from polvet.kernel.starts import Starts
     from polvet.records.state_files import iter_states, parse_state
 
     if sum((state is not None, file is not None, all_starts)) > 1:
@@ -184,7 +184,7 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
     if file is None:
-        return _list_within(iter_starts(task, budget=budget))
+        return _list_within(Starts.of(task, budget).states(budget=budget))
     if not (found := list(iter_states(task, file))):
         raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
     return found
