@@ -78,7 +78,9 @@ class OccupationProgram:
         lower[number[mdp.initial]] = upper[number[mdp.initial]] = 1.0
         lower[rows - 2], upper[rows - 2] = -math.inf, float(bound) * (1 - MARGIN)
         starts = np.searchsorted(keys // rows, np.arange(mdp.choices + 1)).astype(np.int32)
-        self._program = GrowingLp.by_columns(cost, (lower, upper), (starts, (keys % rows).astype(np.int32), sums))
+        self._program = GrowingLp.by_columns(
+            cost, (lower, upper), (starts, (keys % rows).astype(np.int32), sums.astype(np.float64))
+        )
         self._cost, self._risk_row = cost, rows - 2
         self._closed: frozenset[int] = frozenset()
 

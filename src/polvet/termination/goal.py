@@ -17,7 +17,6 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.check.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, normalise, portable
-from polvet.policy.finite_memory.fmp import Atom
 from polvet.policy.finite_memory.goal import Goal
 from polvet.solvers.smt import Question, either, integer
 from polvet.termination.guards import MAX_NODES, windows_of
@@ -112,13 +111,6 @@ def _run_along(
     fmp = graph.fmp
     question = Question(budget, SECONDS)
 
-    def compared(atom: Atom, values: dict[str, Any]) -> Any:
-        value = values[atom.variable]
-        return {
-            ">=": value >= atom.value, ">": value > atom.value, "<=": value <= atom.value, "<": value < atom.value,
-            "==": value == atom.value, "!=": value != atom.value,
-        }[atom.operator]  # fmt: skip
-
     first = {variable.name: integer(variable.name) for variable in fmp.variables}
     values: dict[str, Any] = dict(first)
     amounts: list[dict[str, Any]] = []
@@ -133,7 +125,9 @@ def _run_along(
     keep_bounds()
     for number, index in enumerate(edges):
         primitive = graph.edges[index]
-        question.add([compared(atom, values) for atom in fmp.edges[primitive.edge].guard[primitive.conjunction]])
+        question.add(
+            [atom.holds(values[atom.variable]) for atom in fmp.edges[primitive.edge].guard[primitive.conjunction]]
+        )
         chosen = {}
         for variable, effect in zip(fmp.variables, primitive.effects, strict=True):
             amount: Any = integer(f"{variable.name}+{number}")
@@ -147,7 +141,7 @@ def _run_along(
         keep_bounds()
     clauses = stop_clauses(fmp, state)
     clauses += [tuple(opposite(atom) for atom in case.atoms) for case in goal.cases if state in case.states]
-    question.add([either(compared(atom, values) for atom in clause) for clause in clauses])
+    question.add([either(atom.holds(values[atom.variable]) for atom in clause) for clause in clauses])
     if question.ask() != "sat":
         return None
     found = question.values()

@@ -44,7 +44,7 @@ def realise_walk(
             question.add(*([values[name] >= low] if low is not None else []))
             question.add(*([values[name] <= high] if high is not None else []))
         for atom in edge.guard[primitive.conjunction]:
-            question.add(_now(atom, values[atom.variable]))
+            question.add(atom.holds(values[atom.variable]))
             if number >= len(prefix):
                 question.add(_always(atom, values[atom.variable], drift[atom.variable]))
         chosen = {}
@@ -85,21 +85,6 @@ def realise_walk(
 
 def _within(term: Any, low: int | None, high: int | None) -> list[Any]:
     return [*([term >= low] if low is not None else []), *([term <= high] if high is not None else [])]
-
-
-def _now(atom: Atom, value: Any) -> Any:
-    match atom.operator:
-        case ">=":
-            return value >= atom.value
-        case ">":
-            return value > atom.value
-        case "<=":
-            return value <= atom.value
-        case "<":
-            return value < atom.value
-        case "==":
-            return value == atom.value
-    return value != atom.value
 
 
 def _always(atom: Atom, value: Term, drift: Term) -> Any:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from polvet.budget import Budget, stopwatch
+from polvet.budget import stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
 from polvet.model.expressions import Expression
@@ -328,7 +328,7 @@ def _verify(
         facts = conserved_rows(task)
         conserved = {row.terms for row in facts if not row.marks}
         chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
-        return _decide(bound, task, chosen, facts, asked, options, budget, figures, refine_them=predicates is None)
+        return _decide(bound, request, chosen, asked, options, figures, refine_them=predicates is None)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -341,16 +341,16 @@ def _verify(
 
 def _decide(
     bound: Bound,
-    task: LinearTask,
+    request: Request,
     predicates: list[Predicate],
-    facts: Sequence[Row],
     tester: Tester,
     options: Options,
-    budget: Budget,
     figures: dict[str, Any],
     *,
     refine_them: bool,
 ) -> SafetyResult:
+    task = read_linear(request)
+    facts = conserved_rows(task)
     while True:
         spent = stopwatch()
         space = Expansion(task, predicates, tester, options, facts).build()
@@ -367,7 +367,12 @@ def _decide(
         outcome = _concretize(bound, task, predicates, space)
         if isinstance(outcome, Run):
             return Unsafe(outcome, METHOD, figures, proved_start_regions(task, predicates, space))
-        if not refine_them or outcome is None or figures["refinements"] >= options.refinements or budget.is_over():
+        if (
+            not refine_them
+            or outcome is None
+            or figures["refinements"] >= options.refinements
+            or request.budget.is_over()
+        ):
             why = "the predicates do not decide" if not refine_them else "no further refinement"
             proved = proved_start_regions(task, predicates, space)
             return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)
