@@ -34,7 +34,7 @@ from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.policy.binding import fit
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.save import save_policy
-from polvet.repair.repair import repair
+from polvet.repair.repair import Options, repair
 from polvet.safety.decide import Decider
 from polvet.shield import Impossible, permit
 from polvet.termination.decide import terminates
@@ -148,7 +148,7 @@ def repair_ensembles(seed: int) -> str:
     fitted = fit(GRID, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, int(rng.integers(1, 12)))
     method, mode = str(rng.choice(["leaves", "penalty"])), str(rng.choice(["safe", "avoid"]))
-    made = repair(fitted, faults, method=method, mode=mode)
+    made = repair(fitted, faults, Options(method=method, mode=mode))
     assert not made.left
     assert all(is_fixed(made.policy, fault, mode) for fault in faults)
     return f"{len(faults)} faults, {kind}, {method}"

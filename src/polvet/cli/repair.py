@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json as json_format
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -87,6 +88,7 @@ def repair(
     from polvet.records.fault_files import read_faults
     from polvet.repair.confirmed import confirm_repair
     from polvet.repair.library import repair_checked, repair_figures
+    from polvet.repair.repair import Options
     from polvet.sources import load_task
 
     spent = stopwatch()
@@ -97,25 +99,14 @@ def repair(
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)
     bound = fitted.compile()
-    chosen: Any = {
-        "method": method,
-        "mode": mode,
-        "max_goal_loss": max_goal_loss / 100,
-        "seed": seed,
-        "solver": solver,
-    }
+    how = Options(method, mode, max_goal_loss=max_goal_loss / 100, seed=seed, solver=solver)
     with watching("repair", "keeping what reaches the goal", log_json) as meter:
         kept = _kept(bound, keep, keep_runs, seed)
         if meter is not None:
             meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
         budget = budget_of(time_limit)
         made, agreement = repair_checked(
-            fitted,
-            listed.faults,
-            compiled=bound.compiled,
-            budget=budget,
-            keep=kept,
-            **chosen,
+            fitted, listed.faults, replace(how, keep=kept), budget=budget, compiled=bound.compiled
         )
         if meter is not None:
             meter.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -87,30 +88,42 @@ class Repaired:
         return max(0.0, (self.objective - self.bound) / self.objective) if self.objective > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a policy is to be repaired.
+
+    `keep` are states of runs that reach the goal, as often as they are visited: at most the share `max_goal_loss` of them may
+    change their action where that can be had.
+    """
+
+    method: str = AUTO
+    mode: str = "safe"
+    keep: Sequence[State] = ()
+    max_goal_loss: float = 0.01
+    margin: float = MARGIN
+    seed: int = 0
+    solver: str = "highs"  # of the big-M program
+
+    def __post_init__(self) -> None:
+        METHODS.chosen(self.method)
+        one_of(self.mode, MODES, "--mode")
+        one_of(self.solver, SOLVERS, "--solver")
+
+
 def repair(
     fitted: Fitted,
     faults: Sequence[Fault],
+    options: Options | None = None,
     *,
-    method: str = AUTO,
-    mode: Mode = "safe",
-    keep: Sequence[State] = (),
-    max_goal_loss: float = 0.01,
-    margin: float = MARGIN,
     budget: Budget = UNLIMITED,
-    seed: int = 0,
     compiled: Compiled | None = None,
-    solver: str = "highs",
 ) -> Repaired:
-    """Return the policy repaired at the faults.
-
-    `keep` are states of runs that reach the goal, as often as they are visited: at most the share `max_goal_loss` of them may
-    change their action where that can be had. `compiled` is the task's network where it is compiled already.
-    `solver` (highs or scip) solves the big-M program.
-    """
+    """Return the policy repaired at the faults; `compiled` is the task's network where it is compiled already."""
     spent = stopwatch()
-    chosen = _fitting_method(fitted.policy, METHODS.chosen(method))
-    one_of(mode, MODES, "--mode")
-    one_of(solver, SOLVERS, "--solver")
+    how = options or Options()
+    keep, margin = how.keep, how.margin
+    mode = cast(Mode, how.mode)  # `Options` has looked at it
+    chosen = _fitting_method(fitted.policy, how.method)
     program = compiled or Compiled(fitted.task.network)
     known = Applicability(fitted, program)
     demands = fault_demands(known, faults, mode, margin)
@@ -118,8 +131,8 @@ def repair(
     before = fitted.policy.scores(demands.rows)
     change = chosen.run(
         Request(
-            fitted, faults, mode, known, demands, keeps, _sampled(keeps, seed), max_goal_loss, budget, solver,
-            thrifty=method == AUTO,
+            fitted, faults, mode, known, demands, keeps, _sampled(keeps, how.seed), how.max_goal_loss, budget, how.solver,
+            thrifty=how.method == AUTO,
         )
     )  # fmt: skip
     if isinstance(change.policy, Rules):
