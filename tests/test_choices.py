@@ -97,6 +97,9 @@ def files(tmp_path, capsys):
         ("debug", "--repair-mode", "foo"),
         ("debug", "--method", "tre"),
         ("debug", "--verify", "foo"),
+        ("repair", "--reading", "foo"),
+        ("repair", "--mode", "foo"),
+        ("repair", "--solver", "foo"),
         ("verify", "--method", "foo"),
         ("decide", "--algorithm", "foo"),
         ("decide", "--order", "foo"),
@@ -104,8 +107,13 @@ def files(tmp_path, capsys):
 )
 def test_an_unknown_word_is_refused_with_the_option_it_was_given_to(files, tmp_path, capsys, command, option, word):
     arguments = [files[0]] if command == "decide" else list(files)
-    folder = ["-o", str(tmp_path / "campaign")] if command == "debug" else []
-    assert run([command, *arguments, *folder, option, word]) == 30
+    if command == "debug":
+        arguments += ["-o", str(tmp_path / "campaign")]
+    if command == "repair":
+        faults = str(tmp_path / "faults.json")
+        assert run(["faults", *files, "-o", faults]) == 10
+        arguments += ["--faults", faults]
+    assert run([command, *arguments, option, word]) == 30
     told = capsys.readouterr().err
     assert f"{option}: '{word}' is unknown." in told
     assert "Use " in told

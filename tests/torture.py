@@ -45,7 +45,7 @@ from tests.debug.oracle import random_case
 from tests.repair.ensembles import random_ensemble, random_faults
 from tests.repair.test_trees import TASK as GRID
 from tests.repair.test_trees import is_fixed
-from tests.safety.games import ALGORITHMS, random_game
+from tests.safety.games import SEARCHES, random_game
 from tests.safety.test_algorithms import expected
 from tests.shield import oracle as shields
 from tests.shield.test_permissive import bounds_of
@@ -75,7 +75,7 @@ def decide_games(seed: int) -> str:
     for _ in range(50):
         game = random_game(rng, most=rng.choice([8, 14, 30]))
         wanted = expected(game)
-        for algorithm in ALGORITHMS:
+        for algorithm in SEARCHES:
             if algorithm != "tarjan" or len(game.actions) <= 14:
                 for share in (False, True):
                     order = rng.choice(["app", "random", "last"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.budget import stopwatch
-from polvet.choices import explained, listed
+from polvet.choices import explained, listed, one_of
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
@@ -84,6 +84,7 @@ def repair(
     json: Json = False,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
+    from polvet.model.task import MODES as READINGS
     from polvet.policy.binding import load_fitted
     from polvet.records.fault_files import read_faults
     from polvet.repair.confirmed import confirm_repair
@@ -94,6 +95,8 @@ def repair(
     spent = stopwatch()
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
+    if reading is not None:
+        one_of(reading, READINGS, "--reading")
     options = task_options(constants, start, fail, goal, out_of_bounds, reading, domain=domain)
     fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
