@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
+    errors choices system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
     records check confirm workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905
 )
@@ -74,6 +74,22 @@ def test_the_model_needs_the_standard_library_alone(file):
             assert {alias.name.split(".")[0] for alias in node.names} <= allowed
         if isinstance(node, ast.ImportFrom):
             assert (node.module or "").split(".")[0] in allowed
+
+
+SOLVERS = {"z3", "maraboupy", "highspy", "pyscipopt", "dd"}
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in FILES if room_of(f) != "solvers"], ids=lambda f: str(f.relative_to(SOURCE))
+)
+def test_outside_solvers_are_met_in_their_room_only(file):
+    met = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            met |= {alias.name.split(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            met.add((node.module or "").split(".")[0])
+    assert not met & SOLVERS
 
 
 def test_every_room_opens_with_a_sentence():

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from polvet.budget import Budget, stopwatch
 from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
@@ -51,11 +51,10 @@ from polvet.policy.unit_graph import UnitGraph
 from polvet.records.fault_files import Fault, FaultList, write_faults
 from polvet.records.run_files import run_to_json
 from polvet.repair.confirmed import confirm_repair
-from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
-from polvet.repair.repair import Repaired
+from polvet.repair.repair import Options, Repaired
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_states
 from polvet.safety.decide import SAFE, Decider, Verdict
@@ -455,10 +454,8 @@ class Steps:
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        made, _ = repair_checked(
-            bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
-            budget=self._left(), compiled=bound.compiled,
-        )  # fmt: skip
+        how = Options(method, self.settings.mode, keep, seed=self.settings.seed)
+        made, _ = repair_checked(bound.fitted, wanted, how, budget=self._left(), compiled=bound.compiled)
         return made
 
     def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:

@@ -16,7 +16,8 @@ from polvet.records.fault_files import Fault
 from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired
 from polvet.safety.exits import Exits
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.method import Request
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Unknown
 
 
@@ -27,6 +28,6 @@ def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budg
         return made
     if made.left:
         return "with a fence, some faults are not fixed"
-    found = verify_by_projection(fit(bound.fitted.task, made.policy), budget=budget, seed=seed)
+    found = PROJECTION(fit(bound.fitted.task, made.policy).compile(), Request(budget, seed))
     budget.check()  # raises where time is over: then the proof was cut short, and is tried again on resuming
     return found.reason if isinstance(found, Unknown) else made

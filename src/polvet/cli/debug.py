@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
+from polvet.choices import explained, listed
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
@@ -27,6 +28,7 @@ from polvet.cli.tasks import (
     task_options,
     threads_of,
 )  # fmt: skip
+from polvet.repair.methods import METHODS, MODES
 
 if TYPE_CHECKING:
     from polvet.campaign.loop import Debugged, Listener
@@ -56,12 +58,8 @@ def debug(
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000,
     max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000,
     iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
-    method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty, last-layer or direct.")
-    ] = "auto",
-    repair_mode: Annotated[
-        str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")
-    ] = "safe",
+    method: Annotated[str, typer.Option("--method", help=f"How to repair: {listed(METHODS.words)}.")] = "auto",
+    repair_mode: Annotated[str, typer.Option("--repair-mode", help=explained(MODES))] = "safe",
     keep: Annotated[
         int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)
     ] = 2_000,

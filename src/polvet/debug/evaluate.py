@@ -12,7 +12,7 @@ Differs   the share is exact over the given starts where the search closes; inte
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,9 +185,3 @@ def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tu
         return share, (share, (unsafe + undecided) / count)
     # SOUND: undecided starts count as safe for the lower end and as unsafe for the upper one.
     return share, (binomial_interval(unsafe, count)[0], binomial_interval(unsafe + undecided, count)[1])
-
-
-def split_starts(sample: Sequence[State], share: float) -> tuple[list[State], list[State]]:
-    """Return two disjoint lists of the sampled states, the first with that share: for debugging and for evaluation."""
-    middle = round(len(sample) * share)
-    return list(sample[:middle]), list(sample[middle:])

@@ -22,9 +22,8 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words, describe_limit
-from polvet.kernel.starts import Starts
+from polvet.kernel.starts import Starts, is_start_of
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
@@ -196,7 +195,7 @@ def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
     members = _core.StateSet(bound.compiled.program.words)
     numbers = members.insert(runs.states).astype(np.int64)
     firsts = runs.begin[:-1].astype(np.int64)
-    is_start = start_test(bound.task)
+    is_start = is_start_of(bound.task)
     for k, state in enumerate(bound.compiled.unpack(runs.states[firsts])):
         if not is_start(state):
             raise InputError(

@@ -278,6 +278,7 @@ class Policy:
         from polvet.repair.confirmed import confirm_repair
         from polvet.repair.keep import goal_states
         from polvet.repair.library import repair_checked, repair_figures
+        from polvet.repair.repair import Options
 
         bound = self.bound
         if self._file is None:
@@ -288,10 +289,11 @@ class Policy:
             )
         listed = self._listed(faults)
         spent, within = stopwatch(), budget_of(time_limit)
+        how = Options(method, mode, max_goal_loss=max_goal_loss / 100, seed=seed)
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, budget=within,
-            keep=goal_states(bound, keep_runs, seed=seed, budget=within) if keep_runs else [],
-            method=method, mode=mode, max_goal_loss=max_goal_loss / 100, seed=seed,
+            self._fitted, listed.faults,
+            replace(how, keep=goal_states(bound, keep_runs, seed=seed, budget=within) if keep_runs else ()),
+            budget=within, compiled=bound.compiled,
         )  # fmt: skip
         target = new_folder() / f"policy{self._file.suffix}"
         save_policy(made.policy, target)

@@ -143,14 +143,14 @@ class Task:
         One state gives Safe or Unsafe with a certificate, several give Decisions.
         """
         from polvet.safety import Decider, Verdict, prove
+        from polvet.safety.batch import decide_states
         from polvet.safety.confirmed import confirm_answers, confirm_states
 
         spent = stopwatch()
         within = budget_of(time_limit, memory_limit, max_states, progress)
         asked = self._starts(within) if states is None else read_states(self._task.network, states)
         threads = max(1, min(threads_of(workers), len(asked) // 256))
-        decider = Decider(self._task, algorithm=algorithm, threads=threads, seed=seed)
-        answers = decider.decide(asked, budget=within)
+        answers = decide_states(self._task, asked, algorithm, threads=threads, seed=seed, budget=within)
         reason = next((str(answer.limit) for answer in answers if answer.limit is not None), None)
         words = {Verdict.SAFE: True, Verdict.UNSAFE: False, Verdict.UNKNOWN: None}
         figures: dict[str, Any] = {"expanded": sum(answer.expanded for answer in answers), "algorithm": algorithm}

@@ -1,6 +1,6 @@
 """A fuzzing campaign: rounds of start states, half drawn uniformly and half searched, kept in a journal as they end.
 
-Source   step (A) of the debugging loop where no start states are given; see `search.py` and `starts.py`
+Source   step (A) of the debugging loop where no start states are given; see `search.py` and `population.py`
 Differs  a round depends on (seed, its number, the best starts of earlier generations) alone, and these stand in the journal:
          a campaign that was killed goes on exactly as if it had not been. Rounds of one generation do not know each other, so
          that a crew of workers makes them at the same time; generations grow from 1 round to 64
@@ -26,6 +26,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
+from polvet.fuzz.population import Population
 from polvet.fuzz.search import (
     NOVELTY,
     START,
@@ -37,7 +38,6 @@ from polvet.fuzz.search import (
     find_unsafe_runs,
     try_once,
 )  # fmt: skip
-from polvet.fuzz.starts import Population
 from polvet.interrupts import noting
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
-from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words
-from polvet.kernel.starts import drawable_starts
+from polvet.kernel.starts import drawable_starts, is_start_of
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind
 from polvet.model.semantics import State
@@ -119,7 +118,7 @@ def _run_back(bound: Bound, layers: list[_Layer], place: int) -> Run:
 
 
 def _simplify_start(bound: Bound, run: Run, most_states: int) -> Run:
-    is_start = start_test(bound.task)
+    is_start = is_start_of(bound.task)
     starts = drawable_starts(bound.task)
     if not starts.count:
         return run
