@@ -11,7 +11,8 @@ import pytest
 
 import polvet
 from polvet.campaign.goals import Floor, Reached
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
 from polvet.campaign.settings import Settings
 from polvet.campaign.usefulness import Usefulness
 from polvet.check.checker import Accepted, Subjects, check_file

@@ -19,7 +19,7 @@ from polvet.policy.finite_memory import Builder, dump_fmp
 from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
 from polvet.records.fault_files import read_faults
-from polvet.records.journal import line_of
+from polvet.records.journal import line_of, read_journal
 from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
@@ -207,7 +207,8 @@ def test_a_journal_that_names_files_outside_its_folder_is_refused(tmp_path):
     folder = hostile_campaign(tmp_path / "evil")
     files = {"faults": {"name": "../secret.json", "sha256": ""}}
     with open(folder / "journal", "ab") as journal:
-        journal.write(line_of({"iteration": 0, "step": "verify", "figures": {}, "files": files}))
+        figures = {"reason": None, "seconds": 0}
+        journal.write(line_of({"iteration": 0, "step": "strengthen", "figures": figures, "files": files}))
     with pytest.raises(InputError, match="not in the folder"):
         make_report(folder)
 
@@ -221,6 +222,42 @@ def test_an_unfinished_campaign_is_unknown_and_says_how_to_go_on(campaign, tmp_p
     page = make_report(folder)
     assert "Unknown" in page
     assert "run the same polvet debug command again" in page
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_folder_with_a_damaged_value_is_told_or_refused_by_name(campaign, tmp_path, seed):
+    """Any value of the journal or of a file beside it may be missing or of another type."""
+    rng = random.Random(seed)
+    folder = tmp_path / "damaged"
+    shutil.copytree(campaign, folder)
+    name = rng.choice(["journal", "journal", "about.json", "outcome.json", "faults/0.json", "runs/0.jsonl"])
+    if name == "journal":
+        records = read_journal(folder / name)
+        _damage(records[rng.randrange(len(records))], rng)
+        (folder / name).write_bytes(b"".join(map(line_of, records)))
+    else:
+        first, *others = (
+            (folder / name).read_text().splitlines() if name.endswith("l") else [(folder / name).read_text()]
+        )
+        document = json.loads(first)
+        _damage(document, rng)
+        (folder / name).write_text("\n".join([json.dumps(document), *others]))
+    try:
+        assert "</html>" in make_report(folder)
+    except InputError as error:
+        assert str(folder) in str(error) or "options" in str(error)  # noqa: PT017
+
+
+def _damage(document, rng):
+    """Remove one value somewhere in the document, or put another in its place."""
+    keys = list(document) if isinstance(document, dict) else range(len(document))
+    key = rng.choice(list(keys))
+    if isinstance(document[key], dict | list) and document[key] and rng.random() < 0.8:
+        _damage(document[key], rng)
+    elif rng.random() < 0.3:
+        del document[key]
+    else:
+        document[key] = rng.choice([None, -1, 0.5, "text", [], [None], {}, {"x": None}, True])
 
 
 def test_the_command_writes_the_file_and_names_wrong_input(campaign, tmp_path, capsys):

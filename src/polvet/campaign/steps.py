@@ -14,14 +14,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeAlias, TypedDict, cast
 
 from polvet.budget import Budget
 from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
+from polvet.campaign.record import (
+    EVALUATE,
+    REPAIR,
+    STRENGTHEN,
+    EvaluationFigures,
+    F,
+    FenceFigures,
+    PossibleFigures,
+    RepairFigures,
+    SearchFigures,
+    SizeFigures,
+    VerificationFigures,
+)
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
@@ -89,7 +102,13 @@ GOOD = 0.5
 """From this share of goal-reaching runs on, what a policy does where it has no fault is worth keeping."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
-Done = tuple[dict[str, Any], dict[str, str]]
+Done: TypeAlias = tuple[F, dict[str, str]]
+
+
+class _Chance(TypedDict):
+    max_steps: int
+    seed: int
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +143,15 @@ class Steps:
         """Return the policy in the file, ready to run."""
         return load_fitted(self.task, policy).compile()
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> SizeFigures:
         """Return what the campaign works on."""
-        return {
-            "debugging_starts": len(self.debugging.states), "evaluation_starts": len(self.evaluation.states),
-            "same_starts": self.debugging is self.evaluation, "starts_total": self.debugging.total,
-            "start_method": self.debugging.method,
-        }  # fmt: skip
+        return SizeFigures(
+            debugging_starts=len(self.debugging.states),
+            evaluation_starts=len(self.evaluation.states),
+            same_starts=self.debugging is self.evaluation,
+            starts_total=self.debugging.total,
+            start_method=self.debugging.method,
+        )
 
     def _starts(self) -> tuple[StartSample, StartSample]:
         """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
@@ -141,14 +162,14 @@ class Steps:
             return every, every
         return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
-    def possible(self) -> Done:
+    def possible(self) -> Done[PossibleFigures]:
         """Return the best %Goal over the evaluation starts that any safe policy can have, or why it is not known."""
         world = self._world
         found = world if isinstance(world, str) else world.best(budget=self._left())
         if isinstance(found, str):
-            return {"goal_percent_possible": None, "goal_percent_possible_reason": found}, {}
+            return PossibleFigures(None, goal_percent_possible_reason=found), {}
         low, high = found.mean
-        return {"goal_percent_possible": 100 * high, "goal_percent_possible_interval": [100 * low, 100 * high]}, {}
+        return PossibleFigures(100 * high, goal_percent_possible_interval=(100 * low, 100 * high)), {}
 
     @cached_property
     def _world(self) -> SafeWorld | str:
@@ -156,7 +177,7 @@ class Steps:
         packed = self.decider.compiled.pack(self.evaluation.states)
         return find_safe_world(self.decider, packed, budget=self._left(self.settings.max_states))
 
-    def evaluate(self, bound: Bound) -> Done:
+    def evaluate(self, bound: Bound) -> Done[EvaluationFigures]:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
         found = evaluate(
@@ -166,18 +187,25 @@ class Steps:
         self._refuse_cut(found.batch.limit)
         self._refuse_cut(found.unsolved)
         low, high = found.unsafe_interval
-        return {
-            "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-            "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * end for end in found.goal_interval],
-            "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe, "certain": found.certain,
-            "goal_exact": found.goal_is_exact, "run_length": found.run_length,
-        }, {}  # fmt: skip
+        goal_low, goal_high = found.goal_interval
+        figures = EvaluationFigures(
+            unsafe_percent=100 * found.unsafe,
+            unsafe_percent_interval=(100 * low, 100 * high),
+            goal_percent=100 * found.goal,
+            goal_percent_interval=(100 * goal_low, 100 * goal_high),
+            undecided=found.open,
+            unsafe_by_runs=found.sampled_unsafe,
+            certain=found.certain,
+            goal_exact=found.goal_is_exact,
+            run_length=found.run_length,
+        )
+        return figures, {}
 
     def _enough_runs(self, starts: int) -> int:
         """So many runs of each start that their mean is told within a point, and no fewer than were asked for."""
         return max(self.settings.runs, math.ceil(enough_draws(GOAL_PRECISION) / starts))
 
-    def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
+    def search(self, iteration: int, bound: Bound, policy: Path) -> Done[SearchFigures]:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
         settings = self.settings
         fuzzed = find_unsafe_runs(
@@ -187,35 +215,55 @@ class Steps:
         self._refuse_cut(fuzzed.limit)
         found = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
         self._refuse_cut(found.limit)
-        figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
         shown = self._shown(found, fuzzed.runs)
         faults = {(fault.state, fault.action): fault for fault in found.faults}
-        if every := self._search_all(bound, little_new=len(self._new(found.faults)) < LITTLE):
-            figures |= {**every.figures, "runs": fuzzed.figures["runs"]}
+        every = self._search_all(bound, little_new=len(self._new(found.faults)) < LITTLE)
+        if every is not None:
             faults |= {(fault.state, fault.action): fault for fault in every.faults}
-        unsafe_starts = (every or found).unsafe_starts
+        judged = every or found
         new = self._new(list(faults.values()))
-        figures |= {
-            "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
-            "faults": len(faults), "unsafe_starts": len(unsafe_starts), "policy_sha256": bound.fitted.sha256,
-        }  # fmt: skip
         files = self._write_faults(
-            f"faults/{iteration}.json", new, policy, (every or found).exhaustive and self.debugging.complete
+            f"faults/{iteration}.json", new, policy, judged.exhaustive and self.debugging.complete
         )
         if shown:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
-        if unsafe_starts:
-            prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
-            within = self._left(VERIFIED * settings.max_states)
+        unproved = None
+        if judged.unsafe_starts:
             try:
-                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, budget=within)
+                proof = self._prove_unsafe(judged.unsafe_starts[0])
             except LimitReached as limit:
-                figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
+                unproved = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
                 name = f"certificates/unsafe-start-{iteration}.json"
                 files["certificate"] = self.store.write(name, json.dumps(proof))
+        figures = SearchFigures(
+            faults=len(faults),
+            states=judged.states,
+            safe_states=judged.safe_states,
+            open=judged.open,
+            unsafe_starts=len(judged.unsafe_starts),
+            runs=fuzzed.tried,
+            runs_never_safe=len(judged.never_safe),
+            runs_with_fault=judged.runs_with_fault,
+            exhaustive=every is not None and every.exhaustive,
+            near_ties=judged.near_ties,
+            unjudged=judged.unjudged,
+            unsafe_runs=len(fuzzed.runs),
+            steps=fuzzed.steps,
+            ends=fuzzed.ends,
+            new_faults=len(new),
+            faults_so_far=len(self.faults) + len(new),
+            policy_sha256=bound.fitted.sha256,
+            unsafe_start_proof=unproved,
+        )
         return figures, files
+
+    def _prove_unsafe(self, start: State) -> dict[str, object]:
+        """A certificate that from this start no policy is safe."""
+        prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
+        within = self._left(VERIFIED * self.settings.max_states)
+        return prove(prover, [start], Verdict.UNSAFE, budget=within)
 
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
@@ -238,7 +286,7 @@ class Steps:
                 best[fault] = k
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
-    def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done:
+    def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done[VerificationFigures]:
         """Prove the policy safe, or find an unsafe run and its faults."""
         found = verify(
             bound,
@@ -247,11 +295,11 @@ class Steps:
             seed=self.settings.seed,
             threads=self.threads,
         )
-        figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
+        figures = VerificationFigures(found.verdict.value, found.method, reason=None, faults=0)
         if isinstance(found, Unknown):
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
-            return figures | {"reason": found.reason}, {}
+            return replace(figures, reason=found.reason), {}
         proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
         files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
         if isinstance(found, Unsafe):
@@ -261,9 +309,8 @@ class Steps:
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
             files |= self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
-            figures |= {
-                "faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
-            }  # fmt: skip
+            so_far = len(self.faults) + len(new)
+            figures = replace(figures, faults=len(faults.faults), new_faults=len(new), faults_so_far=so_far)
         return figures, files
 
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
@@ -283,7 +330,7 @@ class Steps:
             return []
         return self._unsafe_runs(bound, bound.compiled.pack_starts(starts, budget=within), most)
 
-    def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
+    def repair(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy that fixes all faults so far; where it loses too much of what was reached, others are tried."""
         settings = self.settings
         goals = self._goals(iteration, bound)
@@ -298,11 +345,18 @@ class Steps:
                 break
         best = min(candidates, key=lambda one: (len(one.made.left), goals.floor.cost(one.reached)))
         made = best.made
-        figures = {
-            "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
-            "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
-            "repair_seconds": made.seconds, "gap": made.gap, **_before_and_after(goals.found.reached, best.reached),
-        }  # fmt: skip
+        figures = RepairFigures(
+            faults_fixed=len(made.fixed),
+            faults_left=len(made.left),
+            objective=made.objective,
+            trees_added=made.trees_added,
+            method=made.method,
+            attempts=len(candidates),
+            kept_states=len(keep),
+            repair_seconds=made.seconds,
+            gap=made.gap,
+            **_before_and_after(goals.found.reached, best.reached),
+        )
         return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
 
     def _candidates(self, bound: Bound, goals: _Kept, keep: list[State]) -> Iterator[_Candidate]:
@@ -375,28 +429,32 @@ class Steps:
         avoided = without | {state for state, _ in self.faults}
         return [state for state in bound.compiled.unpack(words[known == SAFE]) if state not in avoided]
 
-    def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
+    def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done[FenceFigures]:
         """Give the policy a fence where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
         if self.task.network.disables_out_of_bounds or self.settings.method not in FENCED:
-            return {"reason": "not asked for"}, {}
+            return FenceFigures("not asked for"), {}
         if not faulty:
             quick = verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
             if not isinstance(quick, Unknown):
-                return {"reason": "not needed"}, {}
+                return FenceFigures("not needed"), {}
         exits = self._exits
         if isinstance(exits, str):
-            return {"reason": exits}, {}
+            return FenceFigures(exits), {}
         made = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
         if isinstance(made, str):
-            return {"reason": made}, {}
+            return FenceFigures(made), {}
         goals = self._goals(iteration, bound)
         reached = self._reach(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals.runs)
-        figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added,
-            "fence_units": made.units_added, "reason": None, **_before_and_after(goals.found.reached, reached),
-        }  # fmt: skip
+        figures = FenceFigures(
+            reason=None,
+            exits=int(exits.labels.sum()),
+            won_cells=len(exits.cells),
+            fence_trees=made.trees_added,
+            fence_units=made.units_added,
+            **_before_and_after(goals.found.reached, reached),
+        )
         if reached.share < min(goals.floor.share, goals.found.reached.share):
-            return figures | {"reason": "the goal would be reached less often"}, {}
+            return replace(figures, reason="the goal would be reached less often"), {}
         return figures, self._save(f"strengthen-{iteration}", iteration, bound, made, first)
 
     @cached_property
@@ -422,18 +480,19 @@ class Steps:
 
     def _reached_before(self, iteration: int) -> list[Reached]:
         """How the policies of earlier iterations reached the goal, as their repairs noted it."""
-        records = [self.store.find(k, step) for k in range(iteration) for step in ("strengthen", "repair")]
-        noted = [record["figures"] for record in records if record is not None]
+        fences = [self.store.find(k, STRENGTHEN) for k in range(iteration)]
+        repairs = [self.store.find(k, REPAIR) for k in range(iteration)]
+        noted = [record.figures for record in (*fences, *repairs) if record is not None]
         return [
-            Reached(figures["goal_percent_before"] / 100, figures.get("run_length_before"))
+            Reached(figures.goal_percent_before / 100, figures.run_length_before)
             for figures in noted
-            if "goal_percent_before" in figures
+            if figures.goal_percent_before is not None
         ]
 
     def _reach(self, bound: Bound, runs: int) -> Reached:
         return reach_goal(bound, self.packed[:GOAL_STARTS], runs=runs, budget=self._left(), **self._chance())
 
-    def _chance(self) -> dict[str, Any]:
+    def _chance(self) -> _Chance:
         return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.threads}
 
     def _wanted(self, bound: Bound, faults: list[Fault], runs: int) -> list[Fault]:
@@ -458,8 +517,8 @@ class Steps:
 
     def _is_certain(self, iteration: int) -> bool:
         """Whether evaluation found one run only from each start: then simulating it once is enough."""
-        evaluated = self.store.find(iteration, "evaluate")
-        return evaluated is not None and bool(evaluated["figures"]["certain"])
+        evaluated = self.store.find(iteration, EVALUATE)
+        return evaluated is not None and evaluated.figures.certain
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
         return [fault for fault in faults if (fault.state, fault.action) not in self.faults]
@@ -482,11 +541,20 @@ class Steps:
             raise limit
 
 
-def _before_and_after(before: Reached, after: Reached) -> dict[str, Any]:
+class _BeforeAndAfter(TypedDict):
+    goal_percent_before: float
+    goal_percent_after: float
+    run_length_before: float | None
+    run_length_after: float | None
+
+
+def _before_and_after(before: Reached, after: Reached) -> _BeforeAndAfter:
     return {
-        "goal_percent_before": 100 * before.share, "goal_percent_after": 100 * after.share,
-        "run_length_before": before.length, "run_length_after": after.length,
-    }  # fmt: skip
+        "goal_percent_before": 100 * before.share,
+        "goal_percent_after": 100 * after.share,
+        "run_length_before": before.length,
+        "run_length_after": after.length,
+    }
 
 
 def _lost(bound: Bound, after: Bound, goals: _Kept, keep: list[State]) -> list[State]:

@@ -75,12 +75,17 @@ class FaultAnalysis:
         return found
 
     @property
+    def runs_with_fault(self) -> int:
+        """Return on how many of the runs there is a fault."""
+        return int((self.first_faults != NO_FAULT).sum())
+
+    @property
     def figures(self) -> dict[str, Any]:
         """Return counts for people and files."""
         return {
             "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
             "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
-            "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
+            "runs_never_safe": len(self.never_safe), "runs_with_fault": self.runs_with_fault,
             "exhaustive": self.exhaustive, "near_ties": self.near_ties,
             "unjudged": self.unjudged,
         }  # fmt: skip

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,14 +82,6 @@ class Fuzzed:
     seconds: float
     seed: int
     limit: LimitReached | None = None
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Return counts for people and files."""
-        return {
-            "runs": self.tried, "unsafe_runs": len(self.runs), "unsafe_starts": len(np.unique(self.starts)),
-            "steps": self.steps, "ends": self.ends,
-        }  # fmt: skip
 
 
 def find_unsafe_runs(
