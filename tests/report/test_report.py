@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -142,6 +143,35 @@ def test_a_task_without_a_goal_has_no_figures_about_it(campaign, tmp_path):
     (tmp_path / "goalless/about.json").write_text(json.dumps({**about, "goal": "false"}))
     assert "Goal reached" in make_report(campaign)
     assert "Goal reached" not in make_report(tmp_path / "goalless")
+
+
+def test_a_percentage_has_its_interval_on_its_tile(page):
+    tiles = page.split('<dl class="tiles">')[1].split("</dl>")[0]
+    unsafe, goal = tiles.split("<dt>Unsafe starts")[1], tiles.split("<dt>Goal reached")[1]
+    for tile in (unsafe, goal):
+        assert re.search(r"95% interval \d+\.\d\d to \d+\.\d\d", tile.split("</dd>")[0])
+
+
+def test_a_second_chart_stands_only_where_the_first_is_too_coarse_for_it(campaign, tmp_path):
+    assert make_report(campaign).count('<figure class="chart"') == 2  # 4.33% beside 100%
+    folder = hostile_campaign(tmp_path / "short")  # 50% unsafe and 40% goal: the same axis
+    assert make_report(folder).count('<figure class="chart"') == 1
+
+
+def test_a_report_is_written_without_the_package_that_reads_its_policies(campaign, tmp_path, monkeypatch):
+    folder = tmp_path / "onnx"
+    shutil.copytree(campaign, folder)
+    head, *records = read_journal(folder / "journal")
+    for record in records:
+        if "policy" in record["files"]:
+            record["files"]["policy"]["name"] = "policies/0.onnx"
+    (folder / "policies/0.onnx").write_bytes(b"\x08\x08\x12\x00")
+    (folder / "journal").write_bytes(b"".join(map(line_of, [head, *records])))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    page = make_report(folder)
+    assert page.count('<details class="fault"') == len(read_campaign(folder).faults)
+    assert "is left out: " in page
+    assert "onnx" in page.split("is left out: ")[1][:200]
 
 
 def test_runs_are_drawn_and_their_faults_marked(page):

@@ -7,7 +7,7 @@ from typing import Any
 
 from polvet.campaign.record import FenceFigures, RepairFigures, VerificationFigures
 from polvet.campaign.rows import Row
-from polvet.errors import Where
+from polvet.errors import MissingExtra, Where
 from polvet.model.task import Task
 from polvet.report.campaign import Campaign, read_campaign
 from polvet.report.chart import chart_top, percent_chart
@@ -25,14 +25,15 @@ def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool 
     """Return the page of the campaign in the folder."""
     campaign = read_campaign(folder)
     task = find_task(campaign, task_file)
-    compared = None if task is None or not campaign.policies else compare_policies(campaign, task)
+    compared = _comparison(campaign, task)
+    choices = compared if isinstance(compared, BeforeAfter) else None
     pictures = Pictures(_metadata(campaign, task))
     drawings: list[Any] = []
     replay, runs = replay_part(campaign.runs, campaign.faults, pictures)
     parts = [_course(campaign)]
     if replay is not None:
         parts.append(replay)
-    parts.append(fault_part(campaign.faults, compared, pictures, drawings))
+    parts.append(fault_part(campaign.faults, choices, pictures, drawings))
     if (repairs := _repairs(campaign, compared)) is not None:
         parts.append(repairs)
     if (invariant := invariant_part(find_certificate(campaign) or {}, Where(str(folder)))) is not None:
@@ -42,6 +43,16 @@ def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool 
     judged = check_certificate(campaign, task_file) if checked else None
     data = {**runs, "drawings": drawings, "lines": pictures.lines}
     return Page(f"Debugging {name}", verdict_card(campaign, judged), tuple(parts), data)
+
+
+def _comparison(campaign: Campaign, task: Task | None) -> BeforeAfter | str:
+    """What the policies choose in the states that were faults, or how to have that on the page."""
+    if task is None or not campaign.policies:
+        return "Give the task (--task) to see what each policy chooses in the states that were faults."
+    try:
+        return compare_policies(campaign, task)
+    except MissingExtra as missing:
+        return f"What each policy chooses in the states that were faults is left out: {missing}"
 
 
 def _metadata(campaign: Campaign, task: Task | None) -> dict[str, str]:
@@ -97,7 +108,7 @@ def _verified(found: VerificationFigures | None) -> str:
 def _repair_cells(change: FenceFigures | RepairFigures) -> list[str]:
     """What a repair fixed; a fence fixes everything: what it forbids stands in place of that."""
     before, after = change.goal_percent_before, change.goal_percent_after
-    goal = "" if before is None or after is None else f"{before:.2f} → {after:.2f}"
+    goal = "" if before is None or after is None else f"{before:.2f}&nbsp;→&nbsp;{after:.2f}"
     if isinstance(change, FenceFigures):
         forbidden = f"fence ({plural(change.exits or 0, 'exit')} forbidden)"
         return [forbidden, "all", "0", "", str(change.fence_trees or 0), goal]
@@ -105,17 +116,17 @@ def _repair_cells(change: FenceFigures | RepairFigures) -> list[str]:
     return [text(change.method), fixed, left, f"{change.objective:.4g}", str(change.trees_added), goal]
 
 
-def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
+def _repairs(campaign: Campaign, compared: BeforeAfter | str) -> Part | None:
     changes = [row.change for row in campaign.rows if row.change is not None]
     if not changes:
         return None
     head = ["repair", "method", "faults fixed", "faults left", "L1 change", "trees added", "%Goal"]
-    if compared is not None:
+    if isinstance(compared, BeforeAfter):
         head += ["numbers changed", "choices changed among the faults"]
     cells = []
     for k, change in enumerate(changes):
         cell = [str(k + 1), *_repair_cells(change)]
-        if compared is not None:
+        if isinstance(compared, BeforeAfter):
             numbers = compared.changes[k]
             moved = sum(a != b for a, b in zip(compared.choices[k], compared.choices[k + 1], strict=True))
             shown = "" if numbers is None else f"{numbers.changed:,} of {numbers.total:,} {text(numbers.what)}"
@@ -123,12 +134,7 @@ def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
             cell += [shown, f"{moved:,} of {len(campaign.faults):,}"]
         cells.append(cell)
     body = table(head, cells, "Each repair, before and after", numbers=True)
-    if compared is None:
-        body += (
-            "<p>Give the task (<code>--task</code>) to see what each policy chooses in the states that were faults.</p>"
-        )
-    else:
-        body += _moves(campaign, compared)
+    body += _moves(campaign, compared) if isinstance(compared, BeforeAfter) else f"<p>{text(compared)}</p>"
     return Part("repairs", "Repairs", section("repairs", "Before and after the repairs", body))
 
 
