@@ -194,9 +194,9 @@ class _Loop:
         """Add the step's new faults to those so far and return how many they are."""
         if "faults" not in record.files:
             return 0
-        found = read_faults(self.steps.task, self.store.path(record, "faults")).faults
-        self.steps.faults |= {(fault.state, fault.action): fault for fault in found}
-        return len(found)
+        faults = read_faults(self.steps.task, self.store.path(record, "faults")).faults
+        self.steps.faults |= {(fault.state, fault.action): fault for fault in faults}
+        return len(faults)
 
     def _end(
         self,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
 from polvet.budget import Budget
-from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
+from polvet.campaign.goals import Floor, GoalRate, Goals, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.record import (
     EVALUATE,
@@ -66,7 +66,7 @@ from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
-from polvet.repair.repair import Repaired
+from polvet.repair.repair import Repair
 from polvet.safety.certificates import prove
 from polvet.safety.decide import SAFE, Decider, Verdict
 from polvet.safety.exits import Exits, find_exits
@@ -112,10 +112,10 @@ class _Chance(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _GoalRuns:
     """Goal-reaching runs to be kept, how many are made per start, and what must be left of them."""
 
-    found: Goals
+    before: Goals
     runs: int
     floor: Floor
 
@@ -124,9 +124,9 @@ class _Kept:
 class _Candidate:
     """A repair, the policy ready to run, and how it reaches the goal."""
 
-    made: Repaired
+    repair: Repair
     after: Bound
-    reached: Reached
+    reached: GoalRate
 
 
 class Steps:
@@ -165,10 +165,10 @@ class Steps:
     def possible(self) -> Done[PossibleFigures]:
         """Return the best %Goal over the evaluation starts that any safe policy can have, or why it is not known."""
         world = self._world
-        found = world if isinstance(world, str) else world.best(budget=self._left())
-        if isinstance(found, str):
-            return PossibleFigures(None, goal_percent_possible_reason=found), {}
-        low, high = found.mean
+        best = world if isinstance(world, str) else world.best(budget=self._left())
+        if isinstance(best, str):
+            return PossibleFigures(None, goal_percent_possible_reason=best), {}
+        low, high = best.mean
         return PossibleFigures(100 * high, goal_percent_possible_interval=(100 * low, 100 * high)), {}
 
     @cached_property
@@ -180,24 +180,24 @@ class Steps:
     def evaluate(self, bound: Bound) -> Done[EvaluationFigures]:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
-        found = evaluate(
+        evaluation = evaluate(
             bound, self.evaluation, runs=self._enough_runs(len(self.evaluation.states)), max_steps=settings.max_steps,
             seed=settings.seed, threads=self.threads, budget=self._left(settings.max_states),
         )  # fmt: skip
-        self._refuse_cut(found.batch.limit)
-        self._refuse_cut(found.unsolved)
-        low, high = found.unsafe_interval
-        goal_low, goal_high = found.goal_interval
+        self._refuse_cut(evaluation.batch.limit)
+        self._refuse_cut(evaluation.unsolved)
+        low, high = evaluation.unsafe_interval
+        goal_low, goal_high = evaluation.goal_interval
         figures = EvaluationFigures(
-            unsafe_percent=100 * found.unsafe,
+            unsafe_percent=100 * evaluation.unsafe,
             unsafe_percent_interval=(100 * low, 100 * high),
-            goal_percent=100 * found.goal,
+            goal_percent=100 * evaluation.goal,
             goal_percent_interval=(100 * goal_low, 100 * goal_high),
-            undecided=found.open,
-            unsafe_by_runs=found.sampled_unsafe,
-            certain=found.certain,
-            goal_exact=found.goal_is_exact,
-            run_length=found.run_length,
+            undecided=evaluation.open,
+            unsafe_by_runs=evaluation.sampled_unsafe,
+            certain=evaluation.certain,
+            goal_exact=evaluation.goal_is_exact,
+            run_length=evaluation.run_length,
         )
         return figures, {}
 
@@ -213,14 +213,14 @@ class Steps:
             max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
         )  # fmt: skip
         self._refuse_cut(fuzzed.limit)
-        found = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
-        self._refuse_cut(found.limit)
-        shown = self._shown(found, fuzzed.runs)
-        faults = {(fault.state, fault.action): fault for fault in found.faults}
-        every = self._search_all(bound, little_new=len(self._new(found.faults)) < LITTLE)
+        analysis = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
+        self._refuse_cut(analysis.limit)
+        shown = self._shown(analysis, fuzzed.runs)
+        faults = {(fault.state, fault.action): fault for fault in analysis.faults}
+        every = self._search_all(bound, little_new=len(self._new(analysis.faults)) < LITTLE)
         if every is not None:
             faults |= {(fault.state, fault.action): fault for fault in every.faults}
-        judged = every or found
+        judged = every or analysis
         new = self._new(list(faults.values()))
         files = self._write_faults(
             f"faults/{iteration}.json", new, policy, judged.exhaustive and self.debugging.complete
@@ -268,43 +268,43 @@ class Steps:
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
         if self._reached(bound, QUICK_STATES) is not None:
-            found = all_faults(bound, self.decider, starts=self.packed, budget=self._left())
+            analysis = all_faults(bound, self.decider, starts=self.packed, budget=self._left())
         elif little_new:
             runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
-            found = find_faults(bound, self.decider, runs, budget=self._left())
+            analysis = find_faults(bound, self.decider, runs, budget=self._left())
         else:
             return None
-        self._refuse_cut(found.limit)
-        return found
+        self._refuse_cut(analysis.limit)
+        return analysis
 
-    def _shown(self, found: FaultAnalysis, runs: PackedRuns) -> list[Run]:
+    def _shown(self, analysis: FaultAnalysis, runs: PackedRuns) -> list[Run]:
         """One run for each fault that comes first on some run, the shortest, and one without any fault."""
         best: dict[int, int] = {}
         lengths = runs.lengths
-        for k, fault in enumerate(found.first_faults.tolist()):
+        for k, fault in enumerate(analysis.first_faults.tolist()):
             if fault not in best or lengths[k] < lengths[best[fault]]:
                 best[fault] = k
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
     def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done[VerificationFigures]:
         """Prove the policy safe, or find an unsafe run and its faults."""
-        found = verify(
+        result = verify(
             bound,
             method=method,
             budget=self._left(VERIFIED * self.settings.max_states),
             seed=self.settings.seed,
             threads=self.threads,
         )
-        figures = VerificationFigures(found.verdict.value, found.method, reason=None, faults=0)
-        if isinstance(found, Unknown):
+        figures = VerificationFigures(result.verdict.value, result.method, reason=None, faults=0)
+        if isinstance(result, Unknown):
             if self.budget.seconds is not None and method == "auto":
-                raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
-            return replace(figures, reason=found.reason), {}
-        proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
-        files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
-        if isinstance(found, Unsafe):
+                raise LimitReached(result.reason, "time")  # more time may decide it: resuming tries again
+            return replace(figures, reason=result.reason), {}
+        proof = json.dumps(certificate_of(bound, result), ensure_ascii=False)
+        files = {"certificate": self.store.write(f"certificates/{result.verdict.value}-{iteration}.json", proof)}
+        if isinstance(result, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
-            runs = self._more_unsafe_runs(bound) or [found.run]
+            runs = self._more_unsafe_runs(bound) or [result.run]
             faults = find_faults(bound, self.decider, runs, budget=self._left())
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
@@ -335,31 +335,31 @@ class Steps:
         settings = self.settings
         goals = self._goals(iteration, bound)
         # The less often the policy reaches the goal, the less there is to keep.
-        keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.reached.share)])
-        if goals.found.reached.share >= GOOD:
+        keep = list(goals.before.states[: math.ceil(settings.keep * goals.before.reached.share)])
+        if goals.before.reached.share >= GOOD:
             keep += self._settled(bound, without=set(keep))
         candidates: list[_Candidate] = []
         for one in self._candidates(bound, goals, keep):
             candidates.append(one)
-            if goals.floor.is_kept(one.reached) and not one.made.left:
+            if goals.floor.is_kept(one.reached) and not one.repair.left:
                 break
-        best = min(candidates, key=lambda one: (len(one.made.left), goals.floor.cost(one.reached)))
-        made = best.made
+        best = min(candidates, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
+        repair = best.repair
         figures = RepairFigures(
-            faults_fixed=len(made.fixed),
-            faults_left=len(made.left),
-            objective=made.objective,
-            trees_added=made.trees_added,
-            method=made.method,
+            faults_fixed=len(repair.fixed),
+            faults_left=len(repair.left),
+            objective=repair.objective,
+            trees_added=repair.trees_added,
+            method=repair.method,
             attempts=len(candidates),
             kept_states=len(keep),
-            repair_seconds=made.seconds,
-            gap=made.gap,
-            **_before_and_after(goals.found.reached, best.reached),
+            repair_seconds=repair.seconds,
+            gap=repair.gap,
+            **_before_and_after(goals.before.reached, best.reached),
         )
-        return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
+        return figures, self._save(f"repair-{iteration}", iteration, bound, repair, first)
 
-    def _candidates(self, bound: Bound, goals: _Kept, keep: list[State]) -> Iterator[_Candidate]:
+    def _candidates(self, bound: Bound, goals: _GoalRuns, keep: list[State]) -> Iterator[_Candidate]:
         """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
         faults = list(self.faults.values())
         chosen = self.settings.method
@@ -384,12 +384,14 @@ class Steps:
         if chosen == "auto" and (fenced := self._fenced(bound, faults)) is not None:
             yield self._tried(bound, fenced, goals)
 
-    def _candidate(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _Kept) -> _Candidate:
+    def _candidate(
+        self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _GoalRuns
+    ) -> _Candidate:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
-    def _tried(self, bound: Bound, made: Repaired, goals: _Kept) -> _Candidate:
-        after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
-        return _Candidate(made, after, self._reach(after, goals.runs))
+    def _tried(self, bound: Bound, repair: Repair, goals: _GoalRuns) -> _Candidate:
+        after = fit(bound.fitted.task, repair.policy).bind(bound.compiled)  # a repair may read more variables
+        return _Candidate(repair, after, self._reach(after, goals.runs))
 
     def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
         """The faults with the safe actions from which the goal is reached best, where the world is small enough to tell."""
@@ -397,12 +399,12 @@ class Steps:
             return None
         return self._world.plan(bound, faults, budget=self._left())
 
-    def _fenced(self, bound: Bound, faults: list[Fault]) -> Repaired | None:
+    def _fenced(self, bound: Bound, faults: list[Fault]) -> Repair | None:
         """The policy kept from leaving what is won, where that can be told and fixes every fault."""
         if self.task.network.disables_out_of_bounds or self.settings.mode != "safe" or isinstance(self._exits, str):
             return None
-        made = fence(bound.fitted, self._exits, faults, bound.compiled)
-        return None if isinstance(made, str) or made.left else made
+        repair = fence(bound.fitted, self._exits, faults, bound.compiled)
+        return None if isinstance(repair, str) or repair.left else repair
 
     def _reached(self, bound: Bound, most: int) -> Words | None:
         """The states the policy reaches from the debugging starts; None where they are more than so many."""
@@ -440,56 +442,56 @@ class Steps:
         exits = self._exits
         if isinstance(exits, str):
             return FenceFigures(exits), {}
-        made = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
-        if isinstance(made, str):
-            return FenceFigures(made), {}
+        repair = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
+        if isinstance(repair, str):
+            return FenceFigures(repair), {}
         goals = self._goals(iteration, bound)
-        reached = self._reach(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals.runs)
+        reached = self._reach(fit(bound.fitted.task, repair.policy).bind(bound.compiled), goals.runs)
         figures = FenceFigures(
             reason=None,
             exits=int(exits.labels.sum()),
             won_cells=len(exits.cells),
-            fence_trees=made.trees_added,
-            fence_units=made.units_added,
-            **_before_and_after(goals.found.reached, reached),
+            fence_trees=repair.trees_added,
+            fence_units=repair.units_added,
+            **_before_and_after(goals.before.reached, reached),
         )
-        if reached.share < min(goals.floor.share, goals.found.reached.share):
+        if reached.share < min(goals.floor.share, goals.before.reached.share):
             return replace(figures, reason="the goal would be reached less often"), {}
-        return figures, self._save(f"strengthen-{iteration}", iteration, bound, made, first)
+        return figures, self._save(f"strengthen-{iteration}", iteration, bound, repair, first)
 
     @cached_property
     def _exits(self) -> Exits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
         try:
-            found = find_exits(self.task, budget=self._left())
+            exits = find_exits(self.task, budget=self._left())
         except NotLinear as refusal:
             self._left()  # raises where time is over: then a game was cut short
             return refusal.why
         self._left()
-        return found
+        return exits
 
-    def _goals(self, iteration: int, bound: Bound) -> _Kept:
+    def _goals(self, iteration: int, bound: Bound) -> _GoalRuns:
         """What is to be kept of the policy: goal-reaching runs, and how the best policy so far made them."""
         sample = self.packed[:GOAL_STARTS]
         runs = 1 if self._is_certain(iteration) else self._enough_runs(len(sample))
         faulty = {state for state, _ in self.faults}
-        found = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
-        best = max([found.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
+        before = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
+        best = max([before.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
         # Half of the allowed loss, as the runs are a sample.
-        return _Kept(found, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
+        return _GoalRuns(before, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
 
-    def _reached_before(self, iteration: int) -> list[Reached]:
+    def _reached_before(self, iteration: int) -> list[GoalRate]:
         """How the policies of earlier iterations reached the goal, as their repairs noted it."""
         fences = [self.store.find(k, STRENGTHEN) for k in range(iteration)]
         repairs = [self.store.find(k, REPAIR) for k in range(iteration)]
         noted = [record.figures for record in (*fences, *repairs) if record is not None]
         return [
-            Reached(figures.goal_percent_before / 100, figures.run_length_before)
+            GoalRate(figures.goal_percent_before / 100, figures.run_length_before)
             for figures in noted
             if figures.goal_percent_before is not None
         ]
 
-    def _reach(self, bound: Bound, runs: int) -> Reached:
+    def _reach(self, bound: Bound, runs: int) -> GoalRate:
         return reach_goal(bound, self.packed[:GOAL_STARTS], runs=runs, budget=self._left(), **self._chance())
 
     def _chance(self) -> _Chance:
@@ -501,17 +503,17 @@ class Steps:
             return faults
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
-    def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        made, _ = repair_checked(
+    def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repair:
+        repair, _ = repair_checked(
             bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
             budget=self._left(), compiled=bound.compiled,
         )  # fmt: skip
-        return made
+        return repair
 
-    def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
+    def _save(self, proof: str, iteration: int, bound: Bound, repair: Repair, first: Path) -> dict[str, str]:
         name = place_of(first, policy_stem(iteration + 1))
-        save_policy(made.policy, self.store.folder / name)
-        claim = repair_certificate(bound.fitted, made, self.store.folder / name)
+        save_policy(repair.policy, self.store.folder / name)
+        claim = repair_certificate(bound.fitted, repair, self.store.folder / name)
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
         return {**files_of(self.store.folder, name), "certificate": shown}
 
@@ -548,7 +550,7 @@ class _BeforeAndAfter(TypedDict):
     run_length_after: float | None
 
 
-def _before_and_after(before: Reached, after: Reached) -> _BeforeAndAfter:
+def _before_and_after(before: GoalRate, after: GoalRate) -> _BeforeAndAfter:
     return {
         "goal_percent_before": 100 * before.share,
         "goal_percent_after": 100 * after.share,
@@ -557,7 +559,7 @@ def _before_and_after(before: Reached, after: Reached) -> _BeforeAndAfter:
     }
 
 
-def _lost(bound: Bound, after: Bound, goals: _Kept, keep: list[State]) -> list[State]:
+def _lost(bound: Bound, after: Bound, goals: _GoalRuns, keep: list[State]) -> list[State]:
     """States of goal-reaching runs whose action changed although nothing asked for it."""
     kept = set(keep)
-    return [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
+    return [state for state in lost_states(bound, after, goals.before.states) if state not in kept]

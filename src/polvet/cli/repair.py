@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from polvet.policy.binding import Bound, Fitted
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
-    from polvet.repair.repair import Repaired
+    from polvet.repair.repair import Repair
 
 
 def register(app: typer.Typer) -> None:
@@ -171,7 +171,7 @@ def _states_of(task: Task, file: Path) -> list[State]:
     return list(iter_states(task, file))
 
 
-def _lines(made: Repaired, agreement: Agreement) -> list[str]:
+def _lines(made: Repair, agreement: Agreement) -> list[str]:
     faults = f"faults      {len(made.fixed):,} fixed, {len(made.left):,} left"
     gap = (
         ""
