@@ -32,9 +32,9 @@ class ShownFault:
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """An unsafe run as its file holds it, and the iteration that found it."""
+    """An unsafe run as its file holds it, and the iteration that found it (None: there is no campaign)."""
 
-    iteration: int
+    iteration: int | None
     states: tuple[Mapping[str, Any], ...]
     actions: tuple[str | None, ...]
     end: str
@@ -103,14 +103,14 @@ def read_faults(path: Path, iteration: int) -> list[ShownFault]:
     ]
 
 
-def read_runs(path: Path, iteration: int) -> list[ShownRun]:
+def read_runs(path: Path, iteration: int | None) -> list[ShownRun]:
     """Return the runs in a file of JSON lines."""
     lines = read_text(path, max_bytes=MAX_BYTES).splitlines()
     places = [Where(str(path), line=number) for number in range(1, len(lines) + 1)]
     return [read_run(parse_json(line, where), iteration, where) for line, where in zip(lines, places, strict=True)]
 
 
-def read_run(document: Any, iteration: int, where: Where) -> ShownRun:
+def read_run(document: Any, iteration: int | None, where: Where) -> ShownRun:
     """Return the run in an object with `states`, `actions` and `end`."""
     if not isinstance(document, dict):
         raise InputError("is no run.", where, "Restore it, or write it anew.")

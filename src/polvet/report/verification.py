@@ -44,7 +44,7 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
     data: dict[str, Any] = {}
     if certificate["kind"] == "run":
         pictures = Pictures(_metadata(task))
-        part, data = replay_part([read_run(certificate, 0, Where(str(path)))], [], pictures)
+        part, data = replay_part([read_run(certificate, None, Where(str(path)))], [], pictures)
         data["lines"] = pictures.lines
         parts += [part] if part is not None else []
     if (invariant := invariant_part(certificate, Where(str(path)))) is not None:
