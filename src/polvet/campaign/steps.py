@@ -66,7 +66,7 @@ from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
-from polvet.repair.repair import Repair
+from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
 from polvet.safety.decide import SAFE, Decider, Verdict
 from polvet.safety.exits import Exits, find_exits
@@ -124,7 +124,7 @@ class _GoalRuns:
 class _Candidate:
     """A repair, the policy ready to run, and how it reaches the goal."""
 
-    repair: Repair
+    repair: Repaired
     after: Bound
     reached: GoalRate
 
@@ -389,7 +389,7 @@ class Steps:
     ) -> _Candidate:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
-    def _tried(self, bound: Bound, repair: Repair, goals: _GoalRuns) -> _Candidate:
+    def _tried(self, bound: Bound, repair: Repaired, goals: _GoalRuns) -> _Candidate:
         after = fit(bound.fitted.task, repair.policy).bind(bound.compiled)  # a repair may read more variables
         return _Candidate(repair, after, self._reach(after, goals.runs))
 
@@ -399,7 +399,7 @@ class Steps:
             return None
         return self._world.plan(bound, faults, budget=self._left())
 
-    def _fenced(self, bound: Bound, faults: list[Fault]) -> Repair | None:
+    def _fenced(self, bound: Bound, faults: list[Fault]) -> Repaired | None:
         """The policy kept from leaving what is won, where that can be told and fixes every fault."""
         if self.task.network.disables_out_of_bounds or self.settings.mode != "safe" or isinstance(self._exits, str):
             return None
@@ -503,14 +503,14 @@ class Steps:
             return faults
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
-    def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repair:
+    def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
         repair, _ = repair_checked(
             bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
             budget=self._left(), compiled=bound.compiled,
         )  # fmt: skip
         return repair
 
-    def _save(self, proof: str, iteration: int, bound: Bound, repair: Repair, first: Path) -> dict[str, str]:
+    def _save(self, proof: str, iteration: int, bound: Bound, repair: Repaired, first: Path) -> dict[str, str]:
         name = place_of(first, policy_stem(iteration + 1))
         save_policy(repair.policy, self.store.folder / name)
         claim = repair_certificate(bound.fitted, repair, self.store.folder / name)

@@ -14,13 +14,13 @@ from polvet.budget import Budget
 from polvet.policy.binding import Bound, fit
 from polvet.records.fault_files import Fault
 from polvet.repair.fence import fence
-from polvet.repair.repair import Repair
+from polvet.repair.repair import Repaired
 from polvet.safety.exits import Exits
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Unknown
 
 
-def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budget, seed: int) -> Repair | str:
+def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budget, seed: int) -> Repaired | str:
     """Return the policy with a fence with which the proof goes through, or why there is none."""
     repair = fence(bound.fitted, exits, faults, bound.compiled)
     if isinstance(repair, str):

@@ -18,7 +18,7 @@ from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
-    from polvet.repair.repair import Repair
+    from polvet.repair.repair import Repaired
     from polvet.safety.exits import Exits
 
 
@@ -98,7 +98,7 @@ def fence(
     return answer("safe", ExitCode.DONE, lines, figures)
 
 
-def _fenced(bound: Bound, budget: Budget) -> tuple[Exits | None, Repair | str]:
+def _fenced(bound: Bound, budget: Budget) -> tuple[Exits | None, Repaired | str]:
     """Return the exits and the fenced policy, or why there is none."""
     from polvet.repair.fence import fence as add_fence
     from polvet.safety.exits import find_exits

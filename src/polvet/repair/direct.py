@@ -83,11 +83,11 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
 def _applicable(known: Applicability, states: Sequence[State]) -> list[list[str]]:
     """Return the applicable labels of each state, also those that the policy has no output for."""
     labels = known.fitted.task.network.labels
-    applicable = []
+    found = []
     for words in known.compiled.pack(states):
         moves = known.compiled.machine.moves(words) or []
-        applicable.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
-    return applicable
+        found.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
+    return found
 
 
 def _only(fitted: Fitted, state: State) -> str:

@@ -24,11 +24,11 @@ from polvet.repair.demands import Reals
 from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change
 from polvet.repair.new_trees import moving_outputs, penalty, pure_shape, round_of_trees, without_idle_trees
-from polvet.repair.repair import Proposal, Repair, judged
+from polvet.repair.repair import Made, Repaired, judged
 from polvet.safety.exits import Exits, least_of
 
 
-def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repair | str:
+def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
     """Return the fenced policy, with the faults it leaves fixed; or why there is none."""
     policy = fitted.policy
     missing = [fitted.task.network.variables[place].name for place in exits.variables if place not in fitted.variables]
@@ -38,13 +38,13 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
         case TreeEnsemble():
             trees = fence_of_trees(policy, fitted, exits)
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
-            proposal = Proposal(trees, leaf_change(policy, trees), trees_added=added)
+            made = Made(trees, leaf_change(policy, trees), trees_added=added)
         case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
-            proposal = Proposal(network, float(np.abs(shifts).sum()), units_added=len(shifts))
+            made = Made(network, float(np.abs(shifts).sum()), units_added=len(shifts))
         case _:
             return f"a {type(policy).__name__} gets no fence"
-    return judged(fitted, faults, proposal, "fence", compiled)
+    return judged(fitted, faults, made, "fence", compiled)
 
 
 def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:

@@ -34,14 +34,12 @@ def goal_runs(
     if most is not None and len(reached) > most:
         reached = sorted(random.Random(seed).sample(reached, most))
     first = bound.compiled.unpack(starts[[run // runs for run in reached]]) if reached else []
-    traces = [
-        trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, reached, strict=True)
-    ]
-    return share, traces
+    told = [trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, reached, strict=True)]
+    return share, told
 
 
 def goal_states(bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> list[State]:
     """Return the states (but the last) of runs from random starts that reach the goal, as often as they are visited."""
     starts = bound.compiled.pack(Starts.of(bound.task).sample(runs, random.Random(seed)))
-    _, traces = goal_runs(bound, starts, max_steps=max_steps, seed=seed)
-    return [state for run in traces for state in run.states[:-1]]
+    _, told = goal_runs(bound, starts, max_steps=max_steps, seed=seed)
+    return [state for run in told for state in run.states[:-1]]

@@ -25,7 +25,7 @@ from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equa
 from polvet.repair.fault_tree import add_fault_tree
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
 from polvet.repair.new_trees import point_shape, round_of_trees, separating_shape, wishes, without_idle_trees
-from polvet.repair.target_lp import Solution, TargetLp, Unmet
+from polvet.repair.target_lp import Found, TargetLp, Unmet
 from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
@@ -82,12 +82,12 @@ def repair_leaves(
     else:
         attempts += [task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points]
     for attempt in attempts:
-        candidate = attempt(best)
-        if candidate is None:
+        made = attempt(best)
+        if made is None:
             continue
-        better = best is None or (candidate.fixed.sum(), -candidate.changed) > (best.fixed.sum(), -best.changed)
-        best = candidate if better else best
-        if best is candidate and candidate.changed <= most_changed and candidate.fixed.sum() == task.possible:
+        better = best is None or (made.fixed.sum(), -made.changed) > (best.fixed.sum(), -best.changed)
+        best = made if better else best
+        if best is made and made.changed <= most_changed and made.fixed.sum() == task.possible:
             break
     if best is None:
         raise AssertionError("leaves of their own repair every fault that can be repaired")
@@ -171,10 +171,10 @@ class _Task:
         margin = self.faults.margin.copy()
         first = len(self.ensemble.trees)
         for _round in range(RAISES):
-            extended = self._with_points(self.ensemble, wrong)
-            view = leaf_values(extended, self.faults.rows)
+            made = self._with_points(self.ensemble, wrong)
+            view = leaf_values(made, self.faults.rows)
             change = np.zeros(view.columns)
-            best = wishes(extended, self.faults)
+            best = wishes(made, self.faults)
             scores = view.base
             for k in wrong.tolist():
                 t = int(best[k])
@@ -188,9 +188,9 @@ class _Task:
             policy = without_idle_trees(view.apply(change), first)
             missed = ~self.faults.met_by(policy)
             if not missed.any():
-                return self._result(policy, None, extended)
+                return self._result(policy, None, made)
             margin[missed] *= 4
-        return self._solve(extended)  # equal rows with different demands: a program finds values that serve all of them
+        return self._solve(made)  # equal rows with different demands: a program finds values that serve all of them
 
     def _solve(self, work: TreeEnsemble) -> RepairedTrees | None:
         """Return the repair by leaf values of this ensemble; margins are raised until every choice is right bit for bit."""
@@ -200,38 +200,38 @@ class _Task:
             solved = self._solve_or_separate(work, both)
             if solved is None:
                 return None
-            solution, view = solved
+            found, view = solved
             work = view.ensemble
-            policy = without_idle_trees(view.apply(solution.change), len(self.ensemble.trees))
+            policy = without_idle_trees(view.apply(found.change), len(self.ensemble.trees))
             missed = ~faults.met_by(policy)
             if not missed.any():
                 break
             faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-        return self._improved(policy, solution, view, both)
+        return self._improved(policy, found, view, both)
 
-    def _improved(self, policy: TreeEnsemble, solution: Solution, view: LeafValues, demands: Demands) -> RepairedTrees:
+    def _improved(self, policy: TreeEnsemble, found: Found, view: LeafValues, asked: Demands) -> RepairedTrees:
         """Return the repair, or a smaller one that the big-M program finds, with its bound."""
-        large = binaries(demands) > MOST_BINARIES or coefficients(view, demands, solution) > MOST_COEFFICIENTS
+        large = binaries(asked) > MOST_BINARIES or coefficients(view, asked, found) > MOST_COEFFICIENTS
         if large and not self.exact:
             return self._result(policy, None, view.ensemble)
         # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
         within = self.budget.at_most(MILP_SECONDS) if self.exact else self.budget
         answer = solve_big_m(
-            view, demands, solution, budget=within,
+            view, asked, found, budget=within,
             nodes=None if self.exact else NODES, solver=self.milp,
         )  # fmt: skip
         # A program that the time limit stopped answers differently on another day: the default takes only its bound.
-        if answer.objective < solution.objective - 1e-9 and (self.exact or not answer.timed_out):
+        if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
             other = without_idle_trees(view.apply(answer.change), len(self.ensemble.trees))
             if self.faults.met_by(other).sum() >= self.faults.met_by(policy).sum():
                 policy = other
         return self._result(policy, answer.bound, view.ensemble)
 
-    def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Solution, LeafValues] | None:
+    def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
         for attempt in range(ROUNDS + 4):
             view = leaf_values(work, both.rows)
             answer = TargetLp(view, both, self.budget).solve(most_work=self.most_work)
-            if isinstance(answer, Solution):
+            if isinstance(answer, Found):
                 return answer, view
             if answer.timed_out or self._late():
                 self.timed_out = True

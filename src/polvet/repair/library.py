@@ -22,7 +22,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, fault_demands
-from polvet.repair.repair import MARGIN, Left, Repair, repair
+from polvet.repair.repair import MARGIN, Left, Repaired, repair
 
 RAISES = 8
 SLACK = 32.0  # roundings that a lead must outlast
@@ -112,40 +112,40 @@ _SCORERS = {"xgboost": _xgboost_scores, "lightgbm": _lightgbm_scores, "onnxrunti
 
 def repair_checked(
     fitted: Fitted, faults: Sequence[Fault], *, compiled: Compiled | None = None, margin: float = MARGIN, **options: Any
-) -> tuple[Repair, Agreement]:
+) -> tuple[Repaired, Agreement]:
     """Return a repair whose fixed faults the policy's library confirms; what it does not confirm is left."""
     program = compiled or Compiled(fitted.task.network)
     margin = max(margin, _rounding(fitted, faults, program))
     for raises in range(RAISES):
-        result = repair(fitted, faults, compiled=program, margin=margin, **options)
-        name = library_of(result.policy)
-        if name is None or not result.fixed:
-            return result, Agreement(name, 0, raises)
-        demands = fault_demands(Applicability(fitted, program), result.fixed, result.mode, margin)
-        scores = library_scores(result.policy, demands.rows)
+        made = repair(fitted, faults, compiled=program, margin=margin, **options)
+        name = library_of(made.policy)
+        if name is None or not made.fixed:
+            return made, Agreement(name, 0, raises)
+        demands = fault_demands(Applicability(fitted, program), made.fixed, made.mode, margin)
+        scores = library_scores(made.policy, demands.rows)
         if scores is None:
             raise AssertionError("the library was there a moment ago")
-        choices = best_indices(result.policy, scores, demands.rows, demands.allowed)
+        choices = best_indices(made.policy, scores, demands.rows, demands.allowed)
         good = ~demands.rivals[np.arange(len(demands)), choices]
         if good.all():
-            return result, Agreement(name, len(demands), raises)
+            return made, Agreement(name, len(demands), raises)
         margin *= 4
-    refuted = {fault for fault, agreed in zip(result.fixed, good.tolist(), strict=True) if not agreed}
+    refuted = {fault for fault, agreed in zip(made.fixed, good.tolist(), strict=True) if not agreed}
     left = (
-        *result.left,
-        *(Left(fault, f"{name} still takes the old action") for fault in result.fixed if fault in refuted),
+        *made.left,
+        *(Left(fault, f"{name} still takes the old action") for fault in made.fixed if fault in refuted),
     )
-    kept = tuple(fault for fault in result.fixed if fault not in refuted)
-    return replace(result, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
+    kept = tuple(fault for fault in made.fixed if fault not in refuted)
+    return replace(made, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
 
 
-def repair_figures(result: Repair, agreement: Agreement) -> dict[str, Any]:
+def repair_figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
     """Return what a repair did as figures for people and files."""
     return {
-        "faults_fixed": len(result.fixed), "faults_left": len(result.left), "objective": result.objective,
-        "bound": result.bound, "gap": result.gap, "trees_added": result.trees_added, "units_added": result.units_added,
-        "kept_states": result.retention.states, "kept_changed": result.retention.changed,
-        "kept_changed_percent": 100 * result.retention.loss, "method": result.method, "mode": result.mode,
-        "repair_seconds": result.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
-        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in result.left}),
+        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
+        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
+        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
+        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
+        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
+        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
     }  # fmt: skip

@@ -53,22 +53,22 @@ def repair_network(
     network = ending_in_a_layer(network)
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
     torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
-    demands = _with_room(network, faults.pick(np.delete(hopeful, torn)))
+    asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
     most = np.sort(np.argsort(-sample.weight, kind="stable")[:MOST_KEPT])
     sample = sample.pick(most)
     best: RepairedNetwork | None = None
     late = False
     for price in () if only_units else (math.inf, *PRICES):
-        changed = _by_last_layer(network, demands, sample, price, budget)
+        made = _by_last_layer(network, asked, sample, price, budget)
         late |= budget.is_over()
-        if changed is None or late:
+        if made is None or late:
             continue
-        result = _with_units(network, changed, demands, integers, faults, keeps)
+        result = _with_units(network, made, asked, integers, faults, keeps)
         if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
             best = result
-        if best.changed <= most_changed and best.fixed.sum() >= len(demands):
+        if best.changed <= most_changed and best.fixed.sum() >= len(asked):
             return best
-    result = replace(_with_units(network, network, demands, integers, faults, keeps), timed_out=late)
+    result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
         return best
     return result
@@ -87,22 +87,22 @@ def _by_last_layer(
                 return None
             price = PRICE / 2  # leave out what conflicts
             continue
-        changed = view.apply(answer.change)
+        made = view.apply(answer.change)
         skipped = answer.lost[: len(faults)]
-        missed = ~faults.met_by(changed) & ~skipped
+        missed = ~faults.met_by(made) & ~skipped
         if not missed.any():
-            return changed
+            return made
         faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-    return changed
+    return made
 
 
 def _with_units(
-    old: AnyNetwork, changed: AnyNetwork, demands: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+    old: AnyNetwork, made: AnyNetwork, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
 ) -> RepairedNetwork:
-    policy, shifts = _fix_by_units(changed, demands, integers)
-    share = changed_share(keeps, ~keeps.held_by(policy))
-    size = weight_change(old, changed) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
-    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), share, False)
+    policy, shifts = _fix_by_units(made, asked, integers)
+    changed = changed_share(keeps, ~keeps.held_by(policy))
+    size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
+    return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
 
 
 def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]) -> tuple[AnyNetwork, Reals]:
@@ -114,30 +114,30 @@ def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]
     members = np.flatnonzero(np.isin(group, group[wrong]))
     rows, place = np.unique(faults.rows[members], axis=0, return_inverse=True)
     place = np.asarray(place).reshape(-1)
-    demands = faults.pick(members)
+    asked = faults.pick(members)
     shifts: Reals = np.zeros((len(rows), len(network.outputs)))
-    changed = network
+    made = network
     for _ in range(RAISES):
-        scores = changed.scores(demands.rows).astype(np.float64)
-        _raise_targets(shifts, scores, demands, place, np.flatnonzero(~demands.met_by(changed)))
-        changed = add_gates(network, rows, shifts, integers)
-        missed = ~demands.met_by(changed)
+        scores = made.scores(asked.rows).astype(np.float64)
+        _raise_targets(shifts, scores, asked, place, np.flatnonzero(~asked.met_by(made)))
+        made = add_gates(network, rows, shifts, integers)
+        missed = ~asked.met_by(made)
         if not missed.any():
             break
-        demands = demands.with_margin(np.where(missed, 2 * demands.margin, demands.margin))
-    return changed, shifts
+        asked = asked.with_margin(np.where(missed, 2 * asked.margin, asked.margin))
+    return made, shifts
 
 
 def _raise_targets(
-    shifts: Reals, scores: Reals, demands: Demands, place: npt.NDArray[np.intp], who: npt.NDArray[np.intp]
+    shifts: Reals, scores: Reals, asked: Demands, place: npt.NDArray[np.intp], who: npt.NDArray[np.intp]
 ) -> None:
     """Raise in each of the rows the best target above its rivals by the margin; `scores` are those with the old shifts."""
     moved = np.zeros_like(shifts)
     for k in who.tolist():
         now = scores[k] + moved[place[k]]
-        target = int(np.where(demands.targets[k], now, -np.inf).argmax())
-        rival = float(np.where(demands.rivals[k], now, -np.inf).max())
-        moved[place[k], target] += max(0.0, float(demands.margin[k]) + rival - float(now[target]))
+        target = int(np.where(asked.targets[k], now, -np.inf).argmax())
+        rival = float(np.where(asked.rivals[k], now, -np.inf).max())
+        moved[place[k], target] += max(0.0, float(asked.margin[k]) + rival - float(now[target]))
     shifts += moved
 
 

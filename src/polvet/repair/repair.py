@@ -1,6 +1,6 @@
 """Repair: the policy changed so that no listed fault remains, and as little else as can be.
 
-Source   section 5 of the paper on safety debugging of tree-ensemble policies; Definition 2 is `Repair.fixed`
+Source   section 5 of the paper on safety debugging of tree-ensemble policies; Definition 2 is `Repaired.fixed`
 Differs  modes: `safe` (the new action is one of the fault's safe ones) and `avoid` (not the faulty one, as in the paper);
          retention of kept states; networks, tables and rules
 Methods  leaves: chosen targets and linear programs; tree: one tree over faults and kept states; milp: the paper's big-M program;
@@ -64,7 +64,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Repair:
+class Repaired:
     """A repaired policy and what it took."""
 
     policy: Policy
@@ -105,7 +105,7 @@ def repair(
     seed: int = 0,
     compiled: Compiled | None = None,
     solver: str = "highs",
-) -> Repair:
+) -> Repaired:
     """Return the policy repaired at the faults.
 
     `keep` are states of runs that reach the goal, as often as they are visited: at most the share `max_goal_loss` of them may
@@ -123,52 +123,52 @@ def repair(
     keeps = _keeps(known, keep, demands)
     before = fitted.policy.scores(demands.rows)
     if isinstance(fitted.policy, Rules):
-        proposal = Proposal(repair_rules(fitted, fitted.policy, faults, mode, known), 0.0)
+        made = Made(repair_rules(fitted, fitted.policy, faults, mode, known), 0.0)
         # The new rules may read more variables and name more labels.
-        known = Applicability(fit(fitted.task, proposal.policy), program)
+        known = Applicability(fit(fitted.task, made.policy), program)
         demands = fault_demands(known, faults, mode, margin)
         retention = _retention_by_label(fitted, known, keep, {fault.state for fault in faults})
     else:
         sample = _sampled(keeps, seed)
-        proposal = _by_method(
+        made = _by_method(
             fitted, faults, demands, keeps, sample, method, mode, max_goal_loss, budget, solver, thrifty=thrifty
         )
-        retention = _retention(keeps, proposal.policy)
-    limit = budget.reached("time") if proposal.timed_out else None
-    used = proposal.method or method
-    return _repaired(faults, demands, proposal, retention, before, used, mode, spent(), limit)
+        retention = _retention(keeps, made.policy)
+    limit = budget.reached("time") if made.timed_out else None
+    used = made.method or method
+    return _repaired(faults, demands, made, retention, before, used, mode, spent(), limit)
 
 
-def judged(fitted: Fitted, faults: Sequence[Fault], proposal: Proposal, method: str, compiled: Compiled) -> Repair:
+def judged(fitted: Fitted, faults: Sequence[Fault], made: Made, method: str, compiled: Compiled) -> Repaired:
     """Return what was made elsewhere as a repair of the faults, in mode `safe`."""
     demands = fault_demands(Applicability(fitted, compiled), faults, "safe", MARGIN)
     before = fitted.policy.scores(demands.rows)
-    return _repaired(faults, demands, proposal, Retention(0, 0), before, method, "safe", 0.0, None)
+    return _repaired(faults, demands, made, Retention(0, 0), before, method, "safe", 0.0, None)
 
 
 def _repaired(
     faults: Sequence[Fault],
     demands: Demands,
-    proposal: Proposal,
+    made: Made,
     retention: Retention,
     before: Scores,
     method: str,
     mode: Mode,
     seconds: float,
     limit: LimitReached | None,
-) -> Repair:
-    met = demands.met_by(proposal.policy).tolist()
-    return Repair(
-        proposal.policy,
+) -> Repaired:
+    met = demands.met_by(made.policy).tolist()
+    return Repaired(
+        made.policy,
         tuple(fault for fault, good in zip(faults, met, strict=True) if good),
         tuple(Left(fault, _why(demands, k)) for k, fault in enumerate(faults) if not met[k]),
-        proposal.objective, proposal.bound, proposal.trees_added, proposal.units_added, retention, before,
-        proposal.policy.scores(demands.rows), method, mode, seconds, limit,
+        made.objective, made.bound, made.trees_added, made.units_added, retention, before,
+        made.policy.scores(demands.rows), method, mode, seconds, limit,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Proposal:
+class Made:
     """What a method made."""
 
     policy: Policy
@@ -193,7 +193,7 @@ def _by_method(
     solver: str,
     *,
     thrifty: bool,
-) -> Proposal:
+) -> Made:
     policy: Any = fitted.policy
     integers = [fitted.task.network.variables[place].kind is not Kind.REAL for place in fitted.variables]
     match method:
@@ -203,7 +203,7 @@ def _by_method(
 
             bad = [policy.outputs.index(fault.action) for fault in faults]
             made = add_penalty_trees(policy, demands, bad, mode, integers)
-            return Proposal(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
+            return Made(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
         case "leaves" | "tree" | "milp":
             from polvet.repair.leaves import repair_leaves
 
@@ -221,7 +221,7 @@ def _by_method(
                 milp=_milp(solver),
             )
             used = "tree" if trees.by_tree else None
-            return Proposal(
+            return Made(
                 trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out, method=used
             )
         case "last-layer" | "units":
@@ -237,12 +237,10 @@ def _by_method(
                 most_changed=most_changed,
                 budget=budget,
             )
-            return Proposal(
-                network.policy, network.objective, units_added=network.units_added, timed_out=network.timed_out
-            )
+            return Made(network.policy, network.objective, units_added=network.units_added, timed_out=network.timed_out)
         case _:
             table, change = repair_table(policy, demands)
-            return Proposal(table, change)
+            return Made(table, change)
 
 
 def _milp(name: str) -> Any:

@@ -32,7 +32,7 @@ class TreeOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Imitation:
+class Imitated:
     """The ensemble, how often it agrees with its lessons, and the loss after each round."""
 
     policy: TreeEnsemble
@@ -46,7 +46,7 @@ def imitate(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     options: TreeOptions | None = None,
-) -> Imitation:
+) -> Imitated:
     """Return an ensemble that learnt from rows to take the taught outputs."""
     chosen = options or TreeOptions()
     if not len(rows):
@@ -71,7 +71,7 @@ def imitate(
     document = parse_json(text, where, parse_constant=float, parse_float=nearest_float32)
     policy = ensemble_from_xgboost(document, where, inputs, outputs)
     accuracy = float((policy.choose(rows) == taught).mean())
-    return Imitation(policy, accuracy, tuple(round(loss, 6) for loss in losses["lessons"]["mlogloss"]))
+    return Imitated(policy, accuracy, tuple(round(loss, 6) for loss in losses["lessons"]["mlogloss"]))
 
 
 def _xgboost() -> Any:

@@ -47,14 +47,12 @@ def policy_lessons(
     place = np.array([fitted.policy.outputs.index(name) for name in guide.policy.outputs], dtype=np.int64)
     rows, taught, finished = [], [], 0
     while finished < runs:
-        experience = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
-        raise_what_broke(
-            bound, experience["status"], experience["faulty"], experience["fault"], experience["policy_broken"]
-        )
-        useful = experience["end"] != End.FAIL  # what led straight to fail is not worth imitating
-        rows.append(rows_of.rows(np.ascontiguousarray(experience["states"][useful])))
-        taught.append(place[experience["action"][useful]])
-        finished += len(experience["episodes"])
+        found = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
+        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+        useful = found["end"] != End.FAIL  # what led straight to fail is not worth imitating
+        rows.append(rows_of.rows(np.ascontiguousarray(found["states"][useful])))
+        taught.append(place[found["action"][useful]])
+        finished += len(found["episodes"])
     return np.concatenate(rows), np.concatenate(taught)
 
 

@@ -62,7 +62,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LearningResult:
+class Learnt:
     """The network and its learning curve."""
 
     policy: Network
@@ -76,7 +76,7 @@ def learn(
     *,
     potential: Potential | None = None,
     on_progress: Progress | None = None,
-) -> LearningResult:
+) -> Learnt:
     """Return a network learnt on the task; `fitted` gives the names and order of its columns, its weights are not used."""
     chosen = options or QOptions()
     torch = torch_package()
@@ -131,7 +131,7 @@ class _Learner:
             parts += [nn.Linear(width, neurons), nn.ReLU()]
         return nn.Sequential(*parts[:-1])
 
-    def run(self) -> LearningResult:
+    def run(self) -> Learnt:
         options = self.options
         curve: list[CurvePoint] = []
         ends: list[NDArray[np.uint8]] = []
@@ -142,9 +142,9 @@ class _Learner:
         while done < options.steps:
             share = min(1.0, done / max(1.0, options.explore_until * options.steps))
             epsilon = 1.0 + share * (options.epsilon_end - 1.0)
-            experience = self._collect(self._bound(), portion, epsilon)
-            ends.append(experience["episodes"])
-            lengths.append(experience["lengths"])
+            found = self._collect(self._bound(), portion, epsilon)
+            ends.append(found["episodes"])
+            lengths.append(found["lengths"])
             done += portion * options.lanes
             if self.memory.size >= options.batch:
                 wanted = max(1, portion * options.lanes // options.steps_per_update)
@@ -155,7 +155,7 @@ class _Learner:
                 ends, lengths, losses = [], [], []
             if self.on_progress is not None:
                 self.on_progress(min(done, options.steps), options.steps)
-        return LearningResult(self.policy(), tuple(curve))
+        return Learnt(self.policy(), tuple(curve))
 
     def policy(self) -> Network:
         """Return the online network with the scaling folded into its first layer."""
@@ -172,24 +172,22 @@ class _Learner:
         return replace(self.fitted, policy=self.policy()).bind(self.bound.compiled)
 
     def _collect(self, bound: Bound, steps: int, epsilon: float) -> dict[str, Any]:
-        experience = self.rollout.collect(bound.core, steps, epsilon)
-        raise_what_broke(
-            bound, experience["status"], experience["faulty"], experience["fault"], experience["policy_broken"]
-        )
-        end = experience["end"]
+        found = self.rollout.collect(bound.core, steps, epsilon)
+        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
+        end = found["end"]
         rewards = np.where(end == End.GOAL, 1.0, np.where((end == End.FAIL) | (end == End.STUCK), -1.0, 0.0))
         # A run cut off by the limit has not ended: its last state is worth what the network says.
         over = (end != End.UNFINISHED) & (end != End.LIMIT)
         if self.potential is not None:
-            after = np.where(over, 0.0, self.potential(experience["next_states"]))
-            rewards = rewards + self.options.discount * after - self.potential(experience["states"])
-        masks = experience["next_masks"] if self.fitted.filtered else np.ones_like(experience["next_masks"])
-        known = over | experience["next_masks"].any(axis=1)  # cut-off runs come without the labels of their last state
+            after = np.where(over, 0.0, self.potential(found["next_states"]))
+            rewards = rewards + self.options.discount * after - self.potential(found["states"])
+        masks = found["next_masks"] if self.fitted.filtered else np.ones_like(found["next_masks"])
+        known = over | found["next_masks"].any(axis=1)  # cut-off runs come without the labels of their last state
         self.memory.add(
-            self._scaled(experience["rows"][known]), experience["action"][known], rewards[known].astype(np.float32),
-            self._scaled(experience["next_rows"][known]), masks[known], over[known],
+            self._scaled(found["rows"][known]), found["action"][known], rewards[known].astype(np.float32),
+            self._scaled(found["next_rows"][known]), masks[known], over[known],
         )  # fmt: skip
-        return experience
+        return found
 
     def _scaled(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return ((rows + self.offset) * self.scale).astype(np.float32)
