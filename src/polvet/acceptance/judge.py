@@ -13,10 +13,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from polvet.acceptance.evidence import confirm_analysis
 from polvet.acceptance.runs import RunSummary, run_summary
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
+from polvet.confirm.confirmation import about_policy, confirm
+from polvet.confirm.outcome import Confirmation, worst
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
-from polvet.debug.faults import all_faults, find_faults
+from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
 from polvet.fuzz.search import find_unsafe_runs
@@ -27,6 +30,7 @@ from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.decide import Decider
+from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe
 
@@ -136,6 +140,7 @@ class Check:
     passing: Passing
     says: str
     measure: Measure | None = None
+    checked: Confirmation | None = None  # None: it is a measurement, or unknown, and has no certificate
 
     @property
     def figures(self) -> Mapping[str, Any]:
@@ -158,6 +163,11 @@ class GateResult:
         return failed == {GOAL_LOSS} and all(check.passing is not Passing.UNKNOWN for check in self.checks)
 
     @property
+    def checked(self) -> Confirmation | None:
+        """Return what became of the evidence: the first that was not checked, if there is one."""
+        return worst(*(check.checked for check in self.checks))
+
+    @property
     def passing(self) -> Passing:
         """Return the worst of the checks: a failure beats an unknown."""
         outcomes = {check.passing for check in self.checks}
@@ -174,19 +184,25 @@ def judge(
 ) -> GateResult:
     """Return how the policy in the file fares, also beside the one `before` where there is one."""
     earlier = None if before is None else load_fitted(task, before).compile()
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, sampling or Sampling(), earlier)
+    return judge_bound(load_fitted(task, policy).compile(), thresholds, sampling or Sampling(), earlier, Path(policy))
 
 
-def judge_bound(bound: Bound, thresholds: Thresholds, sampling: Sampling, before: Bound | None = None) -> GateResult:
-    """Return how a policy that is ready to run fares; the time limit is for all checks together."""
+def judge_bound(
+    bound: Bound, thresholds: Thresholds, sampling: Sampling, before: Bound | None = None, file: Path | None = None
+) -> GateResult:
+    """Return how a policy that is ready to run, and was read from the file, fares; the time limit is for all checks together."""
     limits = thresholds.with_default()
     checks: list[Check] = []
     faults: tuple[Fault, ...] = ()
+    analysis: FaultAnalysis | None = None
+    spent = stopwatch()
 
     if limits.max_faults is not None:
-        check, faults = _faults(bound, limits.max_faults, limits.sampled, sampling)
+        check, analysis = _faults(bound, limits.max_faults, limits.sampled, sampling)
+        faults = analysis.faults
         checks.append(check)
-    proof = [_proof(bound, sampling)] if limits.proved else []
+    seconds = spent()
+    proof = [_proof(bound, sampling, file)] if limits.proved else []
     evaluation = _evaluation(bound, sampling)
     runs = run_summary(bound, evaluation, sampling.max_steps)
     checks += _percentages(evaluation, limits)
@@ -194,6 +210,12 @@ def judge_bound(bound: Bound, thresholds: Thresholds, sampling: Sampling, before
         checks += _use(runs)
     if before is not None:
         checks.append(_goal_loss(bound, evaluation, _evaluation(before, sampling), limits, sampling))
+    if analysis is not None and (analysis.exhaustive or checks[0].passing is Passing.FAILED):
+        # Last, so that no other check lacks the time.
+        checked = confirm_analysis(
+            bound, file, analysis, found=seconds, budget=sampling.budget, threads=sampling.threads
+        )  # fmt: skip
+        checks[0] = replace(checks[0], checked=checked)
     return GateResult((*checks, *proof), faults, runs)
 
 
@@ -230,7 +252,7 @@ def _best_possible(bound: Bound, evaluation: Evaluation, sampling: Sampling) -> 
     return None if isinstance(best, str) else 100 * best.mean[1]
 
 
-def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple[Check, tuple[Fault, ...]]:
+def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple[Check, FaultAnalysis]:
     decider = Decider(bound.task, threads=sampling.threads)
     count = Starts.of(bound.task, sampling.budget).count
     if count is None or (sampling.budget.states is not None and count > sampling.budget.states):
@@ -244,16 +266,16 @@ def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple
     else:
         analysis = all_faults(bound, decider, budget=sampling.budget)
         why = "near ties or undecided states remain" if analysis.limit is None else str(analysis.limit)
-    faults = analysis.faults
-    measure = FaultCount(len(faults), most, analysis.exhaustive)
-    counted = _faults_word(len(faults))
-    if len(faults) > most:
-        return Check("faults", Passing.FAILED, f"{counted} found, at most {most} allowed", measure), faults
+    count = len(analysis.faults)
+    measure = FaultCount(count, most, analysis.exhaustive)
+    if count > most:
+        says = f"{_faults_word(count)} found, at most {most} allowed"
+        return Check("faults", Passing.FAILED, says, measure), analysis
     if analysis.exhaustive:
-        says = f"{counted} in all {analysis.states:,} states the policy reaches, at most {most} allowed"
-        return Check("faults", Passing.PASSED, says, measure), faults
-    says = f"{counted} found so far, at most {most} allowed; not exhaustive: {why}"
-    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, measure), faults
+        says = f"{_faults_word(count)} in all {analysis.states:,} states the policy reaches, at most {most} allowed"
+        return Check("faults", Passing.PASSED, says, measure), analysis
+    says = f"{_faults_word(count)} found so far, at most {most} allowed; not exhaustive: {why}"
+    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, measure), analysis
 
 
 def _faults_word(count: int) -> str:
@@ -308,14 +330,20 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
     return Passing.UNKNOWN
 
 
-def _proof(bound: Bound, sampling: Sampling) -> Check:
+def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
+    spent = stopwatch()
     result = verify(bound, budget=sampling.budget, seed=sampling.seed, threads=sampling.threads)
     measure = ProofAttempt(result.verdict.value, result.method)
+    checked = confirm(
+        f"{result.verdict.value} policy", certificate_of(bound, result),
+        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=sampling.budget,
+    )  # fmt: skip
     match result:
         case Safe():
-            return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure)
+            return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)
         case Unsafe(run):
             steps = len(run.actions)
-            return Check("proof", Passing.FAILED, f"a run of {steps} steps ends in {End.FAIL.text}", measure)
+            says = f"a run of {steps} steps ends in {End.FAIL.text}"
+            return Check("proof", Passing.FAILED, says, measure, checked)
         case _:
             return Check("proof", Passing.UNKNOWN, result.reason, measure)

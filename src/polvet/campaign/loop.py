@@ -42,6 +42,7 @@ from polvet.campaign.settings import Settings
 from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Store
 from polvet.campaign.usefulness import Usefulness, usefulness
+from polvet.confirm.outcome import Confirmation, read_told, told
 from polvet.errors import LimitReached
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
@@ -64,6 +65,7 @@ class Ending:
     certificate: Path | None
     reason: str | None
     records: tuple[Record[Figures], ...]
+    checked: Confirmation | None = None  # of the certificate
     usefulness: Usefulness | None = None  # None: the task has no goal, or the final policy was not evaluated
 
 
@@ -221,6 +223,7 @@ class _Loop:
         proof = None
         if shown_by is not None and "certificate" in shown_by.files:
             proof = self.store.path(shown_by, "certificate")
+        checked = None if shown_by is None else read_told(shown_by.line())
         faults = len(self.steps.faults)
         shown = OutcomeRecord(
             outcome,
@@ -229,7 +232,8 @@ class _Loop:
             faults,
             policy=name,
             certificate=None if proof is None else str(proof.relative_to(self.store.folder)),
+            **told(checked),
             warning=None if useful is None else useful.warning(),
         )
         self.store.write("outcome.json", dump_outcome(shown, useful))
-        return Ending(outcome, final, iteration, faults, proof, reason, tuple(self.store.records), useful)
+        return Ending(outcome, final, iteration, faults, proof, reason, tuple(self.store.records), checked, useful)

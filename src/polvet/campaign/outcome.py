@@ -39,6 +39,8 @@ class OutcomeRecord:
     faults: int
     policy: str
     certificate: str | None
+    checked: bool | None = None  # whether the checker accepted the certificate; None: there is none
+    not_checked: str | None = None  # why it was not asked
     warning: str | None = later()
 
 

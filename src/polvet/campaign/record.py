@@ -73,6 +73,8 @@ class SearchFigures:
     faults_so_far: int
     policy_sha256: str | None
     unsafe_start_proof: str | None = None  # why there is no proof about a start from which no policy is safe
+    checked: bool | None = None  # whether the checker accepted the certificate; None: there is none
+    not_checked: str | None = None  # why it was not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class VerificationFigures:
     faults: int
     new_faults: int | None = None
     faults_so_far: int | None = None
+    checked: bool | None = None  # whether the checker accepted the certificate; None: there is none
+    not_checked: str | None = None  # why it was not asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
 from polvet.campaign.goals import Floor, GoalRate, Goals, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.record import (
@@ -38,6 +38,8 @@ from polvet.campaign.record import (
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
+from polvet.confirm.confirmation import about_policy, confirm
+from polvet.confirm.outcome import told
 from polvet.debug.confidence import enough_draws
 from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
@@ -61,13 +63,14 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
 from polvet.records.fault_files import Fault, FaultList, write_faults
 from polvet.records.run_files import run_to_json
-from polvet.repair.certificate import repair_certificate
+from polvet.repair.confirmed import confirm_repair
 from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
+from polvet.safety.confirmed import confirm_states
 from polvet.safety.decide import SAFE, Decider, Verdict
 from polvet.safety.exits import Exits, find_exits
 from polvet.symbolic.linear import NotLinear
@@ -207,7 +210,7 @@ class Steps:
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done[SearchFigures]:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
-        settings = self.settings
+        settings, spent = self.settings, stopwatch()
         fuzzed = find_unsafe_runs(
             bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
             max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
@@ -228,14 +231,20 @@ class Steps:
         if shown:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
-        unproved = None
+        unproved, checked = None, None
         if judged.unsafe_starts:
+            prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
+            within = self._left(VERIFIED * settings.max_states)
+            name = f"certificates/unsafe-start-{iteration}.json"
             try:
-                proof = self._prove_unsafe(judged.unsafe_starts[0])
+                proof, checked = confirm_states(
+                    self.task, "unsafe", judged.unsafe_starts[:1],
+                    partial(prove, prover, verdict=Verdict.UNSAFE, budget=within),
+                    found=spent(), budget=within, output=self.store.folder / name,
+                )  # fmt: skip
             except LimitReached as limit:
                 unproved = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
-                name = f"certificates/unsafe-start-{iteration}.json"
                 files["certificate"] = self.store.write(name, json.dumps(proof))
         figures = SearchFigures(
             faults=len(faults),
@@ -256,14 +265,9 @@ class Steps:
             faults_so_far=len(self.faults) + len(new),
             policy_sha256=bound.fitted.sha256,
             unsafe_start_proof=unproved,
+            **told(checked),
         )
         return figures, files
-
-    def _prove_unsafe(self, start: State) -> dict[str, object]:
-        """A certificate that from this start no policy is safe."""
-        prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
-        within = self._left(VERIFIED * self.settings.max_states)
-        return prove(prover, [start], Verdict.UNSAFE, budget=within)
 
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
@@ -287,7 +291,8 @@ class Steps:
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
     def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done[VerificationFigures]:
-        """Prove the policy safe, or find an unsafe run and its faults."""
+        """Prove the policy safe, or find an unsafe run and its faults; the certificate is checked before it is believed."""
+        spent = stopwatch()
         result = verify(
             bound,
             method=method,
@@ -300,8 +305,13 @@ class Steps:
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(result.reason, "time")  # more time may decide it: resuming tries again
             return replace(figures, reason=result.reason), {}
-        proof = json.dumps(certificate_of(bound, result), ensure_ascii=False)
-        files = {"certificate": self.store.write(f"certificates/{result.verdict.value}-{iteration}.json", proof)}
+        certificate, name = certificate_of(bound, result), f"certificates/{result.verdict.value}-{iteration}.json"
+        checked = confirm(
+            f"{result.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
+            found=spent(), budget=self.budget, output=self.store.folder / name,
+        )  # fmt: skip
+        figures = replace(figures, **told(checked))
+        files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
         if isinstance(result, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
             runs = self._more_unsafe_runs(bound) or [result.run]
@@ -513,7 +523,10 @@ class Steps:
     def _save(self, proof: str, iteration: int, bound: Bound, repair: Repaired, first: Path) -> dict[str, str]:
         name = place_of(first, policy_stem(iteration + 1))
         save_policy(repair.policy, self.store.folder / name)
-        claim = repair_certificate(bound.fitted, repair, self.store.folder / name)
+        claim, _ = confirm_repair(
+            bound.fitted, repair, self.store.folder / name, found=repair.seconds, budget=self.budget,
+            output=self.store.folder / f"certificates/{proof}.json",
+        )  # fmt: skip
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
         return {**files_of(self.store.folder, name), "certificate": shown}
 

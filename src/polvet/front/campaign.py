@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
-from polvet.front.results import Result, Verdict
+from polvet.front.results import Result, Verdict, with_check
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
@@ -89,7 +89,7 @@ def run_campaign(
     if useful is not None:
         figures |= useful.figures()
     final = policy.reopen(ended.policy)
-    return Campaign(
+    campaign = Campaign(
         figures,
         certificate,
         ended.reason,
@@ -99,3 +99,4 @@ def run_campaign(
         tuple(row.to_json() for row in fold(ended.records)),
         None if useful is None else useful.warning(),
     )
+    return with_check(campaign, ended.checked)
