@@ -130,3 +130,11 @@ def test_every_place_that_the_page_names_exists(place, name):
         defined = [one for one in scope if isinstance(one, ast.FunctionDef | ast.ClassDef) and one.name == part]
         assert defined, f"{place} defines no {name}"
         scope = defined[0].body
+
+
+def test_every_word_of_the_glossary_has_a_home():
+    glossary = (SOURCE.parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line for line in glossary.splitlines() if line.startswith("| ") and not line.startswith("| word")]
+    homes = {row.split("|")[1].strip(): re.fullmatch(r"\| .* \| .* \| `([\w/.]+)` \|", row) for row in rows}
+    assert len(homes) == len(rows) > 40
+    assert [word for word, home in homes.items() if home is None or not (SOURCE / home.group(1)).exists()] == []
