@@ -10,7 +10,8 @@ import pytest
 
 from polvet.budget import Budget
 from polvet.campaign import steps
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError

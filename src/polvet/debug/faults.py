@@ -68,10 +68,15 @@ class FaultAnalysis:
     @property
     def groups(self) -> dict[int, list[int]]:
         """Return the runs by the fault that comes first on them; those without a fault under NO_FAULT."""
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for run, fault in enumerate(self.first_faults.tolist()):
-            found.setdefault(fault, []).append(run)
-        return found
+            groups.setdefault(fault, []).append(run)
+        return groups
+
+    @property
+    def runs_with_fault(self) -> int:
+        """Return on how many of the runs there is a fault."""
+        return int((self.first_faults != NO_FAULT).sum())
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -79,7 +84,7 @@ class FaultAnalysis:
         return {
             "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
             "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
-            "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
+            "runs_never_safe": len(self.never_safe), "runs_with_fault": self.runs_with_fault,
             "exhaustive": self.exhaustive, "near_ties": self.near_ties,
             "unjudged": self.unjudged,
         }  # fmt: skip
@@ -237,9 +242,9 @@ class PolicySteps:
 
 def policy_steps(bound: Bound, states: Words) -> PolicySteps:
     """Return the policy's step in each packed state."""
-    found = _core.policy_steps(bound.core, np.ascontiguousarray(states), FAIL, GOAL)
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    return PolicySteps(found["end"], found["label"], found["outcome_start"].astype(np.int64), found["outcomes"])
+    steps = _core.policy_steps(bound.core, np.ascontiguousarray(states), FAIL, GOAL)
+    raise_what_broke(bound, steps["status"], steps["faulty"], steps["fault"], steps["policy_broken"])
+    return PolicySteps(steps["end"], steps["label"], steps["outcome_start"].astype(np.int64), steps["outcomes"])
 
 
 class _Judge:

@@ -70,8 +70,8 @@ class Population:
 
     def _parents(self, count: int, chance: np.random.Generator) -> NDArray[np.int64]:
         picks = chance.integers(len(self.rows), size=(count, TOURNAMENT)).min(axis=1)  # the fittest stand first
-        found: NDArray[np.int64] = self.rows[picks]
-        return found
+        picked: NDArray[np.int64] = self.rows[picks]
+        return picked
 
     def _crossed(self, count: int, free: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.int64]:
         """Return children of one parent each, half of them with some variables of another."""
