@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start": ("index", "python", "faq", "gallery"),
+    "Start": ("index", "python", "for-stable-baselines3", "for-prism-and-storm", "for-planners", "faq", "gallery"),
     "Tutorials": (
         "tutorial-1-decide",
         "tutorial-2-debug",

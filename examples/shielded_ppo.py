@@ -10,26 +10,19 @@ import argparse
 from fractions import Fraction
 from typing import Any
 
-from polvet.model.build import ModelBuilder
-from polvet.model.task import Task
-from polvet.model.terms import every
-from polvet.shield import Permitted, build_world, make_shield, permit
-from polvet.shield.gym import ShieldedEnv, model_env
+import polvet
 
 
-def ice(length: int = 12) -> Task:
+def ice(length: int = 12) -> polvet.Task:
     """Return a task: walk along the ice; near the holes at every third place `fast` slips into one."""
-    m = ModelBuilder("ice")
+    m = polvet.ModelBuilder("ice")
     x = m.int("x", 0, length, initial=0)
     hole = m.bool("hole", initial=False)
-    m.edge("slow", guard=every(x < length, ~hole), to=[(Fraction(1, 2), {x: x + 1}), (Fraction(1, 2), {})])
-    m.edge("fast", guard=every(x < length, ~hole, x % 3 != 2), to={x: x + 1})
-    m.edge(
-        "fast",
-        guard=every(x < length, ~hole, x % 3 == 2),
-        to=[(Fraction(4, 5), {x: x + 1}), (Fraction(1, 5), {hole: True})],
-    )
-    return m.task(fail=hole, goal=every(x == length, ~hole))
+    walking = (x < length) & ~hole
+    m.edge("slow", guard=walking, to=[(Fraction(1, 2), {x: x + 1}), (Fraction(1, 2), {})])
+    m.edge("fast", guard=walking & (x % 3 != 2), to={x: x + 1})
+    m.edge("fast", guard=walking & (x % 3 == 2), to=[(Fraction(4, 5), {x: x + 1}), (Fraction(1, 5), {hole: True})])
+    return polvet.load(m, fail="hole", goal=f"x == {length} && !hole")
 
 
 def train(env: Any, steps: int, seed: int) -> int:
@@ -60,13 +53,11 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     task = ice()
-    world = build_world(task)
-    result = permit(world, Fraction(0))
-    if not isinstance(result, Permitted):
+    shield = task.permit(bound=0)
+    if not isinstance(shield, polvet.Shield):
         raise SystemExit("the world cannot be crossed safely")
-    shield = make_shield(task, world, result, Fraction(0))
-    free = train(model_env(task, max_steps=200), options.steps, options.seed)
-    shielded = train(ShieldedEnv(model_env(task, max_steps=200), shield), options.steps, options.seed)
+    free = train(task.env(max_steps=200), options.steps, options.seed)
+    shielded = train(shield.wrap(task.env(max_steps=200)), options.steps, options.seed)
     print(f"steps of training {options.steps}: failures without a shield {free}, with the shield {shielded}")
 
 

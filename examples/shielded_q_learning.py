@@ -1,4 +1,4 @@
-"""Learn with tables under a shield: no step of learning breaks the bound, whatever the learner tries. No library is needed.
+"""Learn with tables under a shield: no step of learning breaks the bound, whatever the learner tries.
 
 The world: cross a grid past a janitor who moves as he likes. Run: python examples/shielded_q_learning.py --episodes 3000
 """
@@ -7,50 +7,39 @@ from __future__ import annotations
 
 import argparse
 import random
+import tempfile
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
+import polvet
 from polvet.domains.catalogue import generate
-from polvet.kernel.starts import Starts
-from polvet.model.semantics import Semantics, State
-from polvet.model.task import Task, state_to_names
-from polvet.shield import Permitted, Shield, build_world, make_shield, permit
 
 
-def learn(task: Task, shield: Shield | None, episodes: int, seed: int) -> tuple[int, int]:
-    """Return how many episodes of Q-learning failed and how many reached the goal; a shield masks the actions."""
-    semantics, rng = Semantics(task.network), random.Random(seed)
-    is_fail, is_goal = semantics.compile(task.fail), semantics.compile(task.goal)
-    values: dict[tuple[State, str], float] = {}
+def learn(env: Any, episodes: int, seed: int) -> tuple[int, int]:
+    """Return how many episodes of Q-learning failed and how many reached the goal; the environment masks the actions."""
+    rng = random.Random(seed)
+    values: dict[tuple[bytes, int], float] = {}
     failed = reached = 0
 
-    def choices(state: State) -> list[str]:
-        known = list(dict.fromkeys(move.label for move in semantics.moves(state) if move.label is not None))
-        if shield is None:
-            return known
-        allowed = shield.allowed(state_to_names(task.network, state))
-        return [label for label in known if label in allowed]
+    def best(place: bytes) -> tuple[float, int]:
+        free = [action for action, allowed in enumerate(env.action_masks()) if allowed]
+        return max((values.get((place, action), 0.0), rng.random(), action) for action in free)[::2]
 
-    (start,) = Starts.of(task).sample(1, rng)
-    for _ in range(episodes):
-        state = start
-        for _ in range(40):
-            possible = choices(state)
-            if not possible:
-                break
-            best = max(possible, key=lambda label: (values.get((state, label), 0.0), rng.random()))
-            action = rng.choice(possible) if rng.random() < 0.2 else best
-            outcomes = [one for move in semantics.moves(state) if move.label in (action, None) for one in move.outcomes]
-            (after,) = rng.choices([one.state for one in outcomes], [float(one.probability) for one in outcomes])
-            reward = -10.0 if is_fail(after) else 10.0 if is_goal(after) else -0.1
-            ended = is_fail(after) or is_goal(after)
-            future = 0.0 if ended else max((values.get((after, one), 0.0) for one in choices(after)), default=0.0)
-            old = values.get((state, action), 0.0)
-            values[state, action] = old + 0.2 * (reward + 0.95 * future - old)
-            failed += is_fail(after)
-            reached += is_goal(after) and not is_fail(after)
-            if ended:
-                break
-            state = after
+    for episode in range(episodes):
+        observation, info = env.reset(seed=seed + episode)
+        ended = False
+        while not ended:
+            place = observation.tobytes()
+            free = [action for action, allowed in enumerate(env.action_masks()) if allowed]
+            action = rng.choice(free) if rng.random() < 0.2 else best(place)[1]
+            observation, reward, over, cut, info = env.step(action)
+            ended = over or cut
+            future = 0.0 if ended else best(observation.tobytes())[0]
+            old = values.get((place, action), 0.0)
+            values[place, action] = old + 0.2 * (reward - 0.01 + 0.95 * future - old)
+        failed += bool(info.get("fail"))
+        reached += bool(info.get("goal"))
     return failed, reached
 
 
@@ -61,14 +50,15 @@ def main() -> None:
     parser.add_argument("--bound", type=Fraction, default=Fraction(0))
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    task = generate("janitor", width=4, height=4).task()
-    world = build_world(task)
-    found = permit(world, options.bound)
-    if not isinstance(found, Permitted):
-        raise SystemExit(f"no shield keeps the bound {options.bound}: at least {float(found.lower):.4f} is needed")
-    shield = make_shield(task, world, found, options.bound)
-    for name, used in (("without a shield", None), ("with the shield", shield)):
-        failed, reached = learn(task, used, options.episodes, options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        _, file = generate("janitor", width=4, height=4).write(Path(folder) / "janitor.jani")
+        task = polvet.load(file)
+    shield = task.permit(bound=options.bound)
+    if not isinstance(shield, polvet.Shield):
+        raise SystemExit(f"no shield keeps the bound {options.bound}: {shield.reason}")
+    env = task.env(max_steps=40)
+    for name, world in (("without a shield", env), ("with the shield", shield.wrap(env))):
+        failed, reached = learn(world, options.episodes, options.seed)
         print(f"{name}: {failed} of {options.episodes} episodes failed, {reached} reached the goal")
 
 

@@ -10,11 +10,9 @@ import argparse
 import json
 from pathlib import Path
 
-from polvet.check.checker import Subjects, check_file
+import polvet
 from polvet.policy.finite_memory import Builder, FiniteMemoryPolicy, dump_fmp
 from polvet.report import make_report
-from polvet.termination.decide import terminates
-from polvet.termination.verdicts import Unknown
 
 
 def careless() -> FiniteMemoryPolicy:
@@ -43,14 +41,15 @@ def main() -> None:
     folder = parser.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
     for number, plan in enumerate((careless(), careful())):
-        found = terminates(plan)
-        print(f"{plan.name}: {found.verdict.value}")
-        if isinstance(found, Unknown):
+        file = folder / f"plan-{number}.json"
+        file.write_text(json.dumps(dump_fmp(plan)))
+        result = polvet.terminates(file)
+        print(f"{plan.name}: {result.verdict.value}")
+        if isinstance(result, polvet.Unknown):
             continue
-        file = folder / f"certificate-{number}.json"
-        file.write_text(json.dumps({**found.certificate, "fmp": dump_fmp(plan)}))
-        print("  checker:", check_file(file, Subjects()))
-        (folder / f"report-{number}.html").write_text(make_report(file))
+        certificate = result.save(folder / f"certificate-{number}.json")
+        print("  checker:", polvet.certify(certificate, file))
+        (folder / f"report-{number}.html").write_text(make_report(certificate, task=file))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
     errors system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
-    records check workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
+    records check confirm workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905
 )
 ENGINES = {

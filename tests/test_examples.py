@@ -32,6 +32,7 @@ def tell(name: str, *arguments: str) -> str:
 def test_an_xgboost_policy_is_debugged_until_it_is_proved_safe(tmp_path):
     pytest.importorskip("xgboost")
     told = tell("debug_xgboost.py", "--starts", "400", "-o", str(tmp_path))
+    assert float(re.findall(r"%Unsafe ([\d.]+)", told)[0]) > 0, "there is something to repair"
     assert "outcome: safe" in told
     assert "Accepted" in told
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
@@ -45,6 +46,7 @@ def test_a_world_of_ones_own_tells_the_careful_policy_from_the_careless(tmp_path
 
 
 def test_a_shielded_learner_never_fails():
+    pytest.importorskip("gymnasium")
     told = tell("shielded_q_learning.py", "--episodes", "300")
     without, shielded = re.findall(r"(\d+) of 300 episodes failed", told)
     assert int(without) > 0

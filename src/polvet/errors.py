@@ -4,7 +4,8 @@ PolvetError
 ├── InputError      the user's file or option is wrong      exit code 30
 │   ├── MissingExtra    an optional package is not installed
 │   └── ModelError      the model breaks a rule while it runs (a value out of bounds, probabilities off 1)
-└── LimitReached    a limit on time, memory or size was hit  exit code 20
+├── LimitReached    a limit on time, memory or size was hit  exit code 20
+└── FalseCertificate    the checker rejects what an engine of polvet's own found: a bug  exit code 40
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -86,6 +88,21 @@ class LimitReached(PolvetError):
 
     def __reduce__(self) -> tuple[type[LimitReached], tuple[Any, ...]]:
         return type(self), (self.limit, self.kind)
+
+
+class FalseCertificate(PolvetError):
+    """A bug of polvet: its own checker rejects a certificate, so that there is no verdict. `bundle` is what to send."""
+
+    def __init__(self, kind: str, reason: str, bundle: Path | None) -> None:
+        self.kind, self.reason, self.bundle = kind, reason, bundle
+        what = "no bundle could be written" if bundle is None else f"everything to see it again is in {bundle}"
+        super().__init__(
+            f"this is a bug in polvet: its checker rejects the certificate that was found (kind '{kind}'): {reason}. "
+            f"No verdict is given, as it may be wrong. Please report it; {what} (certificate, task, policy, options)."
+        )
+
+    def __reduce__(self) -> tuple[type[FalseCertificate], tuple[Any, ...]]:
+        return type(self), (self.kind, self.reason, self.bundle)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -132,3 +132,24 @@ def test_the_hint_of_a_campaign_checks_its_certificate(folder, capsys):
     assert words[:2] == ["polvet", "certify"]
     assert say(capsys, *words[1:])[0] == 0
     assert say(capsys, *words[1:-2])[0] == 10  # without the condition
+
+
+@pytest.mark.parametrize("avoid", ["stuck", "deadlock", "stuck,deadlock"])
+def test_what_a_policy_avoids_can_be_asked_for(folder, capsys, avoid):
+    asked = ("--fail", "x == 20")
+    avoiding = made(capsys, folder, *asked, "--avoid", avoid)
+    assert say(capsys, "certify", *avoiding, *asked, "--avoid", avoid)[0] == 0
+    assert say(capsys, "certify", *avoiding, *asked)[0] == 0, "it may avoid more than is asked for"
+    silent = made(capsys, folder, *asked)
+    code, said = say(capsys, "certify", *silent, *asked, "--avoid", avoid)
+    assert code == 10
+    assert "does not say that the policy avoids" in said.out
+
+
+def test_a_run_into_a_deadlock_is_checked_where_deadlocks_are_to_be_avoided(folder, capsys):
+    (folder / "walk.prism").write_text(MODEL.replace("[stay] true", "[stay] x<N"), encoding="utf-8")
+    asked = ("--fail", "x == 20", "--avoid", "deadlock")
+    run_certificate = made(capsys, folder, *asked)
+    code, said = say(capsys, "certify", *run_certificate, *asked)
+    assert code == 0, said.out
+    assert "is in a deadlock after 9 steps" in said.out

@@ -12,10 +12,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from polvet.acceptance.evidence import confirm_analysis
 from polvet.acceptance.runs import RunsSeen, runs_seen
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
+from polvet.confirm.confirmation import about_policy, confirm
+from polvet.confirm.outcome import Confirmation, worst
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
-from polvet.debug.faults import all_faults, find_faults
+from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
 from polvet.fuzz.search import find_unsafe_runs
@@ -25,6 +28,7 @@ from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
+from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe
 
@@ -87,6 +91,7 @@ class Check:
     passing: Passing
     says: str
     figures: dict[str, Any] = field(default_factory=dict)
+    checked: Confirmation | None = None  # None: it is a measurement, or unknown, and has no certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,11 @@ class Judged:
         """Whether all is well but that the goal is reached less often than before."""
         failed = {check.name for check in self.checks if check.passing is Passing.FAILED}
         return failed == {GOAL_LOSS} and all(check.passing is not Passing.UNKNOWN for check in self.checks)
+
+    @property
+    def checked(self) -> Confirmation | None:
+        """Return what became of the evidence: the first that was not checked, if there is one."""
+        return worst(*(check.checked for check in self.checks))
 
     @property
     def passing(self) -> Passing:
@@ -120,19 +130,25 @@ def judge(
 ) -> Judged:
     """Return how the policy in the file fares, also beside the one `before` where there is one."""
     earlier = None if before is None else load_fitted(task, before).compile()
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means(), earlier)
+    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means(), earlier, Path(policy))
 
 
-def judge_bound(bound: Bound, thresholds: Thresholds, means: Means, before: Bound | None = None) -> Judged:
-    """Return how a policy that is ready to run fares; the time limit is for all checks together."""
+def judge_bound(
+    bound: Bound, thresholds: Thresholds, means: Means, before: Bound | None = None, file: Path | None = None
+) -> Judged:
+    """Return how a policy that is ready to run, and was read from the file, fares; the time limit is for all checks together."""
     asked = thresholds.asked()
     checks: list[Check] = []
     faults: tuple[Fault, ...] = ()
+    analysis: FaultAnalysis | None = None
+    spent = stopwatch()
 
     if asked.max_faults is not None:
-        check, faults = _faults(bound, asked.max_faults, asked.sampled, means)
+        check, analysis = _faults(bound, asked.max_faults, asked.sampled, means)
+        faults = analysis.faults
         checks.append(check)
-    proof = [_proof(bound, means)] if asked.proved else []
+    seconds = spent()
+    proof = [_proof(bound, means, file)] if asked.proved else []
     found = _evaluation(bound, means)
     seen = runs_seen(bound, found, means.max_steps)
     checks += _percentages(found, asked)
@@ -140,6 +156,12 @@ def judge_bound(bound: Bound, thresholds: Thresholds, means: Means, before: Boun
         checks += _use(seen)
     if before is not None:
         checks.append(_goal_loss(bound, found, _evaluation(before, means), asked, means))
+    if analysis is not None and (analysis.exhaustive or checks[0].passing is Passing.FAILED):
+        # Last, so that no other check lacks the time.
+        checked = confirm_analysis(
+            bound, file, analysis, found=seconds, budget=means.budget, threads=means.threads
+        )  # fmt: skip
+        checks[0] = replace(checks[0], checked=checked)
     return Judged((*checks, *proof), faults, seen)
 
 
@@ -176,7 +198,7 @@ def _goal_loss(bound: Bound, found: Evaluation, before: Evaluation, asked: Thres
     return Check(GOAL_LOSS, passing, says, figures | {"goal_percent_possible": possible})
 
 
-def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, tuple[Fault, ...]]:
+def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, FaultAnalysis]:
     decider = Decider(bound.task, threads=means.threads)
     count = Starts.of(bound.task, means.budget).count
     if count is None or (means.budget.states is not None and count > means.budget.states):
@@ -193,14 +215,12 @@ def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check
     count = len(found.faults)
     figures = {"faults": count, "max_faults": most, "exhaustive": found.exhaustive}
     if count > most:
-        return Check(
-            "faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures
-        ), found.faults
+        return Check("faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures), found
     if found.exhaustive:
         says = f"{_faults_word(count)} in all {found.states:,} states the policy reaches, at most {most} allowed"
-        return Check("faults", Passing.PASSED, says, figures), found.faults
+        return Check("faults", Passing.PASSED, says, figures), found
     says = f"{_faults_word(count)} found so far, at most {most} allowed; not exhaustive: {why}"
-    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, figures), found.faults
+    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, figures), found
 
 
 def _faults_word(count: int) -> str:
@@ -254,14 +274,19 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
     return Passing.UNKNOWN
 
 
-def _proof(bound: Bound, means: Means) -> Check:
+def _proof(bound: Bound, means: Means, file: Path | None) -> Check:
+    spent = stopwatch()
     found = verify(bound, budget=means.budget, seed=means.seed, threads=means.threads)
     figures = {"verdict": found.verdict.value, "method": found.method}
+    checked = confirm(
+        f"{found.verdict.value} policy", certificate_of(bound, found),
+        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=means.budget,
+    )  # fmt: skip
     match found:
         case Safe():
-            return Check("proof", Passing.PASSED, f"proved safe ({found.method})", figures)
+            return Check("proof", Passing.PASSED, f"proved safe ({found.method})", figures, checked)
         case Unsafe(run):
             steps = len(run.actions)
-            return Check("proof", Passing.FAILED, f"a run of {steps} steps ends in {End.FAIL.text}", figures)
+            return Check("proof", Passing.FAILED, f"a run of {steps} steps ends in {End.FAIL.text}", figures, checked)
         case _:
             return Check("proof", Passing.UNKNOWN, found.reason, figures)

@@ -28,6 +28,7 @@ from polvet.campaign.settings import Settings
 from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Record, Store
 from polvet.campaign.usefulness import Usefulness, usefulness
+from polvet.confirm.outcome import Confirmation, read_told, told
 from polvet.errors import LimitReached
 from polvet.files import write_whole
 from polvet.interrupts import noting
@@ -62,6 +63,7 @@ class Debugged:
     certificate: Path | None
     reason: str | None
     records: tuple[Record, ...]
+    checked: Confirmation | None = None  # of the certificate
     usefulness: Usefulness | None = None  # None: the task has no goal, or the final policy was not evaluated
 
 
@@ -214,12 +216,13 @@ class _Loop:
         proof = None
         if shown_by is not None and "certificate" in shown_by["files"]:
             proof = self.store.path(shown_by, "certificate")
+        checked = None if shown_by is None else read_told(shown_by["figures"])
         shown = {
             "outcome": outcome.value, "reason": reason, "iterations": iteration, "faults": len(self.steps.faults),
             "policy": name, "certificate": None if proof is None else str(proof.relative_to(self.store.folder)),
-            "warning": None if useful is None else useful.warning(), **({} if useful is None else useful.figures()),
+            **told(checked), "warning": None if useful is None else useful.warning(), **({} if useful is None else useful.figures()),
         }  # fmt: skip
         write_whole(self.store.folder / "outcome.json", json.dumps(shown, ensure_ascii=False) + "\n")
         return Debugged(
-            outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records), useful
+            outcome, final, iteration, len(self.steps.faults), proof, reason, tuple(self.store.records), checked, useful
         )  # fmt: skip

@@ -15,16 +15,18 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
 from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
+from polvet.confirm.confirmation import about_policy, confirm
+from polvet.confirm.outcome import told
 from polvet.debug.confidence import enough_draws
 from polvet.debug.evaluate import StartSample, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
@@ -48,13 +50,14 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
 from polvet.records.fault_files import Fault, FaultList, write_faults
 from polvet.records.run_files import run_to_json
-from polvet.repair.certificate import repair_certificate
+from polvet.repair.confirmed import confirm_repair
 from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
 from polvet.repair.repair import Repaired
 from polvet.safety.certificates import prove
+from polvet.safety.confirmed import confirm_states
 from polvet.safety.decide import SAFE, Decider, Verdict
 from polvet.safety.exits import Exits, find_exits
 from polvet.symbolic.linear import NotLinear
@@ -179,7 +182,7 @@ class Steps:
 
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
-        settings = self.settings
+        settings, spent = self.settings, stopwatch()
         fuzzed = find_unsafe_runs(
             bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
             max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
@@ -208,12 +211,16 @@ class Steps:
         if unsafe_starts:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
             within = self._left(VERIFIED * settings.max_states)
+            name = f"certificates/unsafe-start-{iteration}.json"
             try:
-                proof = prove(prover, unsafe_starts[:1], Verdict.UNSAFE, budget=within)
+                proof, checked = confirm_states(
+                    self.task, "unsafe", unsafe_starts[:1], partial(prove, prover, verdict=Verdict.UNSAFE, budget=within),
+                    found=spent(), budget=within, output=self.store.folder / name,
+                )  # fmt: skip
             except LimitReached as limit:
                 figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
-                name = f"certificates/unsafe-start-{iteration}.json"
+                figures |= told(checked)
                 files["certificate"] = self.store.write(name, json.dumps(proof))
         return figures, files
 
@@ -239,7 +246,8 @@ class Steps:
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
     def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done:
-        """Prove the policy safe, or find an unsafe run and its faults."""
+        """Prove the policy safe, or find an unsafe run and its faults; the certificate is checked before it is believed."""
+        spent = stopwatch()
         found = verify(
             bound,
             method=method,
@@ -252,8 +260,12 @@ class Steps:
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
-        proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
-        files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
+        certificate, name = certificate_of(bound, found), f"certificates/{found.verdict.value}-{iteration}.json"
+        figures |= told(confirm(
+            f"{found.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
+            found=spent(), budget=self.budget, output=self.store.folder / name,
+        ))  # fmt: skip
+        files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
         if isinstance(found, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
             runs = self._more_unsafe_runs(bound) or [found.run]
@@ -452,7 +464,10 @@ class Steps:
     def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
         name = place_of(first, policy_stem(iteration + 1))
         save_policy(made.policy, self.store.folder / name)
-        claim = repair_certificate(bound.fitted, made, self.store.folder / name)
+        claim, _ = confirm_repair(
+            bound.fitted, made, self.store.folder / name, found=made.seconds, budget=self.budget,
+            output=self.store.folder / f"certificates/{proof}.json",
+        )  # fmt: skip
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
         return {**files_of(self.store.folder, name), "certificate": shown}
 

@@ -108,8 +108,7 @@ def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects
             return Rejected("it does not speak about deadlocks, which are to be avoided")
         if not safe and avoids and not wanted:
             return Rejected("it counts deadlocks as unsafe; give --avoid deadlock to ask for that, or --allow-options")
-        subjects = replace(subjects, options=replace(subjects.options, avoid=NOTHING_ELSE))
-    arena = find_arena(certificate, subjects)
+    arena = find_arena(certificate, avoiding_nothing(subjects))
     if isinstance(arena, Rejected) or not avoids:
         return arena
     plain = arena
@@ -118,6 +117,13 @@ def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects
         return bool(plain.is_fail(state)) or not (plain.is_goal(state) or plain.moves(tuple(state)))
 
     return replace(plain, is_fail=is_fail, about=f"{plain.about} (deadlocks outside the goal are fail states)")
+
+
+def avoiding_nothing(subjects: Subjects) -> Subjects:
+    """Return the subjects without what is to be avoided, which a certificate names apart from its options."""
+    if subjects.options is None:
+        return subjects
+    return replace(subjects, options=replace(subjects.options, avoid=NOTHING_ELSE))
 
 
 def other_options(options: TaskOptions) -> str:

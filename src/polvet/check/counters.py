@@ -31,7 +31,9 @@ def find_subject(
         # SOUND: a run of an abstraction may have no counterpart in the system.
         if not about_every_run and is_its(read_text(subjects.task)):
             return Rejected("a run of the abstraction is no run of the transition system")
-        return find_other_file(certificate, subjects) or load_fmp(subjects.task, policy=subjects.policy)
+        return find_other_file(certificate, subjects) or load_fmp(
+            subjects.task, policy=subjects.policy, budget=subjects.budget
+        )
     if "fmp" not in certificate:
         raise InputError("the certificate holds no copy of its policy.", hint="Give the file with --task.")
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polvet.check.arena import Arena, find_arena
+from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.checker import Rejected, Subjects
 from polvet.errors import InputError
 from polvet.model.semantics import Move, Semantics, State
@@ -65,8 +65,16 @@ class Followed:
 
 
 def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Followed | Rejected:
-    """Return the policy and the task that the certificate speaks about, over the variables that it keeps."""
-    arena = find_arena(certificate, subjects)
+    """Return the policy and the task that the certificate speaks about, over the variables that it keeps.
+
+    It must speak of everything that is to be avoided; it may speak of more.
+    """
+    avoids = certificate.get("avoids", [])
+    if subjects.options is not None:
+        wanted = subjects.options.avoid.names
+        if not isinstance(avoids, list) or any(name not in avoids for name in wanted):
+            return Rejected(f"it does not say that the policy avoids {' and '.join(wanted)}")
+    arena = find_arena(certificate, avoiding_nothing(subjects))
     if isinstance(arena, Rejected):
         return arena
     if subjects.policy is None:

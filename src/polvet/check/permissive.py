@@ -185,6 +185,7 @@ def _expected(arena: Arena, state: State, row: Row, values: dict[State, Fraction
 
 def _check_values(arena: Arena, rows: dict[State, list[Row] | None], values: dict[State, Fraction]) -> None:
     for state, choices in rows.items():
+        arena.budget.check()
         if choices is None:
             if values[state] != 1:
                 raise Malformed(f"the fail state {arena.show(state)} has the value {values[state]}")
@@ -200,6 +201,7 @@ def _check_attained(arena: Arena, rows: dict[State, list[Row] | None], values: d
     users: dict[State, list[State]] = {}
     todo: list[State] = []
     for state, choices in rows.items():
+        arena.budget.check()
         if choices is None:
             todo.append(state)
         elif not choices and values[state] != 0:

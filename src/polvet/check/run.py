@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polvet.check.arena import Arena, find_arena
+from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.errors import InputError
 from polvet.model.semantics import State
@@ -26,7 +26,7 @@ Chooser = Callable[[State, tuple[str, ...]], str | None]
 
 def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate shows a run that ends in `fail`."""
-    arena = find_arena(certificate, subjects)
+    arena = find_arena(certificate, avoiding_nothing(subjects))
     if isinstance(arena, Rejected):
         return arena
     chooser = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from polvet.cli.limits import net
 from polvet.cli.printable import printable_json, say
+from polvet.confirm.outcome import Confirmation, NotChecked, told
 
 
 class ExitCode(Enum):
@@ -20,7 +21,7 @@ class ExitCode(Enum):
     GOAL_LOST = 11  # safe or repaired, but the goal is reached less often than the budget allows
     UNKNOWN = 20  # a limit was reached; the message names it and the option that raises it
     INPUT = 30  # the input is wrong: where, what, what to do
-    BUG = 40  # our fault
+    BUG = 40  # our fault; also where the checker rejects what was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,9 @@ class Answer:
     seed: int | None = None
     certificate: Any = None  # a path or the certificate itself
     more: Mapping[str, Any] = field(default_factory=dict)  # further top-level keys of the JSON document
+    checked: Confirmation | None = (
+        None  # what became of the certificate before the verdict is said; None: there is none
+    )
 
     def show(self, *, as_json: bool) -> int:
         """Print the answer on stdout and return the exit code; from here on no alarm of a limit may contradict it."""
@@ -43,11 +47,14 @@ class Answer:
         if as_json:
             document = {
                 "verdict": self.verdict, "reason": self.reason, "seconds": round(self.seconds, 6), "seed": self.seed,
-                "certificate": self.certificate, "figures": dict(self.figures), **self.more,
+                "certificate": self.certificate, "figures": dict(self.figures),
+                **told(self.checked), **self.more,
             }  # fmt: skip
             print(printable_json(json.dumps(document, ensure_ascii=False, default=str)))
         else:
             say(self.verdict + (f" ({self.reason})" if self.reason else ""))
             for line in self.lines:
                 say(line)
+            if isinstance(self.checked, NotChecked):
+                say(f"not checked here: {self.checked}")
         return self.code.value

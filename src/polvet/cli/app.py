@@ -22,7 +22,7 @@ from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.cli.limits import net, said
 from polvet.cli.printable import say
-from polvet.errors import InputError, LimitReached, Where
+from polvet.errors import FalseCertificate, InputError, LimitReached, Where
 from polvet.interrupts import noting
 
 COMMANDS: dict[str, str] = {
@@ -154,6 +154,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _complain(str(error), ExitCode.INPUT)
     except LimitReached as error:
         return _complain(said(error), ExitCode.UNKNOWN)
+    except FalseCertificate as error:
+        return _complain(str(error), ExitCode.BUG)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted; what was written before is kept.", ExitCode.UNKNOWN)
     except MemoryError:

@@ -35,7 +35,9 @@ def certify(
     goal: Goal = None,
     out_of_bounds: OutOfBounds = "error",
     mode: Mode = None,
-    avoid: Annotated[str, typer.Option("--avoid", help="What is unsafe besides fail: deadlock.")] = "",
+    avoid: Annotated[
+        str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
+    ] = "",
     allow_options: Annotated[
         bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,

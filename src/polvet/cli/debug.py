@@ -116,7 +116,9 @@ def debug(
     proof = None if found.certificate is None else str(found.certificate)
     warning = None if found.usefulness is None else found.usefulness.warning()
     more = {"policy": str(found.policy), "outcome": found.outcome.value, "warning": warning}
-    return Answer(verdict, code, spent(), figures, lines, found.reason, seed, proof, more).show(as_json=json)
+    return Answer(verdict, code, spent(), figures, lines, found.reason, seed, proof, more, found.checked).show(
+        as_json=json
+    )
 
 
 def _verdict(found: Debugged) -> tuple[str, ExitCode]:

@@ -6,6 +6,7 @@ import json as json_module
 import os
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ from polvet.cli.tasks import (
 from polvet.errors import InputError, LimitReached, Where
 
 if TYPE_CHECKING:
+    from polvet.confirm.outcome import Confirmation
     from polvet.model.semantics import State
     from polvet.model.task import Task
     from polvet.safety.decide import Decided
@@ -127,11 +129,13 @@ def decide(
             loaded, asked, budget, algorithm=algorithm, order=order, share=share, seed=seed, radius=radius,
             workers=workers, policy=policy, log_json=log_json, file=output if only is None else None,
         )  # fmt: skip
-    written, lines = _write_evidence(
-        loaded, asked, decided, budget, output if only is not None else None, certificates,
+    written, lines, checked = _write_evidence(
+        loaded, asked, decided, budget, output if only is not None else None, certificates, spent,
         inline=only is not None,
     )  # fmt: skip
-    return _answer(loaded, asked, decided, figures, written, lines, spent, seed, output if only is None else None, json)
+    return _answer(
+        loaded, asked, decided, figures, written, lines, spent, seed, output if only is None else None, checked, json
+    )
 
 
 def _by_search(
@@ -209,35 +213,43 @@ def _threads(workers: str, questions: int) -> int:
 
 
 def _write_evidence(
-    task: Task, asked: list[State], decided: list[Decided], budget: Budget, output: Path | None, folder: Path | None, *, inline: bool,
-) -> tuple[Any, list[str]]:  # fmt: skip
-    """Return the certificate (its path, or itself where it is small) and lines for people; write what was asked for."""
+    task: Task, asked: list[State], decided: list[Decided], budget: Budget, output: Path | None, folder: Path | None,
+    spent: Stopwatch, *, inline: bool,
+) -> tuple[Any, list[str], Confirmation | None]:  # fmt: skip
+    """Return the certificate (its path, or itself where it is small), lines for people, and what was checked."""
+    from polvet.confirm.outcome import worst
     from polvet.files import write_whole
     from polvet.safety import Decider, Verdict, prove
+    from polvet.safety.confirmed import confirm_answers, confirm_states
 
     if output is None and folder is None and not inline:
-        return None, []
+        return None, [], confirm_answers(task, asked, decided, found=spent(), budget=budget)
+    checked: Confirmation | None = None
     prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}
     for verdict, name in ((Verdict.SAFE, "safe.json"), (Verdict.UNSAFE, "unsafe.json")):
         chosen = [state for state, answer in zip(asked, decided, strict=True) if answer.verdict is verdict]
         if not chosen:
             continue
-        certificate = prove(prover, chosen, verdict, budget=budget)
         where = output if output is not None else None if folder is None else folder / name
+        make = partial(prove, prover, verdict=verdict, budget=budget)
+        certificate, said_so = confirm_states(
+            task, verdict.value, chosen, make, found=spent(), budget=budget, output=where
+        )
+        checked = worst(checked, said_so)
         if where is None:
-            return (certificate if len(certificate["states"]) <= INLINE_STATES else None), []
+            return (certificate if len(certificate["states"]) <= INLINE_STATES else None), [], checked
         write_whole(where, json_module.dumps(certificate, ensure_ascii=False) + "\n")
         paths[verdict.value] = str(where)
     lines = [f"evidence     {path} ({verdict})" for verdict, path in paths.items()]
     if output is not None:
-        return next(iter(paths.values()), None), lines
-    return paths, lines
+        return next(iter(paths.values()), None), lines, checked
+    return paths, lines, checked
 
 
 def _answer(
     task: Task, asked: list[State], decided: list[Decided], figures: dict[str, Any], certificate: Any, lines: list[str],
-    spent: Stopwatch, seed: int, file: Path | None, json: bool,
+    spent: Stopwatch, seed: int, file: Path | None, checked: Confirmation | None, json: bool,
 ) -> int:  # fmt: skip
     from polvet.model.semantics import show_state
     from polvet.records.state_files import StateFormat
@@ -273,5 +285,5 @@ def _answer(
         lines = [f"written      {file} ({figures['resumed']:,} states were there already)", *lines]
     return Answer(
         verdict, CODES[verdict], spent(), {"states": rows, **totals, "expanded": expanded, **figures},
-        [*shown, *lines], reason, seed, certificate,
+        [*shown, *lines], reason, seed, certificate, checked=checked,
     ).show(as_json=json)  # fmt: skip

@@ -18,6 +18,7 @@ CODES = {"safe": ExitCode.DONE, "unsafe": ExitCode.FOUND, "unknown": ExitCode.UN
 
 def decide_within(task: Task, asked: list[State], text: str, budget: Budget, spent: Stopwatch, json: bool) -> int:
     """Answer for each state whether some policy fails with probability at most the bound."""
+    from polvet.confirm.outcome import NO_KIND
     from polvet.model.semantics import Semantics
     from polvet.records.state_json import state_to_json
     from polvet.safety import bound as bounded
@@ -42,6 +43,7 @@ def decide_within(task: Task, asked: list[State], text: str, budget: Budget, spe
     verdict = next(name for name in ("unsafe", "unknown", "safe") if name in found)
     reason = next((str(row["reason"]) for row in rows if "reason" in row), None)
     figures = {"states": rows, "bound": str(bound)}
+    checked = None if verdict == "unknown" else NO_KIND
     return Answer(
-        verdict, CODES[verdict], spent(), figures, [f"bound        {bound}", *lines], reason
+        verdict, CODES[verdict], spent(), figures, [f"bound        {bound}", *lines], reason, checked=checked
     ).show(as_json=json)  # fmt: skip

@@ -74,6 +74,7 @@ def gate(
     from polvet.acceptance.judge import Means, Passing, Thresholds, judge
     from polvet.acceptance.junit import dump_junit
     from polvet.acceptance.sarif import dump_sarif
+    from polvet.confirm.outcome import told
     from polvet.files import write_whole
     from polvet.sources import load_task
 
@@ -102,7 +103,14 @@ def gate(
         reason = judged.runs.useless
     figures = {} if judged.runs is None else judged.runs.figures()
     figures |= {key: value for check in judged.checks for key, value in check.figures.items()}
-    more = {"checks": [{"name": one.name, "passing": one.passing.value, "says": one.says} for one in judged.checks]}
+    more = {
+        "checks": [
+            {"name": one.name, "passing": one.passing.value, "says": one.says, **told(one.checked)}
+            for one in judged.checks
+        ]
+    }
     code = ExitCode.GOAL_LOST if judged.only_goal_lost else codes[judged.passing]
-    answer = Answer(judged.passing.value, code, seconds, figures, lines, reason, seed, more=more)
+    answer = Answer(
+        judged.passing.value, code, seconds, figures, lines, reason, seed, more=more, checked=judged.checked
+    )
     return answer.show(as_json=json)

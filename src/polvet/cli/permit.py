@@ -70,6 +70,8 @@ def permit(
     json: Json = False,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
+    from polvet.confirm.confirmation import about_task, confirm
+    from polvet.confirm.outcome import NO_KIND
     from polvet.model.expressions import FALSE
     from polvet.shield import Impossible, build_world, make_shield
     from polvet.shield import permit as find_permitted
@@ -105,7 +107,9 @@ def permit(
         if result.exact is not None:
             figures["minimum_exact"] = str(result.exact)
         lines = impossible_lines(world, limit, result)
-        return Answer("impossible", ExitCode.FOUND, spent(), figures, lines, seed=seed).show(as_json=json)
+        return Answer("impossible", ExitCode.FOUND, spent(), figures, lines, seed=seed, checked=NO_KIND).show(
+            as_json=json
+        )
     figures |= {
         "permitted": result.count, "choices": result.options, "reachable_states": len(result.sub.states),
         "value": float(result.risk), "lower": result.lower, "upper": result.upper,
@@ -134,6 +138,7 @@ def permit(
         )
     else:
         shield = make_shield(task, world, result, limit)
+    checked = confirm("permitted", shield.document, about_task(task), found=spent(), budget=budget, output=output)
     if output is not None:
         shield.save(output)
         lines.append(f"written   {output}")
@@ -151,9 +156,9 @@ def permit(
         write_whole(picture, draw_permissions(shield))
         lines.append(f"written   {picture}")
     certificate: Any = str(output) if output is not None else shield.document
-    return Answer("permitted", ExitCode.DONE, spent(), figures, lines, seed=seed, certificate=certificate).show(
-        as_json=json
-    )
+    return Answer(
+        "permitted", ExitCode.DONE, spent(), figures, lines, seed=seed, certificate=certificate, checked=checked
+    ).show(as_json=json)  # fmt: skip
 
 
 def impossible_lines(world: Any, limit: Any, result: Any) -> list[str]:

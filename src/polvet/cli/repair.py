@@ -87,6 +87,7 @@ def repair(
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     from polvet.policy.binding import load_fitted
     from polvet.records.fault_files import read_faults
+    from polvet.repair.confirmed import confirm_repair
     from polvet.repair.library import repair_checked, repair_figures
     from polvet.sources import load_task
 
@@ -110,6 +111,7 @@ def repair(
         kept = _kept(bound, keep, keep_runs, seed, budget)
         if meter is not None:
             meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
+        budget = budget_of(time_limit)
         made, agreement = repair_checked(
             fitted,
             listed.faults,
@@ -126,20 +128,19 @@ def repair(
 
         save_policy(made.policy, output)
         lines.append(f"written     {output}")
-    if certificate is not None and output is not None:
+    document, checked = confirm_repair(fitted, made, output, found=spent(), budget=budget, output=certificate or output)
+    if certificate is not None:
         from polvet.files import write_whole
-        from polvet.repair.certificate import repair_certificate
 
-        document = repair_certificate(fitted, made, output)
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     verdict, code = ("faults remain", ExitCode.FOUND) if made.left else ("repaired", ExitCode.DONE)
     reason = None if made.limit is None else said(made.limit)
     shown = None if certificate is None else str(certificate)
     more = {"policy": None if output is None else str(output)}
-    return Answer(verdict, code, spent(), repair_figures(made, agreement), lines, reason, seed, shown, more).show(
-        as_json=json
-    )
+    return Answer(
+        verdict, code, spent(), repair_figures(made, agreement), lines, reason, seed, shown, more, checked
+    ).show(as_json=json)  # fmt: skip
 
 
 def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:

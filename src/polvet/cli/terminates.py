@@ -18,7 +18,7 @@ from polvet.cli.limits import budget_of, raised, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
 from polvet.cli.progress import watching
 from polvet.errors import InputError, LimitReached, Where
-from polvet.files import read_text, sha256, write_whole
+from polvet.files import read_text, write_whole
 from polvet.policy.finite_memory import FiniteMemoryPolicy, dump_fmp, load_fmp, to_graphviz, to_mermaid
 from polvet.policy.finite_memory.draw import edge_label
 from polvet.policy.finite_memory.goal import parse_goal
@@ -28,6 +28,7 @@ from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
 from polvet.system import memory_limited
 
 if TYPE_CHECKING:
+    from polvet.confirm.outcome import Confirmation
     from polvet.termination.bound import Bound
     from polvet.termination.verdicts import TerminationResult
     from polvet.termination.why import Blocking
@@ -65,6 +66,7 @@ def terminates(
 
     Example: `polvet terminates plan.json -o certificate.json`.
     """
+    from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
     from polvet.termination.its import its_terminates
     from polvet.termination.why import find_blocking_edges
@@ -84,7 +86,10 @@ def terminates(
             result = its_terminates(parse_its(text, Where(str(fmp))), budget)
         else:
             result = decide(plan, method=method, seed=seed, forests=forests, most_steps=steps, budget=budget)
-        verdict, code, certificate, reason = _with_goal(plan, result, goal, budget)
+        verdict, code, proof, reason = _with_goal(plan, result, goal, budget)
+        certificate, checked = confirmed(
+            verdict, proof, fmp, policy, found=spent(), budget=budget, output=output
+        )  # fmt: skip
     more: dict[str, Any] = {}
     lines: list[str] = []
     if policy is not None:
@@ -108,8 +113,8 @@ def terminates(
     if export is not None:
         write_whole(export, json_text.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
     answer = _answer(
-        plan, result, fmp, policy, output, seed, spent(),
-        verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines,
+        plan, result, output, seed, spent(),
+        verdict=verdict, code=code, certificate=certificate, reason=reason, more=more, more_lines=lines, checked=checked,
     )  # fmt: skip
     return answer.show(as_json=json)
 
@@ -178,8 +183,6 @@ def _with_goal(
 def _answer(
     plan: FiniteMemoryPolicy,
     result: TerminationResult,
-    task: Path,
-    policy: Path | None,
     output: Path | None,
     seed: int,
     seconds: float,
@@ -190,19 +193,12 @@ def _answer(
     reason: str | None,
     more: Mapping[str, Any],
     more_lines: list[str],
+    checked: Confirmation | None,
 ) -> Answer:
-    shown: Any = None
-    if certificate is not None:
-        shown = {
-            "kind": certificate["kind"],
-            "claim": verdict,
-            "task_sha256": sha256(task),
-            "policy_sha256": sha256(policy) if policy is not None else None,
-            **certificate,
-        }
-        if output is not None:
-            write_whole(output, json_text.dumps(shown, ensure_ascii=False) + "\n")
-            shown = str(output)
+    shown: Any = certificate
+    if output is not None and certificate is not None:
+        write_whole(output, json_text.dumps(certificate, ensure_ascii=False) + "\n")
+        shown = str(output)
     figures = dict(result.figures)
     trace = figures.pop("trace", [])
     rounds = figures.pop("trace_rounds", [])
@@ -222,4 +218,5 @@ def _answer(
         seed=seed,
         certificate=shown,
         more={"method": result.method, **({"trace": trace, "trace_rounds": rounds} if trace else {}), **more},
+        checked=checked,
     )

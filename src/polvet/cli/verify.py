@@ -79,6 +79,7 @@ def verify(
     All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
+    from polvet.confirm.confirmation import about_policy, confirm
     from polvet.policy.binding import load_fitted
     from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
@@ -98,6 +99,8 @@ def verify(
             budget=(budget.share(0.5) if probability else budget).told(progress),
         )  # fmt: skip
     certificate = certificate_of(bound, found)
+    about = about_policy(bound.task, policy, fitted.sha256)
+    checked = confirm(f"{found.verdict.value} policy", certificate, about, found=spent(), budget=budget, output=output)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
     if probability:
@@ -122,7 +125,7 @@ def verify(
     if isinstance(found, Unknown):
         reason = raised(found.reason, found.limit or ("time" if budget.is_over() else None))
     return Answer(
-        found.verdict.value, code, spent(), figures, lines, reason, seed, shown, more
+        found.verdict.value, code, spent(), figures, lines, reason, seed, shown, more, checked
     ).show(as_json=json)  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
-from polvet.front.results import Result, Verdict
+from polvet.front.results import Result, Verdict, with_check
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
@@ -90,7 +90,7 @@ def run_campaign(
     if useful is not None:
         figures |= useful.figures()
     final = policy.reopen(ended.policy)
-    return Campaign(
+    campaign = Campaign(
         figures,
         certificate,
         ended.reason,
@@ -100,3 +100,4 @@ def run_campaign(
         tuple(dict(row) for row in rows),
         None if useful is None else useful.warning(),
     )
+    return with_check(campaign, ended.checked)

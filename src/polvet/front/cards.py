@@ -63,11 +63,11 @@ def run_player(runs: Sequence[Run]) -> str:
     from polvet.report.replay import replay_part
 
     pictures = Pictures(runs[0].world)
-    shown = [ShownRun(0, run.states, run.actions, run.end) for run in runs]
+    shown = [ShownRun(None, run.states, run.actions, run.end) for run in runs]
     part, data = replay_part(shown, [], pictures, title="Runs")
-    page = Page("Run", "", () if part is None else (part,), {**data, "lines": pictures.lines})
+    page = Page("", "", () if part is None else (part,), {**data, "lines": pictures.lines})
     frame = escape(dump_page(page), quote=True)
-    return f'<iframe title="run" style="width:100%;height:36em;border:0" sandbox="allow-scripts" srcdoc="{frame}"></iframe>'
+    return f'<iframe title="run" style="width:100%;height:50em;border:0" sandbox="allow-scripts" srcdoc="{frame}"></iframe>'
 
 
 def _listed(result: Result) -> Iterator[Mapping[str, Any]]:

@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, Where
-from polvet.front.results import Accepted, Gate, Nonterminating, Rejected, Terminating, Unknown
+from polvet.front.results import Accepted, Gate, Nonterminating, Rejected, Terminating, Unknown, with_check
 from polvet.front.task import Task
 from polvet.front.workplace import new_folder
 from polvet.model.automata import Model
@@ -128,17 +128,22 @@ def terminates(
 ) -> Terminating | Nonterminating | Unknown:
     """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso."""
     from polvet.policy.finite_memory import load_fmp
+    from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
 
-    loaded = load_fmp(Path(plan), policy=None if policy is None else Path(policy))
-    found = decide(loaded, method=method, seed=seed, forests=forests, budget=Budget(time_limit))
+    spent, budget, chosen = stopwatch(), Budget(time_limit), None if policy is None else Path(policy)
+    loaded = load_fmp(Path(plan), policy=chosen, budget=budget)
+    found = decide(loaded, method=method, seed=seed, forests=forests, budget=budget)
     figures = {"control_states": len(loaded.control_states), "edges": len(loaded.edges), "method": found.method}
-    certificate = getattr(found, "certificate", None)
+    proof = getattr(found, "certificate", None)
+    certificate, checked = confirmed(
+        found.verdict.value, proof, Path(plan), chosen, found=spent(), budget=budget
+    )  # fmt: skip
     match found.verdict.value:
         case "terminating":
-            return Terminating(figures, certificate)
+            return with_check(Terminating(figures, certificate), checked)
         case "nonterminating":
-            return Nonterminating(figures, certificate)
+            return with_check(Nonterminating(figures, certificate), checked)
         case _:
             return Unknown(figures, certificate, getattr(found, "reason", None), found.method)
 
@@ -177,11 +182,11 @@ def gate(
     earlier = before if before is None or isinstance(before, Policy) else open_policy(world, before)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
     means = Means(starts, runs, max_steps, seed, threads_of(workers), within)
-    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound)
+    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound, one.file)
     checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
     figures = {key: value for each in judged.checks for key, value in each.figures.items()}
     unknown = [each["says"] for each in checks if each["passing"] == "unknown"]
-    return Gate(figures, None, "; ".join(unknown) or None, judged.passing.value, checks)
+    return with_check(Gate(figures, None, "; ".join(unknown) or None, judged.passing.value, checks), judged.checked)
 
 
 def save_task(task: ModelTask, path: Path) -> Path:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polvet.budget import stopwatch
+from polvet.confirm.outcome import told
 from polvet.errors import InputError, Where
 from polvet.front.limits import budget_of, threads_of
 from polvet.front.objects import Kind, payload_of, table_payload
-from polvet.front.results import Evaluation, Fault, Faults, Run, Safe, Simulation, Unknown, Unsafe
+from polvet.front.results import Evaluation, Fault, Faults, Run, Safe, Simulation, Unknown, Unsafe, with_check
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
 from polvet.model.infix import dump_expression
@@ -197,22 +199,23 @@ class Policy:
         progress: bool | Callable[[int, int], Any] = False,
     ) -> Safe | Unsafe | Unknown:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached."""
+        from polvet.confirm.confirmation import about_policy, confirm
         from polvet.verify import verdicts
         from polvet.verify.certificates import certificate_of
         from polvet.verify.portfolio import verify
 
         bound = self.bound if avoid is None else self._avoiding(avoid)
-        found = verify(
-            bound, method=method, seed=seed, threads=threads_of(workers),
-            budget=budget_of(time_limit, memory_limit, max_states, progress),
-        )  # fmt: skip
+        spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states, progress)
+        found = verify(bound, method=method, seed=seed, threads=threads_of(workers), budget=budget)
         figures = {**found.figures, "method": found.method, "policy": self._fitted.describe()}
         certificate = certificate_of(bound, found)
+        about = about_policy(bound.task, self._file, self._fitted.sha256)
+        checked = confirm(f"{found.verdict.value} policy", certificate, about, found=spent(), budget=budget)
         match found:
             case verdicts.Safe():
-                return Safe(figures, certificate, None, found.method)
+                return with_check(Safe(figures, certificate, None, found.method), checked)
             case verdicts.Unsafe(run):
-                return Unsafe(figures, certificate, None, found.method, self._named(run))
+                return with_check(Unsafe(figures, certificate, None, found.method, self._named(run)), checked)
             case verdicts.Unknown():
                 proved = tuple(dump_expression(region) for region in found.proved_starts)
                 return Unknown(figures, certificate, found.reason, found.method, proved)
@@ -272,6 +275,7 @@ class Policy:
     ) -> Policy:
         """Return the policy with the faults fixed and as little else changed as can be; `repaired` says what was done."""
         from polvet.policy.save import save_policy
+        from polvet.repair.confirmed import confirm_repair
         from polvet.repair.keep import goal_states
         from polvet.repair.library import repair_checked, repair_figures
 
@@ -283,15 +287,18 @@ class Policy:
                 "Repair the network, trees or table behind it.",
             )
         listed = self._listed(faults)
-        budget = budget_of(time_limit)
+        spent, within = stopwatch(), budget_of(time_limit)
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, budget=budget,
-            keep=goal_states(bound, keep_runs, seed=seed, budget=budget) if keep_runs else [],
+            self._fitted, listed.faults, compiled=bound.compiled, budget=within,
+            keep=goal_states(bound, keep_runs, seed=seed, budget=within) if keep_runs else [],
             method=method, mode=mode, max_goal_loss=max_goal_loss / 100, seed=seed,
         )  # fmt: skip
         target = new_folder() / f"policy{self._file.suffix}"
         save_policy(made.policy, target)
-        done = Repair(repair_figures(made, agreement), tuple(sorted({left.reason for left in made.left})))
+        _, checked = confirm_repair(self._fitted, made, target, found=spent(), budget=within)
+        done = Repair(
+            {**repair_figures(made, agreement), **told(checked)}, tuple(sorted({left.reason for left in made.left}))
+        )
         return self._again(target, done)
 
     def debug(

@@ -1,20 +1,24 @@
 """What the front door answers: frozen results with a verdict, figures and, where there is some, evidence.
 
 Every result says its `verdict` (an Enum that refuses to be a truth value: `if result:` is an error), the `reason` where it is
-unknown, `figures` as the command line prints them, and the `certificate`; `to_dict()` is the command line's JSON document,
-`save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
+unknown, `figures` as the command line prints them, the `certificate`, and whether the independent checker accepted it before
+the verdict was said (`checked`; where it was not asked, `figures["not_checked"]` says why); `to_dict()` is the command
+line's JSON document, `save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from polvet.confirm.outcome import Confirmation, told
 from polvet.errors import InputError, MissingExtra
+
+AnyResult = TypeVar("AnyResult", bound="Result")
 
 
 class Verdict(Enum):
@@ -49,6 +53,7 @@ class Result:
     figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
     reason: str | None = None
+    checked: bool | None = field(default=None, kw_only=True, repr=False)
     verdict: ClassVar[Verdict] = Verdict.DONE
 
     def __bool__(self) -> bool:
@@ -76,6 +81,7 @@ class Result:
             "reason": self.reason,
             "certificate": None if self.certificate is None else dict(self.certificate),
             "figures": dict(self.figures),
+            **({} if self.checked is None else {"checked": self.checked}),
         }
 
     def to_dataframe(self) -> Any:
@@ -328,6 +334,13 @@ class Impossible(Result):
             f"there is no shield: failing is at least {self.minimum[0]:.6g} likely, whatever is chosen.",
             hint="Call permit with a larger bound.",
         )
+
+
+def with_check(result: AnyResult, confirmation: Confirmation | None) -> AnyResult:
+    """Return the result with what became of its certificate."""
+    said = told(confirmation)
+    figures = {**result.figures, "not_checked": said["not_checked"]} if "not_checked" in said else result.figures
+    return replace(result, checked=said.get("checked"), figures=figures)
 
 
 def _pandas() -> Any:

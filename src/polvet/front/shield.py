@@ -10,9 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
+from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, Where
-from polvet.front.results import Impossible, Result, Verdict
+from polvet.front.results import Impossible, Result, Verdict, with_check
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.shield import Impossible as EngineImpossible
@@ -87,7 +88,9 @@ def find_shield(
     task: Task, bound: float | str | Fraction, attempts: int | None, rng: random.Random, budget: Budget
 ) -> Shield | Impossible:
     """Return a maximal shield, or why there is none."""
-    limit = read_bound(bound)
+    from polvet.confirm.confirmation import about_task, confirm
+
+    limit, spent = read_bound(bound), stopwatch()
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("fail"), "Load the task with fail='...'.")
     world = build_world(task, budget=budget)
@@ -105,7 +108,9 @@ def find_shield(
         "maximal": found.maximal,
         "goal_reachable": found.goal_reachable,
     }
-    return Shield(figures, table.document, None, limit, found.count, found.options, found.maximal, table)
+    checked = confirm("permitted", table.document, about_task(task), found=spent(), budget=budget)
+    shield = Shield(figures, table.document, None, limit, found.count, found.options, found.maximal, table)
+    return with_check(shield, checked)
 
 
 def learn_inside(
@@ -145,4 +150,5 @@ def read_bound(given: float | str | Fraction) -> Fraction:
 
 def _impossible(found: EngineImpossible) -> Impossible:
     low, high = (float(found.exact),) * 2 if found.exact is not None else (found.lower, found.upper)
-    return Impossible({"minimum": high}, None, "no scheduler stays below the bound", (low, high))
+    nothing = Impossible({"minimum": high}, None, "no scheduler stays below the bound", (low, high))
+    return with_check(nothing, NO_KIND)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polvet.budget import Budget
+from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import budget_of, threads_of
-from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value
+from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value, with_check
 from polvet.front.states import is_one_state, read_states
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task as ModelTask
@@ -142,7 +143,9 @@ class Task:
         One state gives Safe or Unsafe with a certificate, several give Decisions.
         """
         from polvet.safety import Decider, Verdict, prove
+        from polvet.safety.confirmed import confirm_answers, confirm_states
 
+        spent = stopwatch()
         within = budget_of(time_limit, memory_limit, max_states, progress)
         asked = self._starts(within) if states is None else read_states(self._task.network, states)
         threads = max(1, min(threads_of(workers), len(asked) // 256))
@@ -155,14 +158,17 @@ class Task:
             safe = tuple(words[answer.verdict] for answer in answers)
             counts = {name: safe.count(word) for name, word in (("safe", True), ("unsafe", False), ("unknown", None))}
             named = tuple(state_to_names(self._task.network, state) for state in asked)
-            return Decisions({**counts, **figures}, None, reason, named, safe)
+            checked = confirm_answers(self._task, asked, answers, found=spent(), budget=within)
+            return with_check(Decisions({**counts, **figures}, None, reason, named, safe), checked)
         (answer,) = answers
         if answer.verdict is Verdict.UNKNOWN:
             return Unknown(figures, None, reason, algorithm)
-        certificate = prove(Decider(self._task), asked, answer.verdict, budget=within)
-        if answer.verdict is Verdict.SAFE:
-            return Safe(figures, certificate, None, algorithm)
-        return Unsafe(figures, certificate, None, algorithm)
+        make = partial(prove, Decider(self._task), verdict=answer.verdict, budget=within)
+        certificate, checked = confirm_states(
+            self._task, answer.verdict.value, asked, make, found=spent(), budget=within
+        )
+        said = Safe if answer.verdict is Verdict.SAFE else Unsafe
+        return with_check(said(figures, certificate, None, algorithm), checked)
 
     def policy(self, what: Any, *, mode: str | None = None) -> Policy:
         """Return a policy for this task: a file's path, or an object.

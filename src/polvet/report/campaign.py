@@ -28,9 +28,9 @@ class FoundFault:
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """An unsafe run as its file holds it, and the iteration that found it."""
+    """An unsafe run as its file holds it, and the iteration that found it (None: there is no campaign)."""
 
-    iteration: int
+    iteration: int | None
     states: tuple[Mapping[str, Any], ...]
     actions: tuple[str | None, ...]
     end: str

@@ -27,7 +27,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page before it is text: `head` is the markup on top, `data` what the script works on."""
+    """A page before it is text: `head` is the markup on top, `data` what the script works on; without a title, parts alone."""
 
     title: str
     head: str
@@ -41,6 +41,10 @@ def dump_page(page: Page) -> str:
     digest = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     links = "".join(f'<li><a href="#{part.anchor}">{text(part.word)}</a></li>' for part in page.parts)
+    header = f'<header><p class="brand">polvet</p><h1>{text(page.title)}</h1><nav aria-label="Sections"><ul>{links}</ul></nav></header>'
+    footer = f"<footer><p>Written by polvet {text(__version__)}. This file loads nothing from anywhere.</p></footer>"
+    if not page.title:
+        header = footer = ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -55,12 +59,12 @@ def dump_page(page: Page) -> str:
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
-<header><p class="brand">polvet</p><h1>{text(page.title)}</h1><nav aria-label="Sections"><ul>{links}</ul></nav></header>
+{header}
 <main id="content" tabindex="-1">
 {page.head}
 {"".join(part.markup for part in page.parts)}
 </main>
-<footer><p>Written by polvet {text(__version__)}. This file loads nothing from anywhere.</p></footer>
+{footer}
 <script type="application/json" id="data">{embedded(page.data)}</script>
 <script>{script}</script>
 </body>

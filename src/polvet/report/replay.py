@@ -37,8 +37,9 @@ def replay_part(
         ],
     }
     options = "".join(
-        f'<option value="{k}">{k + 1}: {plural(len(run.actions), "step")}, ends in {text(run.end)}, policy after '
-        f"{plural(run.iteration, 'repair')}</option>"
+        f'<option value="{k}">{k + 1}: {plural(len(run.actions), "step")}, ends in {text(run.end)}'
+        + ("" if run.iteration is None else f", policy after {plural(run.iteration, 'repair')}")
+        + "</option>"
         for k, run in enumerate(shown)
     )
     left = ""

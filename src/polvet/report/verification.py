@@ -63,7 +63,7 @@ def _words(options: Any) -> list[str]:
 def _run(path: Path, certificate: Mapping[str, Any]) -> ShownRun:
     try:
         run = ShownRun(
-            0, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"])
+            None, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"])
         )
     except (KeyError, TypeError, ValueError):
         raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.") from None

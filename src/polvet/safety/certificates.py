@@ -21,8 +21,12 @@ def prove(
     verdict: Verdict,
     *,
     budget: Budget = UNLIMITED,
+    most: int | None = None,
 ) -> dict[str, Any]:
-    """Return the certificate that all the states are safe, or that all are unsafe; the prover is `lazy` with sharing."""
+    """Return the certificate that all the states are safe, or that all are unsafe; the prover is `lazy` with sharing.
+
+    One that needs more than the `most` states that are wanted raises LimitReached.
+    """
     task = prover.task
     head: dict[str, Any] = {"format": "certificate/1", "task_sha256": task.sha256}
     if given := task.options.to_json():
@@ -31,14 +35,14 @@ def prove(
         head["avoids"] = ["deadlock"]
     distinct = list(dict.fromkeys(states))
     if verdict is Verdict.SAFE:
-        policy = prover.safe_policy(distinct, budget=budget)
+        policy = prover.safe_policy(distinct, budget=budget, most=most)
         rows: list[dict[str, Any]] = [
             {"state": state_to_json(task, state), "action": action} for state, action in policy.items()
         ]
         places = {state: k for k, state in enumerate(policy)}
         kind = "safe-policy"
     else:
-        ranked = prover.unsafe_rank(distinct, budget=budget)
+        ranked = prover.unsafe_rank(distinct, budget=budget, most=most)
         rows = [
             {
                 "state": state_to_json(task, one.state), "rank": one.rank,

@@ -220,22 +220,28 @@ class Decider:
         self.stopped = stopped
         return known
 
-    def safe_policy(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[State, str | None]:
+    def safe_policy(
+        self, states: Sequence[State], *, budget: Budget = UNLIMITED, most: int | None = None
+    ) -> dict[State, str | None]:
         """Return a closed set of states around the given safe ones with the label each takes (None: silent or ended)."""
         words, chosen = self._core.safe_policy(self.compiled.pack(states), budget.left(), self._room(budget))
         self._raise_what_stopped(budget)
+        _refuse_more(words, most)
         labels = self.task.network.labels
         return {
             state: labels[label] if label >= 0 else None
             for state, label in zip(self.compiled.unpack(words), chosen.tolist(), strict=True)
         }
 
-    def unsafe_rank(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> list[Ranked]:
+    def unsafe_rank(
+        self, states: Sequence[State], *, budget: Budget = UNLIMITED, most: int | None = None
+    ) -> list[Ranked]:
         """Return why the given unsafe states are unsafe: ranked states, witnesses before those who need them."""
         words, rank, start, label, witness = self._core.unsafe_rank(
             self.compiled.pack(states), budget.left(), self._room(budget)
         )
         self._raise_what_stopped(budget)
+        _refuse_more(words, most)
         labels = self.task.network.labels
         result = []
         for k, state in enumerate(self.compiled.unpack(words)):
@@ -290,6 +296,11 @@ class Ranked:
     state: State
     rank: int
     outcomes: tuple[tuple[str | None, int], ...]
+
+
+def _refuse_more(words: Words, most: int | None) -> None:
+    if most is not None and len(words) > most:
+        raise LimitReached(f"a proof needs {len(words):,} states, at most {most:,} are wanted")
 
 
 def _preferred(

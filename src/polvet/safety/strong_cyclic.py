@@ -182,12 +182,13 @@ def _grouped(game: Game) -> Game:
     return replace(game, first=first_, outcomes=outcomes_, target=target_, label=label_)
 
 
-def prove_won(solved: Solved, starts: Sequence[State]) -> dict[str, Any]:
+def prove_won(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
     """Return the certificate `strong-cyclic` for starts that are won: what the policy reaches, with distances."""
     game = solved.game
     places = {solved.number(state): k for k, state in enumerate(dict.fromkeys(starts))}
     listed = list(places)
     for number in listed:  # grows while it is walked
+        budget.check()
         if solved.choice[number] != NEVER:
             for outcome in game.outcomes_of(solved.choice[number]):
                 if outcome not in places:
@@ -204,12 +205,13 @@ def prove_won(solved: Solved, starts: Sequence[State]) -> dict[str, Any]:
     return _certificate("strong-cyclic", solved, starts, places, rows)
 
 
-def prove_lost(solved: Solved, starts: Sequence[State]) -> dict[str, Any]:
+def prove_lost(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
     """Return the certificate `no-strong-cyclic` for starts that are lost: lost states with their rounds."""
     game = solved.game
     places = {solved.number(state): k for k, state in enumerate(dict.fromkeys(starts))}
     listed = list(places)
     for number in listed:  # grows while it is walked
+        budget.check()
         if game.fail[number]:
             continue
         for action in game.actions_of(number):
