@@ -143,9 +143,16 @@ def test_every_place_that_the_page_names_exists(place, name):
         return
     scope: list[ast.stmt] = ast.parse(text).body
     for part in name.split("."):
-        defined = [one for one in scope if isinstance(one, ast.FunctionDef | ast.ClassDef) and one.name == part]
+        defined = [one for one in scope if part in _defined(one)]
         assert defined, f"{place} defines no {name}"
-        scope = defined[0].body
+        scope = getattr(defined[0], "body", [])
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    """The name that a statement gives to a function, a class or a value."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    return [one.id for one in getattr(statement, "targets", []) if isinstance(one, ast.Name)]
 
 
 def test_every_word_of_the_glossary_has_a_home():

@@ -35,6 +35,7 @@ def project(tmp_path_factory):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
     install(folder / "own")
+    subprocess.run([sys.executable, "-m", "docs.draw_architecture"], cwd=folder, check=True, timeout=60)
     return folder
 
 

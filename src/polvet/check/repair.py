@@ -50,12 +50,14 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
     if type(left) is not int or left < 0:
         return Rejected("'left' is no number of faults")
     try:
-        seen: set[State] = set()
+        seen: set[tuple[State, str | None]] = set()
         for k, item in enumerate(faults):
             state = _check_fault(arena, fitted, item, f"faults[{k}]", mode)
-            if state in seen:
+            # Where faulty actions are only avoided, a state may have several of them.
+            fault = (state, None if mode == "safe" else item["action"])
+            if fault in seen:
                 raise Malformed(f"faults[{k}] has a state that stood before")
-            seen.add(state)
+            seen.add(fault)
     except Malformed as error:
         return Rejected(str(error))
     what = "takes a listed safe action" if mode == "safe" else "does not take the faulty action"

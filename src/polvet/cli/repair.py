@@ -27,7 +27,7 @@ from polvet.cli.tasks import (
     TaskFile,
     task_options,
 )  # fmt: skip
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.repair.methods import METHODS, MODES, SOLVERS
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ def _kept(bound: Bound, keep: Path | None, runs: int, seed: int, budget: Budget)
 
     if keep is not None:
         return list(_states_of(bound.task, keep))
-    return goal_states(bound, runs, seed=seed, budget=budget) if runs else []
+    try:
+        return goal_states(bound, runs, seed=seed, budget=budget) if runs else []
+    except LimitReached as limit:  # a repair without them is one, too
+        say(f"polvet: no runs are kept: {said(limit)}.", sys.stderr)
+        return []
 
 
 def _states_of(task: Task, file: Path) -> list[State]:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, MissingExtra, PolvetError, Where
+from polvet.interrupts import noting
 
 Shared = TypeVar("Shared")
 Chunk = TypeVar("Chunk")
@@ -124,7 +125,9 @@ def open_cluster(address: str) -> Iterator[RayCluster]:
             yield cluster
         finally:
             cluster.is_left = True
-            ray.shutdown()
+            # Cut in the middle, Ray believes that it is still connected, and its library ends the process with exit code 1.
+            with noting() as interrupts, interrupts.held():
+                ray.shutdown()
 
 
 def _knock(address: str) -> None:
