@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -174,13 +175,19 @@ def _restore_sklearn(data: bytes, given: Any) -> Any:
 
 
 def _dump_stable_baselines(given: Any) -> bytes:
+    from polvet.policy.stable_baselines import NORMALIZATION, normalization_of
+
     buffer = io.BytesIO()
     given.save(buffer)
+    wrapper = given.get_vec_normalize_env()
+    if wrapper is not None and wrapper.norm_obs:
+        with zipfile.ZipFile(buffer, "a") as archive:
+            archive.writestr(zipfile.ZipInfo(NORMALIZATION), normalization_of(wrapper))
     return buffer.getvalue()
 
 
 def _restore_stable_baselines(data: bytes, given: Any) -> Any:
-    return type(given).load(io.BytesIO(data), device="cpu")
+    return type(given).load(io.BytesIO(data), env=given.get_env(), device="cpu")
 
 
 def _dump_torch(given: Any) -> bytes:

@@ -20,6 +20,7 @@ from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
 from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
@@ -324,13 +325,18 @@ class Policy:
         return run_campaign(self, self._file, folder, settings, time_limit, memory_limit, threads_of(workers), progress)
 
     def save(self, path: str | Path) -> Path:
-        """Write the policy in the format it came in: the very bytes that were verified."""
+        """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
         if self._file is None:
             raise InputError(
                 "a Python function has no file format.", Where(str(path)), "Save the network, trees or table behind it."
             )
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".onnx" != self._file.suffix and isinstance(self._fitted.policy, AnyNetwork):
+            from polvet.policy.save import save_policy
+
+            save_policy(self._fitted.policy, target)
+            return target
         shutil.copyfile(self._file, target)
         return target
 

@@ -23,7 +23,7 @@ from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
-from polvet.policy.protocol import Policy, has_positional_names, renamed
+from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 
@@ -161,6 +161,8 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
             names = declared if len(policy.outputs) == len(declared) != len(moving) else moving
             policy = _by_position(policy, names, "output", "label", where)
             outputs_from = "model"
+    elif (numbers := numbered(policy.outputs)) is not None and not set(policy.outputs) & set(task.network.labels):
+        policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
     variables = _find_variables(task.network, policy.inputs, where)
     labels = _find_labels(task.network, policy.outputs, where)
     return Fitted(task, policy, inputs_from, outputs_from, variables, labels)
@@ -190,6 +192,17 @@ def _by_position(policy: Policy, names: Sequence[str], what: str, thing: str, wh
             where, f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
         )  # fmt: skip
     return renamed(policy, inputs=names) if what == "input" else renamed(policy, outputs=names)
+
+
+def _by_number(numbers: Sequence[int], network: Network, where: Where | None) -> list[str]:
+    """Return the declared actions with these numbers."""
+    names = network.model.actions
+    if max(numbers) >= len(names):
+        raise InputError(
+            f"the policy chooses action number {max(numbers)}, the model has {len(names)} actions.", where,
+            "Count the actions from 0, or name the policy's outputs in task.toml: [policy] outputs = [...].",
+        )  # fmt: skip
+    return [names[number] for number in numbers]
 
 
 def _find_variables(network: Network, inputs: Sequence[str], where: Where | None) -> tuple[int, ...]:

@@ -42,6 +42,14 @@ class Layer:
     bias: npt.NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The stable-baselines3 archive that a network was read from, and the name of its last layer in there."""
+
+    data: bytes = field(repr=False)
+    layer: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
     """A network as a policy: layers with ReLU between them; the last layer's values are the scores."""
@@ -50,6 +58,7 @@ class Network:
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
     softmax: bool = False  # what is executed ends with a softmax, which may level scores that are close
+    archive: Archive | None = field(default=None, repr=False)
     kernel: _core.Mlp = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +70,7 @@ class Network:
         object.__setattr__(self, "kernel", _core.Mlp([(layer.weights, layer.bias) for layer in layers], self.softmax))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Network, (self.inputs, self.outputs, self.layers, self.softmax)
+        return Network, (self.inputs, self.outputs, self.layers, self.softmax, self.archive)
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] in the reference order."""
@@ -75,7 +84,7 @@ class Network:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
         """Return the same network under other names."""
-        return Network(tuple(inputs), tuple(outputs), self.layers, self.softmax)
+        return Network(tuple(inputs), tuple(outputs), self.layers, self.softmax, self.archive)
 
 
 def network_of(

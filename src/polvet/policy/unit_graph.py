@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 import polvet._core as _core
 from polvet.errors import InputError, Where
-from polvet.policy.networks import MAX_PARAMETERS, Network
+from polvet.policy.networks import MAX_PARAMETERS, Archive, Network
 from polvet.policy.protocol import (
     Choices,
     Mask,
@@ -132,6 +132,7 @@ class UnitGraph:
     nodes: tuple[Node, ...]
     score_columns: Columns
     softmax: bool = False  # the file ends with a softmax, which may level scores that are close
+    archive: Archive | None = field(default=None, repr=False)
     kernel: _core.UnitGraph = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -153,7 +154,7 @@ class UnitGraph:
         object.__setattr__(self, "kernel", kernel)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UnitGraph, (self.inputs, self.outputs, self.nodes, self.score_columns, self.softmax)
+        return UnitGraph, (self.inputs, self.outputs, self.nodes, self.score_columns, self.softmax, self.archive)
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] of the reference evaluation."""
@@ -167,7 +168,7 @@ class UnitGraph:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> UnitGraph:
         """Return the same graph under other names."""
-        return UnitGraph(tuple(inputs), tuple(outputs), self.nodes, self.score_columns, self.softmax)
+        return UnitGraph(tuple(inputs), tuple(outputs), self.nodes, self.score_columns, self.softmax, self.archive)
 
     @property
     def unit_names(self) -> tuple[str, ...]:

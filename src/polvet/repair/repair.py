@@ -161,7 +161,7 @@ def _repaired(
     return Repaired(
         made.policy,
         tuple(fault for fault, good in zip(faults, met, strict=True) if good),
-        tuple(Left(fault, _why(demands, k)) for k, fault in enumerate(faults) if not met[k]),
+        tuple(Left(fault, _why(demands, k, made.policy)) for k, fault in enumerate(faults) if not met[k]),
         made.objective, made.bound, made.trees_added, made.units_added, retention, before,
         made.policy.scores(demands.rows), method, mode, seconds, limit,
     )  # fmt: skip
@@ -272,6 +272,12 @@ def _fitting_method(policy: Policy, method: str) -> str:
             )
     if method == "auto":
         return fitting[0]
+    if method == "units" and getattr(policy, "archive", None) is not None:
+        raise InputError(
+            "a stable-baselines3 archive has no room for units.",
+            Where("--method"),
+            "Use last-layer, or save the policy as .onnx first.",
+        )
     if method not in fitting:
         what = f"'{method}' does not fit a {type(policy).__name__}." if method in METHODS else f"'{method}' is unknown."
         raise InputError(what, Where("--method"), f"Use {', '.join(('auto', *fitting))}.")
@@ -311,7 +317,9 @@ def _retention_by_label(fitted: Fitted, known: Applicability, keep: Sequence[Sta
     return Retention(sum(state in changed for state in keep), sum(changed.get(state, False) for state in keep))
 
 
-def _why(demands: Demands, k: int) -> str:
+def _why(demands: Demands, k: int, policy: Policy) -> str:
     if not demands.targets[k].any():
         return "the policy has no output for an action that would do"
+    if isinstance(policy, Network | UnitGraph) and policy.archive is not None:
+        return "the last layer alone does not fix it, and a stable-baselines3 archive has no room for units; save it as .onnx first"
     return "the policy reads the same values in another fault that needs another action"
