@@ -19,7 +19,7 @@ from polvet.front.workplace import keep_file, new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.policy.binding import Bound, Fitted, default_inputs, default_outputs, fit, load_fitted
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
@@ -280,7 +280,7 @@ class Policy:
         from polvet.repair.library import repair_checked, repair_figures
 
         bound = self.bound
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function cannot be repaired.",
                 Where("policy"),
@@ -318,7 +318,7 @@ class Policy:
         """
         from polvet.front.campaign import run_campaign
 
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function cannot be repaired.", Where("policy"), "Debug the network, trees or table behind it."
             )
@@ -326,7 +326,7 @@ class Policy:
 
     def save(self, path: str | Path) -> Path:
         """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function has no file format.", Where(str(path)), "Save the network, trees or table behind it."
             )
@@ -407,7 +407,7 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
         path = Path(what)
         return Policy(task, load_fitted(task.model_task, path), path, None, what)
     if isinstance(what, Mapping) or hasattr(what, "__array__"):
-        payload = table_payload(what, _default_inputs(task), _default_outputs(task))
+        payload = table_payload(what, default_inputs(task.model_task), default_outputs(task.model_task))
     elif (known := payload_of(what)) is not None:
         payload = known
     elif callable(what):
@@ -423,17 +423,5 @@ def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
 
     network = task.model_task.network
     booleans = frozenset(variable.name for variable in network.variables if variable.kind is VariableKind.BOOL)
-    made = CallablePolicy(_default_inputs(task), _default_outputs(task), function, booleans)
+    made = CallablePolicy(default_inputs(task.model_task), default_outputs(task.model_task), function, booleans)
     return replace(fit(task.model_task, made, Where("policy")), sha256=None)
-
-
-def _default_inputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    if reading.inputs is not None:
-        return reading.inputs
-    return tuple(variable.name for variable in task.model_task.network.variables if not variable.is_location)
-
-
-def _default_outputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    return reading.outputs if reading.outputs is not None else task.labels

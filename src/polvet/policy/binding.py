@@ -21,6 +21,8 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
+from polvet.policy.callables import CallablePolicy
+from polvet.policy.functions import named_function
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
@@ -104,7 +106,13 @@ class Fitted:
         return {
             "inputs": list(self.policy.inputs), "inputs_from": self.inputs_from,
             "outputs": list(self.policy.outputs), "outputs_from": self.outputs_from, "mode": self.task.reading.mode,
+            "by_execution": self.by_execution,
         }  # fmt: skip
+
+    @property
+    def by_execution(self) -> bool:
+        """Return whether the policy is a Python function, about which everything holds for the answers it gave."""
+        return isinstance(self.policy, CallablePolicy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +145,23 @@ class Bound:
 def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
-    policy = load_policy(file, task.reading.inputs, task.reading.outputs, output=task.reading.output, booleans=booleans)
+    inputs, outputs = task.reading.inputs, task.reading.outputs
+    if named_function(file) is not None:
+        inputs, outputs = default_inputs(task), default_outputs(task)
+    policy = load_policy(file, inputs, outputs, output=task.reading.output, booleans=booleans)
     return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+
+
+def default_inputs(task: Task) -> tuple[str, ...]:
+    """Return the inputs of a policy that names none: the task's, else all variables that are no locations."""
+    if task.reading.inputs is not None:
+        return task.reading.inputs
+    return tuple(variable.name for variable in task.network.variables if not variable.is_location)
+
+
+def default_outputs(task: Task) -> tuple[str, ...]:
+    """Return the outputs of a policy that names none: the task's, else all labels."""
+    return task.reading.outputs if task.reading.outputs is not None else task.network.labels
 
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, suggest
+from polvet.errors import InputError, PolvetError, suggest
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 
@@ -34,7 +35,7 @@ class CallablePolicy:
         rows = checked_rows(self, rows)
         result = np.zeros((len(rows), len(self.outputs)))
         for index, row in enumerate(rows.tolist()):
-            answer = self.function({name: self._value(name, v) for name, v in zip(self.inputs, row, strict=True)})
+            answer = self._answer({name: self._value(name, v) for name, v in zip(self.inputs, row, strict=True)})
             if isinstance(answer, int | np.integer) and not isinstance(answer, bool):
                 answer = self._label(int(answer))
             if isinstance(answer, str):
@@ -45,7 +46,7 @@ class CallablePolicy:
                     )
                 result[index, self.outputs.index(answer)] = 1.0
             else:
-                scores = np.asarray(answer, dtype=np.float64)
+                scores = _as_scores(answer)
                 if scores.shape != (len(self.outputs),):
                     raise InputError(
                         f"the policy function answers scores of shape {scores.shape}; {len(self.outputs)} are needed.",
@@ -59,6 +60,17 @@ class CallablePolicy:
         rows = checked_rows(self, rows)
         return best_indices(self, self.scores(rows), rows, applicable)
 
+    def _answer(self, state: dict[str, Value]) -> Any:
+        try:
+            return self.function(state)
+        except PolvetError:
+            raise
+        except Exception as error:  # whatever the user's function raises is a matter of that function
+            raise InputError(
+                f"the policy function raises {type(error).__name__} ({error}) for {state}.",
+                hint="Make it answer in every state.",
+            ) from error
+
     def _label(self, number: int) -> str:
         if not 0 <= number < len(self.outputs):
             raise InputError(
@@ -71,3 +83,16 @@ class CallablePolicy:
         if name in self.booleans:
             return bool(value)
         return int(value) if value.is_integer() else value
+
+
+def _as_scores(answer: Any) -> Scores:
+    try:
+        scores = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        scores = np.zeros(())
+    if scores.ndim == 0:
+        raise InputError(
+            f"the policy function answers {str(answer)[:60]}.",
+            hint="Return a label, its number, or one score per label.",
+        )
+    return scores

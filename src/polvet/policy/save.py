@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from polvet.errors import InputError
+from polvet.policy.arrays import save_array
 from polvet.policy.lightgbm_file import save_lightgbm
 from polvet.policy.networks import Network
 from polvet.policy.nnet import save_nnet
@@ -24,7 +25,8 @@ def save_policy(policy: Policy, path: str | Path) -> None:
 
     Networks become ONNX (by the ending `.nnet` or `.jani2nnet`, both of these; those read from a stable-baselines3 archive such an
     archive again, unless the ending is another), tree ensembles XGBoost JSON (UBJ by the
-    ending `.ubj`) or, where they came from there, LightGBM text or a skops file; tables and rule lists keep their own formats.
+    ending `.ubj`) or, where they came from there, LightGBM text or a skops file; tables and rule lists keep their own formats (a table
+    becomes an array by the ending `.npy` or `.npz`).
     """
     file = str(path)
     match policy:
@@ -46,6 +48,8 @@ def save_policy(policy: Policy, path: str | Path) -> None:
                 save_sklearn(policy, file)
             else:
                 save_xgboost(policy, file)
+        case Table() if file.endswith((".npy", ".npz")):
+            save_array(policy, file)
         case Table():
             save_table(policy, file)
         case Rules():
