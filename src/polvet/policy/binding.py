@@ -69,10 +69,20 @@ class Fitted:
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
-        names = [self.task.network.labels[i] if i != UNKNOWN_LABEL else None for i in self.labels]
-        mask = np.array([[name in applicable for name in names]], dtype=np.bool_)
-        choice = int(self.policy.choose(self.row(state), mask if self.filtered else None)[0])
-        return names[choice] if choice >= 0 and mask[0, choice] else None
+        choice = int(self.policy.choose(self.row(state), self.mask(applicable))[0])
+        name = self.names[choice] if choice >= 0 else None
+        return name if name in applicable else None
+
+    @property
+    def names(self) -> list[str | None]:
+        """Return the label of each output; None where no operator has it."""
+        return [self.task.network.labels[i] if i != UNKNOWN_LABEL else None for i in self.labels]
+
+    def mask(self, applicable: Collection[str | None]) -> npt.NDArray[np.bool_] | None:
+        """Return which outputs may be chosen where these labels are applicable; None in raw mode: all."""
+        if not self.filtered:
+            return None
+        return np.array([[name is not None and name in applicable for name in self.names]], dtype=np.bool_)
 
     def followed(self, state: State, moves: Sequence[Move]) -> list[Move]:
         """Return the moves a step of the policy may make: those of its label and the silent ones; none where it is stuck."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, PolvetError, suggest
+from polvet.errors import InputError, suggest
 from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 
@@ -35,7 +35,7 @@ class CallablePolicy:
         rows = checked_rows(self, rows)
         result = np.zeros((len(rows), len(self.outputs)))
         for index, row in enumerate(rows.tolist()):
-            answer = self._answer({name: self._value(name, v) for name, v in zip(self.inputs, row, strict=True)})
+            answer = self.function({name: self._value(name, v) for name, v in zip(self.inputs, row, strict=True)})
             if isinstance(answer, int | np.integer) and not isinstance(answer, bool):
                 answer = self._label(int(answer))
             if isinstance(answer, str):
@@ -59,17 +59,6 @@ class CallablePolicy:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""
         rows = checked_rows(self, rows)
         return best_indices(self, self.scores(rows), rows, applicable)
-
-    def _answer(self, state: dict[str, Value]) -> Any:
-        try:
-            return self.function(state)
-        except PolvetError:
-            raise
-        except Exception as error:  # whatever the user's function raises is a matter of that function
-            raise InputError(
-                f"the policy function raises {type(error).__name__} ({error}) for {state}.",
-                hint="Make it answer in every state.",
-            ) from error
 
     def _label(self, number: int) -> str:
         if not 0 <= number < len(self.outputs):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -56,4 +57,15 @@ def load_function(file: Path, name: str) -> Any:
     if not callable(found):
         known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
         raise InputError(f"has no function '{name}'.", where, suggest(name, known))
-    return found
+
+    def choose(state: Mapping[str, Any]) -> Any:
+        try:
+            return found(state)
+        except Exception as error:  # in memory it would reach the caller; here nobody is there to catch it
+            raise InputError(
+                f"'{name}' raises {type(error).__name__} ({error}) for {dict(state)}.",
+                where,
+                "Make it answer in every state.",
+            ) from error
+
+    return choose

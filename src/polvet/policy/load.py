@@ -25,7 +25,8 @@ from polvet.policy.nnet import interface_beside, network_from_jani2nnet, network
 from polvet.policy.onnx_file import network_from_onnx
 from polvet.policy.protocol import Policy, renamed
 from polvet.policy.rules import ConditionParser, model_condition, rules_from_json
-from polvet.policy.sklearn_trees import ensemble_from_skops
+from polvet.policy.sklearn_network import network_from_perceptron
+from polvet.policy.sklearn_trees import ensemble_from_sklearn, estimator_from_skops
 from polvet.policy.stable_baselines import network_from_stable_baselines
 from polvet.policy.tables import table_from_json
 from polvet.policy.xgboost_file import ensemble_from_xgboost
@@ -119,7 +120,10 @@ def _is_pickle(head: bytes) -> bool:
 def _from_zip(data: bytes, where: Where, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Policy:
     names = set(open_archive(data, where).namelist())
     if "schema.json" in names:
-        return ensemble_from_skops(data, where, inputs, outputs)
+        estimator = estimator_from_skops(data, where)
+        if type(estimator).__name__ == "MLPClassifier":
+            return network_from_perceptron(estimator, where, inputs, outputs)
+        return ensemble_from_sklearn(estimator, inputs, outputs, where)
     if "policy.pth" in names:
         return network_from_stable_baselines(data, where, inputs, outputs)
     if names and all(name.endswith(".npy") for name in names):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,16 @@ class Layer:
     bias: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Archive:
-    """The stable-baselines3 archive that a network was read from, and the name of its last layer in there."""
+    """What a network of a fixed shape was read from: bytes of a stable-baselines3 archive, or an estimator of scikit-learn.
 
-    data: bytes = field(repr=False)
-    layer: str
+    `layer` names the last layer in there; None: it cannot be changed.
+    """
+
+    kind: Literal["stable-baselines3", "scikit-learn"]
+    document: Any = field(repr=False)
+    layer: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

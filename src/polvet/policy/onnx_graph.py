@@ -4,7 +4,8 @@ A value that depends on the inputs is an array of column numbers in its ONNX sha
 values (Reshape, Concat, Slice, Gather, Transpose, ...) is numpy on numbers. Only nodes behind the chosen output are read.
 Ending   Softmax and LogSoftmax at the end keep the order of scores up to an enclosure, ArgMax keeps it exactly: they are dropped
 Refused  by the node's operator and name: recurrent nodes, convolutions, Softmax within the network, anything else
-         that is not in OPERATORS; float16 and float64; nodes that mix the rows of a batch
+         that is not in OPERATORS; float16; nodes that mix the rows of a batch
+Float64  numbers are rounded to float32, and the graph is marked (`Tape.narrowed`); ends of clips and slopes must be float32 numbers
 """
 
 from __future__ import annotations
@@ -81,11 +82,20 @@ class Call:
         return found
 
     def numbers(self, index: int) -> Array | None:
-        """Return a constant operand of float32 numbers, None where it is absent."""
+        """Return a constant operand of float32 or float64 numbers, None where it is absent."""
         found = self.constant(index)
-        if found is not None and found.dtype != np.float32:
-            raise self.refuse(f"has {found.dtype} numbers.", "Only float32 is read: export the network in float32.")
+        if found is not None and found.dtype not in (np.float32, np.float64):
+            raise self.refuse(
+                f"has {found.dtype} numbers.", "float32 and float64 are read: export the network in float32."
+            )
         return found
+
+    def narrow(self, index: int) -> Array | None:
+        """Return a constant operand of numbers that float32 holds, None where it is absent."""
+        found = self.numbers(index)
+        if found is not None and found.dtype == np.float64 and (found.astype(np.float32) != found).any():
+            raise self.refuse("has float64 parameters that float32 does not hold.", "Export the network in float32.")
+        return None if found is None else found.astype(np.float32)
 
     def integers(self, index: int, attribute: str) -> list[int] | None:
         """Return whole numbers given as an operand or, in older files, as an attribute; None where absent."""
@@ -375,7 +385,7 @@ def _leaky(tape: Tape, call: Call) -> Value:
 
 
 def _prelu(tape: Tape, call: Call) -> Value:
-    x, slope = call.floats(0), call.numbers(1)
+    x, slope = call.floats(0), call.narrow(1)
     if slope is None:
         raise call.refuse("has no slope.")
     return _like(x, tape.unit("leaky", x.columns, np.broadcast_to(slope, x.columns.shape)))
@@ -396,7 +406,7 @@ def _clip(tape: Tape, call: Call) -> Value:
     x = call.floats(0)
     ends = []
     for index, name, absent in ((1, "min", -inf), (2, "max", inf)):
-        given = call.attributes[name] if name in call.attributes else call.numbers(index)
+        given = call.attributes[name] if name in call.attributes else call.narrow(index)
         ends.append(np.float32(absent) if given is None else np.asarray(given, dtype=np.float32))
     return _like(x, tape.unit("clip", x.columns, ends[0], ends[1]))
 
@@ -407,7 +417,7 @@ def _extremum(tape: Tape, call: Call) -> Value:
         raise call.refuse("compares values that both depend on the inputs.", "Min and Max are read with constants.")
     at = call.operands.index(values[0])
     x = call.floats(at)
-    constants = [call.numbers(index) for index in range(len(call.operands)) if index != at]
+    constants = [call.narrow(index) for index in range(len(call.operands)) if index != at]
     shape = np.broadcast_shapes(x.columns.shape, *(part.shape for part in constants if part is not None))
     columns = _spread(call, x, shape)
     for part in constants:
@@ -437,11 +447,15 @@ def _cast(tape: Tape, call: Call) -> Operand:
     assert isinstance(operand, Value)
     if "ArgMax" in operand.ending:
         return operand  # an index stays an index
-    if to in (DOUBLE, FLOAT16):
-        raise call.refuse(f"casts to {'float64' if to == DOUBLE else 'float16'}; only float32 is read.", AGAIN)
-    if to == FLOAT:
+    if to == FLOAT16:
+        raise call.refuse("casts to float16; float32 and float64 are read.", AGAIN)
+    if to in (FLOAT, DOUBLE):
+        tape.narrowed |= to == DOUBLE
         if operand.kind == "cut":
             raise call.refuse("brings back a float that was cut to an integer.", "Cast the inputs once.")
+        if to == FLOAT and tape.narrowed and not operand.ending and operand.columns.max() >= tape.inputs:
+            rounded = tape.scaled(operand.columns, 1.0, roundings=2)  # of what may be a float64 value
+            return Value(rounded.reshape(operand.columns.shape), "float")
         return Value(operand.columns, "float", operand.ending)
     if to in (INT32, INT64):
         return Value(operand.columns, "cut" if operand.kind == "float" else operand.kind, operand.ending)
@@ -693,8 +707,8 @@ def _folded(call: Call, given: list[Array], outputs: int) -> Sequence[Operand]:
         case "Reshape":
             shape = [given[0].shape[i] if n == 0 else int(n) for i, n in enumerate(given[1].tolist())]
             return [given[0].reshape(shape)]
-        case "Cast" if call.attributes.get("to") in (FLOAT, INT64, INT32, BOOL):
-            types = {FLOAT: np.float32, INT64: np.int64, INT32: np.int32, BOOL: np.bool_}
+        case "Cast" if call.attributes.get("to") in (FLOAT, DOUBLE, INT64, INT32, BOOL):
+            types = {FLOAT: np.float32, DOUBLE: np.float64, INT64: np.int64, INT32: np.int32, BOOL: np.bool_}
             return [given[0].astype(types[call.attributes["to"]])]
         case "Squeeze" | "Unsqueeze":
             axes = call.integers(1, "axes")

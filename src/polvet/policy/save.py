@@ -12,6 +12,7 @@ from polvet.policy.nnet import save_nnet
 from polvet.policy.onnx_file import save_onnx
 from polvet.policy.protocol import Policy
 from polvet.policy.rules import Rules, save_rules
+from polvet.policy.sklearn_network import save_perceptron
 from polvet.policy.sklearn_save import save_sklearn
 from polvet.policy.stable_baselines import save_stable_baselines
 from polvet.policy.tables import Table, save_table
@@ -32,6 +33,8 @@ def save_policy(policy: Policy, path: str | Path) -> None:
     match policy:
         case Network() | UnitGraph() if file.endswith(".zip"):
             save_stable_baselines(policy, file)
+        case Network() | UnitGraph() if file.endswith(".skops"):
+            save_perceptron(policy, file)
         case UnitGraph():
             if file.endswith(".nnet"):
                 raise InputError("a .nnet file holds ReLU networks only.", hint="Save the policy as .onnx.")

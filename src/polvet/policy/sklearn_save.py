@@ -102,8 +102,8 @@ def _grafted(lower: Tree, upper: Tree) -> Tree:
         rows.append(
             (feature, float(tree.threshold[node]), bool(tree.default_left[node]), int(tree.missing[node]), nothing)
         )
-        for side, child, range_ in ((left, tree.left, (low, cut)), (right, tree.right, (cut, high))):
-            follow = (int(child[node]), above) if in_lower else (below, int(child[node]))
+        for side, ends, range_ in ((left, tree.left, (low, cut)), (right, tree.right, (cut, high))):
+            follow = (int(ends[node]), above) if in_lower else (below, int(ends[node]))
             todo.append((*follow, {**known, feature: range_}, side, place))
     features, thresholds, defaults, missing, values = zip(*rows, strict=True)
     return make_tree(lower.output, features, thresholds, left, right, np.array(values), defaults, np.array(missing))

@@ -29,13 +29,16 @@ SINGLE = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifie
 FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HISTOGRAM = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
-TRUSTED = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
+TRUSTED = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+)
 
 
-def ensemble_from_skops(
-    data: bytes, where: Where, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
-) -> TreeEnsemble:
-    """Return the ensemble in a skops file's bytes; types that skops does not trust are refused by name."""
+def estimator_from_skops(data: bytes, where: Where) -> Any:
+    """Return the estimator in a skops file's bytes; types that skops does not trust are refused by name."""
     try:
         import skops.io
     except ImportError:
@@ -45,9 +48,11 @@ def ensemble_from_skops(
         strange = sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED))
         if strange:
             raise InputError(
-                f"the file holds objects of the types {', '.join(strange)}.", where, "Only tree models are read."
+                f"the file holds objects of the types {', '.join(strange)}.",
+                where,
+                "Only trees and MLPClassifier are read.",
             )
-        estimator = skops.io.loads(data, trusted=list(TRUSTED))
+        return skops.io.loads(data, trusted=list(TRUSTED))
     except InputError:
         raise
     except Exception as error:  # skops raises errors of many kinds on damaged files
@@ -56,7 +61,6 @@ def ensemble_from_skops(
             where,
             "Save it again with skops.io.dump.",
         ) from None
-    return ensemble_from_sklearn(estimator, inputs, outputs, where)
 
 
 def ensemble_from_sklearn(
@@ -88,7 +92,7 @@ def ensemble_from_sklearn(
     elif kind in HISTOGRAM:
         trees, base = _histogram(estimator, place)
     else:
-        supported = ", ".join((*SINGLE, *FORESTS, *BOOSTED, *HISTOGRAM))
+        supported = ", ".join((*SINGLE, *FORESTS, *BOOSTED, *HISTOGRAM, "MLPClassifier"))
         raise InputError(f"{kind} is not supported.", place, f"Supported are {supported}.")
     own_inputs = getattr(estimator, "feature_names_in_", None)
     return TreeEnsemble(

@@ -76,18 +76,21 @@ def network_from_stable_baselines(
         columns = _means(tape, columns, actions, place)
     if len(columns) != actions:
         raise InputError(f"there are {len(columns)} scores for {actions} actions.", place, AGAIN)
-    return replace(tape.policy(columns, inputs, outputs, softmax=values is None), archive=Archive(data, names[-1]))
+    return replace(
+        tape.policy(columns, inputs, outputs, softmax=values is None),
+        archive=Archive("stable-baselines3", data, names[-1]),
+    )
 
 
 def save_stable_baselines(network: AnyNetwork, path: str | Path) -> None:
     """Write the archive that the network was read from, with the network's last layer."""
-    if network.archive is None:
+    if network.archive is None or network.archive.kind != "stable-baselines3":
         raise InputError(
             "this network does not come from a stable-baselines3 archive.", Where(str(path)), "Save it as .onnx."
         )
     torch = torch_package()
     where, name = Where(str(path)), network.archive.layer
-    old = open_archive(network.archive.data, where)
+    old = open_archive(network.archive.document, where)
     weights = _weights(read_member(old, "policy.pth", where), where)
     layers = dense_layers(network)
     for part, made in zip(("weight", "bias"), layers[-1], strict=True):

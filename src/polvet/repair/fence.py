@@ -40,7 +40,7 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
             made = Made(trees, leaf_change(policy, trees), trees_added=added)
         case Network() | UnitGraph() if policy.archive is not None:
-            return "a stable-baselines3 archive has no room for the units of a fence"
+            return f"{policy.archive.kind} has no room for the units of a fence"
         case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
             made = Made(network, float(np.abs(shifts).sum()), units_added=len(shifts))

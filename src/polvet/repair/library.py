@@ -18,6 +18,7 @@ from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
 from polvet.policy.save import save_policy
+from polvet.policy.sklearn_network import perceptron_of
 from polvet.policy.sklearn_save import estimator_of
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
@@ -40,12 +41,14 @@ class Agreement:
 
 def library_of(policy: Policy) -> str | None:
     """Return the library that executes such a policy, if it is installed and the policy can be saved for it."""
-    name = None
+    name: str | None = None
     if isinstance(policy, TreeEnsemble):
         if policy.origin is not None and policy.origin.kind != "xgboost":
             name = policy.origin.kind
         elif policy.arithmetic == "float32" and policy.comparison == "<" and not policy.divisor:
             name = "xgboost"
+    elif isinstance(policy, AnyNetwork) and policy.archive is not None and policy.archive.kind == "scikit-learn":
+        name = "sklearn"
     elif isinstance(policy, AnyNetwork) and find_spec("onnx") is not None:
         name = "onnxruntime"
     return name if name is not None and find_spec(name) is not None else None
@@ -95,7 +98,7 @@ def _onnx_scores(policy: Any, file: str, rows: Rows) -> Scores:
 
 
 def _sklearn_scores(policy: Any, file: str, rows: Rows) -> Scores:
-    estimator = estimator_of(policy)
+    estimator = estimator_of(policy) if isinstance(policy, TreeEnsemble) else perceptron_of(policy)
     vars(estimator).pop("feature_names_in_", None)  # rows are arrays
     ask = next(name for name in ("decision_function", "predict_proba", "predict") if hasattr(estimator, name))
     return _with_first_output(np.asarray(getattr(estimator, ask)(rows)), policy)

@@ -270,14 +270,16 @@ def _fitting_method(policy: Policy, method: str) -> str:
             raise InputError(
                 f"a {type(policy).__name__} cannot be repaired.", hint="Give the network or the trees behind it."
             )
-    if method == "auto":
-        return fitting[0]
-    if method == "units" and getattr(policy, "archive", None) is not None:
+    archive = policy.archive if isinstance(policy, Network | UnitGraph) else None
+    if archive is not None and (method == "units" or archive.layer is None):
+        what = "units" if method == "units" else "another last layer"
         raise InputError(
-            "a stable-baselines3 archive has no room for units.",
+            f"{archive.kind} has no room for {what}.",
             Where("--method"),
             "Use last-layer, or save the policy as .onnx first.",
         )
+    if method == "auto":
+        return fitting[0]
     if method not in fitting:
         what = f"'{method}' does not fit a {type(policy).__name__}." if method in METHODS else f"'{method}' is unknown."
         raise InputError(what, Where("--method"), f"Use {', '.join(('auto', *fitting))}.")
@@ -321,5 +323,5 @@ def _why(demands: Demands, k: int, policy: Policy) -> str:
     if not demands.targets[k].any():
         return "the policy has no output for an action that would do"
     if isinstance(policy, Network | UnitGraph) and policy.archive is not None:
-        return "the last layer alone does not fix it, and a stable-baselines3 archive has no room for units; save it as .onnx first"
+        return f"the last layer alone does not fix it, and {policy.archive.kind} has no room for units; save it as .onnx first"
     return "the policy reads the same values in another fault that needs another action"
