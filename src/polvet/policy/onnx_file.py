@@ -21,7 +21,8 @@ from polvet import __version__
 from polvet.errors import InputError, MissingExtra, Where, suggest
 from polvet.files import MAX_BYTES, write_whole
 from polvet.policy.networks import MAX_PARAMETERS, Network
-from polvet.policy.onnx_graph import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value, Walk
+from polvet.policy.onnx_call import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value
+from polvet.policy.onnx_graph import Walk
 from polvet.policy.onnx_save import GraphWriter
 from polvet.policy.protocol import checked_names
 from polvet.policy.unit_graph import UnitGraph
