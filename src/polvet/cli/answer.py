@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from polvet.cli.limits import net
 from polvet.cli.printable import printable_json, say
 from polvet.confirm.outcome import Confirmation, NotChecked, told
 
@@ -41,7 +42,8 @@ class Answer:
     )
 
     def show(self, *, as_json: bool) -> int:
-        """Print the answer on stdout and return the exit code."""
+        """Print the answer on stdout and return the exit code; from here on no alarm of a limit may contradict it."""
+        net.fold()
         if as_json:
             document = {
                 "verdict": self.verdict, "reason": self.reason, "seconds": round(self.seconds, 6), "seed": self.seed,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
+from polvet.choices import explained, listed
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, PolicyFile, Seed, TimeLimit, Workers
@@ -27,13 +28,13 @@ from polvet.cli.tasks import (
     task_options,
     threads_of,
 )  # fmt: skip
+from polvet.repair.methods import METHODS, MODES
 
 if TYPE_CHECKING:
-    from polvet.campaign.loop import Debugged, Listener
-    from polvet.campaign.store import Record
+    from polvet.campaign.loop import Ending, Listener
+    from polvet.campaign.record import Figures, Record
+    from polvet.campaign.rows import Row
 
-PROOFS = ("prove", "verify")
-"""The steps that verify: of a policy that just got its fence, and of any other."""
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
 
 
@@ -56,12 +57,8 @@ def debug(
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000,
     max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000,
     iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50,
-    method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty, last-layer or direct.")
-    ] = "auto",
-    repair_mode: Annotated[
-        str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")
-    ] = "safe",
+    method: Annotated[str, typer.Option("--method", help=f"How to repair: {listed(METHODS.words)}.")] = "auto",
+    repair_mode: Annotated[str, typer.Option("--repair-mode", help=explained(MODES))] = "safe",
     keep: Annotated[
         int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)
     ] = 2_000,
@@ -84,6 +81,7 @@ def debug(
 ) -> int:
     """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
     from polvet.campaign.loop import debug as debug_policy
+    from polvet.campaign.rows import fold
     from polvet.campaign.settings import Settings
     from polvet.sources import load_task
 
@@ -99,8 +97,9 @@ def debug(
             budget=budget_of(time_limit, memory_limit), listener=listener,
         )  # fmt: skip
     verdict, code = _verdict(found)
+    rows = fold(found.records)
     lines = [
-        *_table_lines(found.records),
+        *_table_lines(rows),
         f"outcome     {found.outcome.value}",
         *_goal_lines(found),
         f"policy      {found.policy}",
@@ -110,7 +109,7 @@ def debug(
         words += ["--policy", str(found.policy)] if verdict == "safe" else []
         lines.append(f"evidence    {found.certificate} (check it: {shlex.join([*words, *loaded.options.arguments()])})")
     figures = {
-        "iterations": [rows for _, rows in sorted(_by_iteration(found.records).items())], "faults": found.faults,
+        "iterations": [row.to_json() for row in rows], "faults": found.faults,
         "repairs": found.iterations, **({} if found.usefulness is None else found.usefulness.figures()),
     }  # fmt: skip
     proof = None if found.certificate is None else str(found.certificate)
@@ -121,8 +120,8 @@ def debug(
     )
 
 
-def _verdict(found: Debugged) -> tuple[str, ExitCode]:
-    from polvet.campaign.loop import Outcome
+def _verdict(found: Ending) -> tuple[str, ExitCode]:
+    from polvet.campaign.outcome import Outcome
 
     lost = found.usefulness is not None and found.usefulness.lost
     match found.outcome:
@@ -140,7 +139,7 @@ def _verdict(found: Debugged) -> tuple[str, ExitCode]:
             return "unknown", ExitCode.UNKNOWN
 
 
-def _goal_lines(found: Debugged) -> list[str]:
+def _goal_lines(found: Ending) -> list[str]:
     """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
     useful = found.usefulness
     if useful is None:
@@ -162,47 +161,26 @@ def _around(value: float, interval: tuple[float, float]) -> str:
     return f"{value:.2f}" if low == high else f"{value:.2f} [{low}, {high}]"
 
 
-def _by_iteration(records: tuple[Record, ...] | list[Record]) -> dict[int, dict[str, Any]]:
-    """The figures of all steps of an iteration, side by side."""
-    rows: dict[int, dict[str, Any]] = {}
-    for record in records:
-        row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
-        figures = dict(record["figures"])
-        row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
-        if record["step"] in PROOFS:
-            row["verification"] = figures
-            figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
-        if record["step"] == "strengthen":
-            row["strengthened"] = figures | {"taken": "policy" in record["files"]}
-            continue
-        row |= figures
-    return rows
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    repaired = ""
-    if "faults_fixed" in row:
-        trees = f", {row['trees_added']} trees" if row.get("trees_added") else ""
-        repaired = f"{row['method']}: {row['faults_fixed']} fixed, change {row['objective']:.3g}{trees}"
-    elif row.get("strengthened", {}).get("taken"):
-        repaired = f"fence: {row['strengthened']['exits']:,} exits forbidden"
-    verified = row.get("verification", {})
-    return (
-        str(row["iteration"]),
-        _around(row["unsafe_percent"], row["unsafe_percent_interval"]) if "unsafe_percent" in row else "",
-        _around(row["goal_percent"], row["goal_percent_interval"]) if "goal_percent" in row else "",
-        f"{row['unsafe_runs']:,}" if "unsafe_runs" in row else "",
-        f"{row['new_faults']:,}" if "new_faults" in row else "",
-        f"{row['faults_so_far']:,}" if "faults_so_far" in row else "",
-        repaired,
-        f"{verified['verdict']} ({verified['method']})" if verified else "",
-        f"{row['seconds']:.1f}",
-    )
+    repaired = unsafe = goal = verified = ""
+    if (repair := row.repair) is not None:
+        trees = f", {repair.trees_added} trees" if repair.trees_added else ""
+        repaired = f"{repair.method}: {repair.faults_fixed} fixed, change {repair.objective:.3g}{trees}"
+    elif (fence := row.fence) is not None:
+        repaired = f"fence: {fence.exits or 0:,} exits forbidden"
+    if (one := row.evaluation) is not None:
+        unsafe = _around(one.unsafe_percent, one.unsafe_percent_interval)
+        goal = _around(one.goal_percent, one.goal_percent_interval)
+    if row.verification is not None:
+        verified = f"{row.verification.verdict} ({row.verification.method})"
+    runs = None if row.search is None else row.search.unsafe_runs
+    counts = ("" if count is None else f"{count:,}" for count in (runs, row.new_faults, row.faults_so_far))
+    return (str(row.iteration), unsafe, goal, *counts, repaired, verified, f"{row.seconds:.1f}")
 
 
-def _table_lines(records: tuple[Record, ...]) -> list[str]:
-    rows = [COLUMNS, *(_cells(row) for _, row in sorted(_by_iteration(records).items()))]
+def _table_lines(course: tuple[Row, ...]) -> list[str]:
+    rows = [COLUMNS, *map(_cells, course)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -211,7 +189,7 @@ def _table_lines(records: tuple[Record, ...]) -> list[str]:
 def _live_table(log: Log | None) -> Iterator[Listener]:
     """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
     spent = stopwatch()
-    seen: list[Record] = []
+    seen: list[Record[Figures]] = []
 
     def logged(event: str, what: str, counts: dict[str, Any]) -> None:
         if log is not None:
@@ -221,9 +199,10 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
                 "counts": counts,
             })  # fmt: skip
 
-    def listen(record: Record) -> None:
+    def listen(record: Record[Figures]) -> None:
         seen.append(record)
-        logged("progress", record["step"], {"iteration": record["iteration"], **record["figures"]})
+        counts = record.line()
+        logged("progress", counts.pop("step"), counts)
 
     with ExitStack() as stack:
         if sys.stderr.isatty():
@@ -242,9 +221,11 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
             logged("end", "debugging", {"steps": len(seen)})
 
 
-def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
+def _drawn(seen: list[Record[Figures]], spent: Stopwatch) -> Any:
     from rich.markup import escape
     from rich.table import Table
+
+    from polvet.campaign.rows import fold
 
     table = Table(
         title="debugging: evaluate, search, repair, verify", title_justify="left",
@@ -252,6 +233,6 @@ def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
     )  # fmt: skip
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    for _, row in sorted(_by_iteration(list(seen)).items()):
+    for row in fold(list(seen)):
         table.add_row(*(escape(printable(cell)) for cell in _cells(row)))
     return table

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import Budget, Stopwatch, stopwatch
+from polvet.choices import listed, one_of
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit, Workers
@@ -32,6 +33,7 @@ from polvet.cli.tasks import (
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, LimitReached, Where
+from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
 
 if TYPE_CHECKING:
     from polvet.confirm.outcome import Confirmation
@@ -56,10 +58,8 @@ def decide(
     state: Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")] = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
-    algorithm: Annotated[
-        str, typer.Option("--algorithm", help="lazy, ipi, npi, tarjan, propagate, propagate-bdd, vi, tvi, lao, lrtdp.")
-    ] = "lazy",
-    order: Annotated[str, typer.Option("--order", help="Which action first: app, policy, random or last.")] = "app",
+    algorithm: Annotated[str, typer.Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT,
+    order: Annotated[str, typer.Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app",
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None,
     share: Annotated[
         bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
@@ -96,15 +96,13 @@ def decide(
     from polvet.sources import load_task
 
     spent = stopwatch()
-    if is_cluster(workers) and (bound is not None or algorithm == "propagate-bdd"):
-        raise InputError(
-            "--bound and the algorithm propagate-bdd run on one machine.", Where("--workers"), "Leave --workers out."
-        )
+    search = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")].search
+    if is_cluster(workers) and (bound is not None or not search):
+        what = "a --bound" if bound is not None else f"the algorithm {algorithm}"
+        raise InputError(f"{what} can only run on one machine.", Where("--workers"), "Leave --workers out.")
     options = task_options(constants, start, fail, goal, out_of_bounds, avoid=avoid, domain=domain)
     if options.avoid.stuck:
         raise InputError("only a policy gets stuck.", Where("--avoid"), "Use --avoid deadlock.")
-    if options.avoid.deadlock and algorithm == "propagate-bdd":
-        raise InputError("propagate-bdd knows no deadlocks.", Where("--avoid"), "Use another --algorithm.")
     loaded = load_task(task, options)
     budget = budget_of(time_limit, memory_limit, max_states)
     only = only_state(state)
@@ -122,7 +120,7 @@ def decide(
         from polvet.cli.decide_bound import decide_within
 
         return decide_within(loaded, asked, bound, budget, spent, json)
-    if algorithm == "propagate-bdd":
+    if not search:
         decided, figures = _by_diagrams(loaded, asked, budget)
     else:
         decided, figures = _by_search(
@@ -176,7 +174,7 @@ def _by_diagrams(task: Task, asked: list[State], budget: Budget) -> tuple[list[D
 
 def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: bool, budget: Budget) -> list[State]:
     """Return the states the user asks about: one, those of a file, or all start states."""
-    from polvet.kernel.starts import iter_starts
+    from polvet.kernel.starts import Starts
     from polvet.records.state_files import iter_states, parse_state
 
     if sum((state is not None, file is not None, all_starts)) > 1:
@@ -186,7 +184,7 @@ def _asked_states(task: Task, state: str | None, file: Path | None, all_starts: 
     if state is not None:
         return [parse_state(task, state, Where("--state"))]
     if file is None:
-        return _list_within(iter_starts(task, budget=budget))
+        return _list_within(Starts.of(task, budget).states(budget=budget))
     if not (found := list(iter_states(task, file))):
         raise InputError("there is no state to decide.", Where(str(file)), "Give states, one per line.")
     return found

@@ -44,7 +44,7 @@ def explore(
 ) -> int:
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     from polvet.kernel.compiled import Compiled, describe_limit
-    from polvet.model.expressions import conjunction
+    from polvet.kernel.starts import Starts
     from polvet.sources import load_task
 
     spent = stopwatch()
@@ -56,12 +56,11 @@ def explore(
         fitted = load_fitted(loaded, policy)
         loaded = fitted.task
     compiled = Compiled(loaded.network)
-    initial = None
-    if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
-        assert loaded.start is not None
-        initial = compiled.pack(compiled.semantics.states_satisfying(conjunction(loaded.start)))
     with watching("explore", "exploring", log_json) as progress:
         budget = budget_of(time_limit, memory_limit, max_states, progress)
+        initial = None
+        if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
+            initial = compiled.pack_starts(Starts.of(loaded, budget), budget=budget)
         exploring = stopwatch()
         bound = None if fitted is None else fitted.bind(compiled).core
         space = compiled.explore(initial, budget=budget, policy=bound)

@@ -71,7 +71,7 @@ def gate(
     json: Json = False,
 ) -> int:
     """Pass (0), fail (10; 11: only the goal is lost) or not know (20). Example: `polvet gate line.toml policy.json --min-goal 90`."""
-    from polvet.acceptance.judge import Means, Passing, Thresholds, judge
+    from polvet.acceptance.judge import Passing, Sampling, Thresholds, judge
     from polvet.acceptance.junit import dump_junit
     from polvet.acceptance.sarif import dump_sarif
     from polvet.confirm.outcome import told
@@ -84,7 +84,7 @@ def gate(
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
     judged = judge(
         loaded, policy, thresholds,
-        Means(starts, runs, max_steps, seed, threads_of(workers, starts), budget), before,
+        Sampling(starts, runs, max_steps, seed, threads_of(workers, starts), budget), before,
     )  # fmt: skip
     seconds = spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]

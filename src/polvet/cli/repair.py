@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json as json_format
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polvet.budget import stopwatch
+from polvet.budget import Budget, stopwatch
+from polvet.choices import explained, listed, one_of
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, said
 from polvet.cli.options import Json, LogJson, Output, PolicyFile, Seed, TimeLimit
@@ -26,6 +28,7 @@ from polvet.cli.tasks import (
     task_options,
 )  # fmt: skip
 from polvet.errors import InputError, Where
+from polvet.repair.methods import METHODS, MODES, SOLVERS
 
 if TYPE_CHECKING:
     from polvet.model.semantics import State
@@ -47,13 +50,9 @@ def repair(
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
         str,
-        typer.Option(
-            "--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct."
-        ),
+        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
     ] = "auto",
-    mode: Annotated[
-        str, typer.Option("--mode", help="safe: take a safe action; avoid: do not take the faulty one.")
-    ] = "safe",
+    mode: Annotated[str, typer.Option("--mode", help=explained(MODES))] = "safe",
     keep: Annotated[
         Path | None,
         typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
@@ -66,7 +65,7 @@ def repair(
         typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
     ] = 1.0,
     solver: Annotated[
-        str, typer.Option("--solver", help="Who solves the big-M program: highs, scip (extra `scip`).")
+        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
     ] = "highs",
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     reading: Annotated[
@@ -85,39 +84,32 @@ def repair(
     json: Json = False,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
+    from polvet.model.task import MODES as READINGS
     from polvet.policy.binding import load_fitted
     from polvet.records.fault_files import read_faults
     from polvet.repair.confirmed import confirm_repair
     from polvet.repair.library import repair_checked, repair_figures
+    from polvet.repair.repair import Options
     from polvet.sources import load_task
 
     spent = stopwatch()
+    budget = budget_of(time_limit)
     if certificate is not None and output is None:
         raise InputError("a certificate speaks about a policy's file.", Where("--certificate"), "Add -o POLICY.")
+    if reading is not None:
+        one_of(reading, READINGS, "--reading")
     options = task_options(constants, start, fail, goal, out_of_bounds, reading, domain=domain)
     fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)
     bound = fitted.compile()
-    chosen: Any = {
-        "method": method,
-        "mode": mode,
-        "max_goal_loss": max_goal_loss / 100,
-        "seed": seed,
-        "solver": solver,
-    }
+    how = Options(method, mode, max_goal_loss=max_goal_loss / 100, seed=seed, solver=solver)
     with watching("repair", "keeping what reaches the goal", log_json) as meter:
-        kept = _kept(bound, keep, keep_runs, seed)
+        kept = _kept(bound, keep, keep_runs, seed, budget)
         if meter is not None:
             meter.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
-        budget = budget_of(time_limit)
         made, agreement = repair_checked(
-            fitted,
-            listed.faults,
-            compiled=bound.compiled,
-            budget=budget,
-            keep=kept,
-            **chosen,
+            fitted, listed.faults, replace(how, keep=kept), budget=budget, compiled=bound.compiled
         )
         if meter is not None:
             meter.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
@@ -152,12 +144,12 @@ def _warn(fitted: Fitted, listed: FaultList, file: Path) -> None:
             say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
-def _kept(bound: Bound, keep: Path | None, runs: int, seed: int) -> list[State]:
+def _kept(bound: Bound, keep: Path | None, runs: int, seed: int, budget: Budget) -> list[State]:
     from polvet.repair.keep import goal_states
 
     if keep is not None:
         return list(_states_of(bound.task, keep))
-    return goal_states(bound, runs, seed=seed) if runs else []
+    return goal_states(bound, runs, seed=seed, budget=budget) if runs else []
 
 
 def _states_of(task: Task, file: Path) -> list[State]:

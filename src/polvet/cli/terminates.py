@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import Budget, stopwatch
+from polvet.choices import listed
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, raised, said
 from polvet.cli.options import Json, LogJson, MemoryLimit, Output, Seed, TimeLimit
@@ -26,6 +27,7 @@ from polvet.policy.finite_memory.its import parse_its
 from polvet.policy.finite_memory.load import is_its
 from polvet.policy.finite_memory.qnp import dead_ends, parse_qnp
 from polvet.system import memory_limited
+from polvet.termination.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.confirm.outcome import Confirmation
@@ -44,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def terminates(
     fmp: Annotated[Path, typer.Argument(help="A finite-memory policy: fmp/1 JSON, an edge list, or a .qnp problem.")],
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
-    method: Annotated[str, typer.Option("--method", help="auto, complete, sieve, progress-sieve, gensieve.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")

@@ -11,7 +11,8 @@ import typer
 
 from polvet.budget import Budget, stopwatch
 from polvet.cli.answer import Answer, ExitCode
-from polvet.cli.options import Json, LogJson, Mode, Output, Seed
+from polvet.cli.limits import budget_of
+from polvet.cli.options import Json, LogJson, Mode, Output, Seed, TimeLimit
 from polvet.cli.progress import watching
 from polvet.cli.tasks import (
     Constants,
@@ -71,6 +72,7 @@ def train(
     goal: Goal = None,
     out_of_bounds: OutOfBounds = "error",
     max_states: MaxStates = None,
+    time_limit: TimeLimit = None,
     seed: Seed = 0,
     log_json: LogJson = None,
     json: Json = False,
@@ -82,6 +84,7 @@ def train(
     from polvet.train.q_learning import blank_network
 
     spent = stopwatch()
+    budget = budget_of(time_limit)
     if output is None:
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
@@ -104,17 +107,17 @@ def train(
         if kind == "trees":
             made, figures = _trees(
                 fitted, teacher, runs=runs, noise=noise, depth=depth, rounds=rounds, rate=learning_rate or 0.4,
-                max_steps=max_steps, seed=seed, max_states=max_states or SMALL,
+                max_steps=max_steps, seed=seed, max_states=max_states or SMALL, budget=budget,
             )  # fmt: skip
         elif kind == "mlp":
             made, figures = _network(
                 fitted, hidden, steps=steps, rate=learning_rate or 1e-3, max_steps=max_steps, seed=seed,
-                shaping=shaping, progress=progress,
+                shaping=shaping, budget=budget.told(progress),
             )  # fmt: skip
         else:
             raise InputError(f"'{kind}' is unknown.", Where("--kind"), "Use mlp or trees.")
     save_policy(made, output)
-    shares = _shares(fitted, output, seed, max_steps)
+    shares = _shares(fitted, output, seed, max_steps, budget)
     curve = figures["curve"]
     lines = [
         f"written     {output}",
@@ -136,7 +139,7 @@ def _trees(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -> 
     rows, taught, who = _lessons(fitted, teacher, max_states=max_states, **options)
     found = imitate(
         rows, taught, tuple(fitted.policy.inputs), tuple(fitted.policy.outputs),
-        TreeOptions(options["depth"], options["rounds"], options["rate"], options["seed"]),
+        TreeOptions(options["depth"], options["rounds"], options["rate"], options["seed"]), options["budget"],
     )  # fmt: skip
     figures = {"teacher": who, "lessons": len(rows), "accuracy": found.accuracy, "curve": list(found.curve)}
     return found.policy, figures
@@ -149,11 +152,12 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -
     from polvet.train.lessons import policy_lessons
     from polvet.train.teacher import explore_all, find_teacher, teacher_runs
 
+    budget: Budget = options["budget"]
     if teacher in ("auto", "optimal", "safe"):
         try:
-            compiled, space = explore_all(fitted.task, budget=Budget(states=max_states))
-        except LimitReached:
-            if teacher != "auto":
+            compiled, space = explore_all(fitted.task, budget=budget.at_most(states=max_states))
+        except LimitReached as limit:
+            if teacher != "auto" or limit.kind == "time":
                 raise
             teacher = "random"
         else:
@@ -171,15 +175,15 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -
             chosen = np.array([place[label] for label in taught[known].tolist()], dtype=np.int64)
             return rows, chosen, "safe" if teacher == "safe" else "optimal"
     rows, chosen = policy_lessons(
-        fitted, None if teacher == "random" else Path(teacher), _pool(fitted, options["seed"]), runs=options["runs"],
-        max_steps=options["max_steps"], noise=options["noise"], seed=options["seed"],
+        fitted, None if teacher == "random" else Path(teacher), _pool(fitted, options["seed"], budget), runs=options["runs"],
+        max_steps=options["max_steps"], noise=options["noise"], seed=options["seed"], budget=budget,
     )  # fmt: skip
     return rows, chosen, teacher
 
 
 def _network(
     fitted: Fitted, hidden: str, *, steps: int, rate: float, max_steps: int, seed: int, shaping: str | None,
-    progress: Any,
+    budget: Budget,
 ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
     from polvet.train.lessons import potential_of
     from polvet.train.q_learning import QOptions, learn
@@ -187,7 +191,7 @@ def _network(
     sizes = _sizes(hidden)
     options = QOptions(hidden=sizes, steps=steps, learning_rate=rate, max_steps=max_steps, seed=seed)
     potential = None if shaping is None else potential_of(fitted, shaping, Where("--shaping"))
-    found = learn(fitted, _pool(fitted, seed), options, potential=potential, on_progress=progress)
+    found = learn(fitted, _pool(fitted, seed, budget), options, potential=potential, budget=budget)
     return found.policy, {"curve": [asdict(point) for point in found.curve]}
 
 
@@ -198,24 +202,26 @@ def _sizes(hidden: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _pool(fitted: Fitted, seed: int) -> Words:
+def _pool(fitted: Fitted, seed: int, budget: Budget) -> Words:
     from polvet.kernel.starts import Starts
 
-    starts = Starts.of(fitted.task)
+    starts = Starts.of(fitted.task, budget)
     compiled = fitted.compile().compiled
     if starts.count is not None and starts.count <= START_POOL:
-        return compiled.pack_starts(starts)
-    return compiled.pack(starts.sample(START_POOL, random.Random(seed)))
+        return compiled.pack_starts(starts, budget=budget)
+    return compiled.pack(starts.sample(START_POOL, random.Random(seed), budget=budget))
 
 
-def _shares(fitted: Fitted, file: Path, seed: int, max_steps: int) -> dict[str, float]:
+def _shares(fitted: Fitted, file: Path, seed: int, max_steps: int, budget: Budget) -> dict[str, float]:
     from polvet.kernel.starts import Starts
     from polvet.policy.binding import load_fitted
     from polvet.policy.runs import End, simulate
 
     bound = load_fitted(fitted.task, file).compile()
-    first = Starts.of(fitted.task).sample(EVALUATED_RUNS, random.Random(seed + 1))
-    batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1)
+    first = Starts.of(fitted.task, budget).sample(EVALUATED_RUNS, random.Random(seed + 1), budget=budget)
+    batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1, budget=budget)
+    if batch.limit is not None:
+        raise batch.limit
     return {
         "goal_percent": 100 * batch.count(End.GOAL) / EVALUATED_RUNS,
         "fail_percent": 100 * batch.count(End.FAIL) / EVALUATED_RUNS,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import stopwatch
+from polvet.choices import listed
 from polvet.cli.answer import Answer, ExitCode
 from polvet.cli.limits import budget_of, raised
 from polvet.cli.options import Json, LogJson, MemoryLimit, Mode, Output, PolicyFile, Seed, TimeLimit, Workers
@@ -27,6 +28,7 @@ from polvet.cli.tasks import (
     threads_of,
     workers_of,
 )  # fmt: skip
+from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.policy.binding import Bound
@@ -47,7 +49,7 @@ def verify(
     policy: PolicyFile,
     domain: Domain = None,
     method: Annotated[
-        str, typer.Option("--method", help="auto, explicit, projection, induction, abstraction, ic3, grid or bmc.")
+        str, typer.Option("--method", help=f"{listed(METHODS.words)}, or one that another package brings.")
     ] = "auto",
     avoid: Annotated[
         str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")

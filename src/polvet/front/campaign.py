@@ -69,21 +69,20 @@ def run_campaign(
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug
+    from polvet.campaign.rows import fold
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
     from polvet.front.limits import budget_of
-    from polvet.report.campaign import read_campaign
 
     known = {one.name for one in fields(Settings)}
     for name in settings:
         if name not in known:
             raise InputError(f"there is no setting '{name}'.", Where("debug"), suggest(name, sorted(known)))
-    listener: Any = progress if callable(progress) else (lambda record: None)
+    listener = (lambda record: progress(record.to_json())) if callable(progress) else (lambda record: None)
     ended = debug(
         policy.task.model_task, file, folder, Settings(**settings), threads=threads,
         budget=budget_of(time_limit, memory_limit), listener=listener,
     )  # fmt: skip
-    rows = read_campaign(folder).rows
     certificate = None if ended.certificate is None else read_json(ended.certificate)
     figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
     useful = ended.usefulness
@@ -97,7 +96,7 @@ def run_campaign(
         ended.outcome.value,
         final,
         Path(folder),
-        tuple(dict(row) for row in rows),
+        tuple(row.to_json() for row in fold(ended.records)),
         None if useful is None else useful.warning(),
     )
     return with_check(campaign, ended.checked)

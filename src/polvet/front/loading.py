@@ -172,7 +172,7 @@ def gate(
 
     With a policy `before`, %Goal may be at most `max_goal_loss` points below that one's.
     """
-    from polvet.acceptance.judge import Means, Thresholds, judge_bound
+    from polvet.acceptance.judge import Sampling, Thresholds, judge_bound
     from polvet.front.limits import budget_of, threads_of
     from polvet.front.policy import Policy, open_policy
 
@@ -181,8 +181,8 @@ def gate(
     within = budget_of(time_limit, memory_limit, max_states)
     earlier = before if before is None or isinstance(before, Policy) else open_policy(world, before)
     thresholds = Thresholds(max_faults, max_unsafe, min_goal, proved, sampled, max_goal_loss)
-    means = Means(starts, runs, max_steps, seed, threads_of(workers), within)
-    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound, one.file)
+    sampling = Sampling(starts, runs, max_steps, seed, threads_of(workers), within)
+    judged = judge_bound(one.bound, thresholds, sampling, None if earlier is None else earlier.bound, one.file)
     checks = tuple({"name": each.name, "passing": each.passing.value, "says": each.says} for each in judged.checks)
     figures = {key: value for each in judged.checks for key, value in each.figures.items()}
     unknown = [each["says"] for each in checks if each["passing"] == "unknown"]

@@ -166,16 +166,17 @@ class Policy:
         from polvet.policy.runs import End, simulate, trace
 
         bound = self.bound
+        budget = budget_of(time_limit)
         if state is not None:
             starts = self._states(state) * runs
         else:
-            known = Starts.of(bound.task)
+            known = Starts.of(bound.task, budget)
             if known.count == 0:
                 raise InputError("no state satisfies the start condition.", Where("start"), "Weaken it.")
-            starts = known.sample(runs, random.Random(seed))
+            starts = known.sample(runs, random.Random(seed), budget=budget)
         batch = simulate(
             bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads_of(workers),
-            budget=budget_of(time_limit),
+            budget=budget,
         )  # fmt: skip
         made = tuple(
             self._named(trace(bound, starts[k], k, max_steps=max_steps, seed=seed))
@@ -278,6 +279,7 @@ class Policy:
         from polvet.repair.confirmed import confirm_repair
         from polvet.repair.keep import goal_states
         from polvet.repair.library import repair_checked, repair_figures
+        from polvet.repair.repair import Options
 
         bound = self.bound
         if self._file is None or self._fitted.by_execution:
@@ -288,10 +290,11 @@ class Policy:
             )
         listed = self._listed(faults)
         spent, within = stopwatch(), budget_of(time_limit)
+        how = Options(method, mode, max_goal_loss=max_goal_loss / 100, seed=seed)
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, budget=within,
-            keep=goal_states(bound, keep_runs, seed=seed) if keep_runs else [],
-            method=method, mode=mode, max_goal_loss=max_goal_loss / 100, seed=seed,
+            self._fitted, listed.faults,
+            replace(how, keep=goal_states(bound, keep_runs, seed=seed, budget=within) if keep_runs else ()),
+            budget=within, compiled=bound.compiled,
         )  # fmt: skip
         target = new_folder() / f"policy{self._file.suffix}"
         save_policy(made.policy, target)

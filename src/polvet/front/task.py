@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polvet.budget import stopwatch
+from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import budget_of, threads_of
 from polvet.front.results import Decisions, Exploration, Impossible, Safe, Unknown, Unsafe, Value, with_check
@@ -80,12 +80,13 @@ class Task:
     ) -> Exploration:
         """Return how many states can be reached, goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
+        from polvet.kernel.starts import Starts
 
+        within = budget_of(time_limit, memory_limit, max_states, progress)
         compiled = Compiled(self._task.network)
         initial = None
         if self._task.start is not None:
-            initial = compiled.pack(compiled.semantics.states_satisfying(self._task.start))
-        within = budget_of(time_limit, memory_limit, max_states, progress)
+            initial = compiled.pack_starts(Starts.of(self._task, within), budget=within)
         space = compiled.explore(initial, budget=within)
         limit = describe_limit(space, within)
         figures = {
@@ -142,14 +143,14 @@ class Task:
         One state gives Safe or Unsafe with a certificate, several give Decisions.
         """
         from polvet.safety import Decider, Verdict, prove
+        from polvet.safety.batch import decide_states
         from polvet.safety.confirmed import confirm_answers, confirm_states
 
         spent = stopwatch()
-        asked = self._starts() if states is None else read_states(self._task.network, states)
         within = budget_of(time_limit, memory_limit, max_states, progress)
+        asked = self._starts(within) if states is None else read_states(self._task.network, states)
         threads = max(1, min(threads_of(workers), len(asked) // 256))
-        decider = Decider(self._task, algorithm=algorithm, threads=threads, seed=seed)
-        answers = decider.decide(asked, budget=within)
+        answers = decide_states(self._task, asked, algorithm, threads=threads, seed=seed, budget=within)
         reason = next((str(answer.limit) for answer in answers if answer.limit is not None), None)
         words = {Verdict.SAFE: True, Verdict.UNSAFE: False, Verdict.UNKNOWN: None}
         figures: dict[str, Any] = {"expanded": sum(answer.expanded for answer in answers), "algorithm": algorithm}
@@ -246,10 +247,10 @@ class Task:
             )
         return property_of_task(self._task, text)
 
-    def _starts(self) -> list[State]:
+    def _starts(self, budget: Budget) -> list[State]:
         from polvet.kernel.starts import Starts
 
-        starts = Starts.of(self._task)
+        starts = Starts.of(self._task, budget)
         if starts.count is None or starts.count > MOST_STARTS:
             raise LimitReached("there are too many start states to decide them all; give states")
-        return list(starts.states())
+        return list(starts.states(budget=budget))

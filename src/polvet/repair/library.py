@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
@@ -24,7 +25,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, fault_demands
-from polvet.repair.repair import MARGIN, Left, Repaired, repair
+from polvet.repair.repair import Left, Options, Repaired, repair
 
 RAISES = 8
 SLACK = 32.0  # roundings that a lead must outlast
@@ -130,13 +131,19 @@ _SCORERS = {
 
 
 def repair_checked(
-    fitted: Fitted, faults: Sequence[Fault], *, compiled: Compiled | None = None, margin: float = MARGIN, **options: Any
+    fitted: Fitted,
+    faults: Sequence[Fault],
+    options: Options | None = None,
+    *,
+    budget: Budget = UNLIMITED,
+    compiled: Compiled | None = None,
 ) -> tuple[Repaired, Agreement]:
     """Return a repair whose fixed faults the policy's library confirms; what it does not confirm is left."""
     program = compiled or Compiled(fitted.task.network)
-    margin = max(margin, _rounding(fitted, faults, program))
+    options = options or Options()
+    margin = max(options.margin, _rounding(fitted, faults, program))
     for raises in range(RAISES):
-        made = repair(fitted, faults, compiled=program, margin=margin, **options)
+        made = repair(fitted, faults, replace(options, margin=margin), budget=budget, compiled=program)
         name = library_of(made.policy)
         if name is None or not made.fixed:
             return made, Agreement(name, 0, raises)

@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.choices import one_of
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import parse_json, read_text
 from polvet.model.semantics import State
+from polvet.model.task import Task
 from polvet.records.state_files import StateFormat
+from polvet.safety.algorithms import ALGORITHMS
 from polvet.safety.decide import Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew
@@ -40,6 +43,17 @@ class Batch:
 
     decided: list[Decided]
     resumed: int
+
+
+def decide_states(
+    task: Task, states: Sequence[State], algorithm: str, *, threads: int = 1, seed: int = 0, budget: Budget = UNLIMITED
+) -> list[Decided]:
+    """Return the verdict on each state, by any of the algorithms, here and now."""
+    if ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")].search:
+        return Decider(task, algorithm=algorithm, threads=threads, seed=seed).decide(states, budget=budget)
+    from polvet.safety.propagate_bdd import decide_by_diagrams
+
+    return decide_by_diagrams(task, states, budget=budget)[0]
 
 
 def decide_many(

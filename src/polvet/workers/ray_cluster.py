@@ -34,6 +34,7 @@ class RayCluster:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
+        self.is_left = False
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(_do)
 
     @property
@@ -63,7 +64,9 @@ class RayCluster:
                 else:
                     budget.check()
         finally:
-            for task in under_way:
+            # What raises in the middle of a chunk may keep this alive until after the cluster was left, which has cancelled the
+            # tasks; Ray, called then, would start a new cluster while the interpreter ends.
+            for task in () if self.is_left else under_way:
                 self._ray.cancel(task, force=False)
 
     def _result(self, task: Any) -> Any:
@@ -116,9 +119,11 @@ def open_cluster(address: str) -> Iterator[RayCluster]:
     with redirect_stdout(
         sys.stderr
     ):  # where Ray tells of dead workers, until it is shut down; stdout is for the answer
+        cluster = RayCluster(ray)
         try:
-            yield RayCluster(ray)
+            yield cluster
         finally:
+            cluster.is_left = True
             ray.shutdown()
 
 
