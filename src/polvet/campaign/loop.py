@@ -43,11 +43,12 @@ from polvet.campaign.steps import LITTLE, Done, Steps
 from polvet.campaign.store import Store
 from polvet.campaign.usefulness import Usefulness, usefulness
 from polvet.confirm.outcome import Confirmation, read_told, told
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.functions import named_function
 from polvet.policy.identity import policy_sha256
 from polvet.records.fault_files import FaultList, read_faults, write_faults
 
@@ -85,6 +86,10 @@ def debug(
         task_sha256=task.sha256, policy_sha256=policy_sha256(policy), choice=task.reading.mode,
         out_of_bounds=task.network.out_of_bounds.value,
     )  # fmt: skip
+    if named_function(policy) is not None:
+        raise InputError(
+            "a Python function cannot be repaired.", Where(str(policy)), "Debug the network, trees or table behind it."
+        )
     fitted = load_fitted(task, policy).task
     with Store(folder, identity) as store:
         store.write("about.json", dump_about(task, policy))

@@ -383,7 +383,9 @@ class Steps:
                 break
             keep += lost[: self.settings.keep]
             wanted = again
-        others = OTHERS.get(type(bound.fitted.policy), ()) if chosen == "auto" else ()
+        policy = bound.fitted.policy
+        fixed_shape = getattr(policy, "archive", None) is not None
+        others = OTHERS.get(type(policy), ()) if chosen == "auto" and not fixed_shape else ()
         for method in others:
             yield self._candidate(bound, wanted, keep, method, goals)
         planned = self._planned(bound, faults)

@@ -23,7 +23,11 @@ LogJson = Annotated[
     Path | None, typer.Option("--log-json", help="Write progress to this file, one JSON object per line.")
 ]
 PolicyFile = Annotated[
-    Path, typer.Argument(metavar="POLICY", help="ONNX, XGBoost, LightGBM, .nnet, table/1, rules/1, ...")
+    Path,
+    typer.Argument(
+        metavar="POLICY",
+        help="ONNX, XGBoost, LightGBM, skops, SB3 zip, .nnet, table/1, .npy, ..., or file.py:function.",
+    ),
 ]
 PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Follow this policy only.")]
 Mode = Annotated[str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")]

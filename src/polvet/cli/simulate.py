@@ -123,6 +123,10 @@ def policy_lines(fitted: Fitted, file: Path) -> list[str]:
         f"policy       {file} ({fitted.task.reading.mode}); inputs named by the {fitted.inputs_from}, "
         f"outputs by the {fitted.outputs_from}"
     ]
+    if fitted.by_execution:
+        from polvet.policy.functions import BY_EXECUTION
+
+        lines.append(f"  {BY_EXECUTION}")
     if fitted.unscored:
         shown = ", ".join(fitted.unscored[:8]) + (", ..." if len(fitted.unscored) > 8 else "")
         lines.append(f"  it has no output for {shown}: it never chooses these")

@@ -19,7 +19,8 @@ from polvet.front.workplace import keep_file, new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.policy.binding import Bound, Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ class Policy:
         from polvet.repair.repair import Options
 
         bound = self.bound
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function cannot be repaired.",
                 Where("policy"),
@@ -320,20 +321,25 @@ class Policy:
         """
         from polvet.front.campaign import run_campaign
 
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function cannot be repaired.", Where("policy"), "Debug the network, trees or table behind it."
             )
         return run_campaign(self, self._file, folder, settings, time_limit, memory_limit, threads_of(workers), progress)
 
     def save(self, path: str | Path) -> Path:
-        """Write the policy in the format it came in: the very bytes that were verified."""
-        if self._file is None:
+        """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
+        if self._file is None or self._fitted.by_execution:
             raise InputError(
                 "a Python function has no file format.", Where(str(path)), "Save the network, trees or table behind it."
             )
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".onnx" != self._file.suffix and isinstance(self._fitted.policy, AnyNetwork):
+            from polvet.policy.save import save_policy
+
+            save_policy(self._fitted.policy, target)
+            return target
         shutil.copyfile(self._file, target)
         return target
 
@@ -404,7 +410,7 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
         path = Path(what)
         return Policy(task, load_fitted(task.model_task, path), path, None, what)
     if isinstance(what, Mapping) or hasattr(what, "__array__"):
-        payload = table_payload(what, _default_inputs(task), _default_outputs(task))
+        payload = table_payload(what, default_inputs(task.model_task), default_outputs(task.model_task))
     elif (known := payload_of(what)) is not None:
         payload = known
     elif callable(what):
@@ -420,17 +426,5 @@ def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
 
     network = task.model_task.network
     booleans = frozenset(variable.name for variable in network.variables if variable.kind is VariableKind.BOOL)
-    made = CallablePolicy(_default_inputs(task), _default_outputs(task), function, booleans)
+    made = CallablePolicy(default_inputs(task.model_task), default_outputs(task.model_task), function, booleans)
     return replace(fit(task.model_task, made, Where("policy")), sha256=None)
-
-
-def _default_inputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    if reading.inputs is not None:
-        return reading.inputs
-    return tuple(variable.name for variable in task.model_task.network.variables if not variable.is_location)
-
-
-def _default_outputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    return reading.outputs if reading.outputs is not None else task.labels

@@ -40,6 +40,8 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
             trees = fence_of_trees(policy, fitted, exits)
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
             made = Change(trees, leaf_change(policy, trees), trees_added=added)
+        case Network() | UnitGraph() if policy.archive is not None:
+            return f"{policy.archive.kind} has no room for the units of a fence"
         case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
             made = Change(network, float(np.abs(shifts).sum()), units_added=len(shifts))

@@ -1,7 +1,8 @@
 """Repair of a network: its last layer by a linear program; gated units for what that cannot fix or would cost too much.
 
 Differs  the guarantee is that of the paper's leaf repair; a fault counts as fixed only if every float32 evaluation order takes
-         another action there (`policy/rounding.py`), so no near tie stays behind
+         another action there (`policy/rounding.py`), so no near tie stays behind.
+         A network from an archive keeps its shape, so that its library loads it: its last layer alone is changed
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def _by_last_layer(
 def _with_units(
     old: AnyNetwork, made: AnyNetwork, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
 ) -> RepairedNetwork:
-    policy, shifts = _fix_by_units(made, asked, integers)
+    policy, shifts = made, np.zeros((0, len(made.outputs)))
+    if made.archive is None:
+        policy, shifts = _fix_by_units(made, asked, integers)
     changed = changed_share(keeps, ~keeps.held_by(policy))
     size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
     return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)

@@ -29,10 +29,7 @@ def add_penalty_trees(
     met = demands.met_by(ensemble)
     seen: set[bytes] = set()
     added: list[Tree] = []
-    lightgbm = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
-    rounds = lightgbm or any(
-        tree.output == VECTOR for tree in ensemble.trees
-    )  # trees come in whole rounds or with vectors
+    rounds = ensemble.in_rounds or any(tree.output == VECTOR for tree in ensemble.trees)
     for k in range(len(demands)):
         key = demands.rows[k].tobytes()
         if met[k] or key in seen or not demands.targets[k].any():

@@ -25,6 +25,7 @@ from polvet.model.semantics import State
 from polvet.policy.binding import Fitted, fit
 from polvet.policy.protocol import Policy, Scores
 from polvet.policy.rules import Rules
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode, fault_demands, keep_demands
 from polvet.repair.method import Change, Method, Request
@@ -161,7 +162,7 @@ def _judged(
     return Repaired(
         change.policy,
         tuple(fault for fault, good in zip(faults, met, strict=True) if good),
-        tuple(Left(fault, _why(demands, k)) for k, fault in enumerate(faults) if not met[k]),
+        tuple(Left(fault, _why(demands, k, change.policy)) for k, fault in enumerate(faults) if not met[k]),
         change.objective, change.bound, change.trees_added, change.units_added, before,
         change.policy.scores(demands.rows), method, mode,
     )  # fmt: skip
@@ -173,6 +174,14 @@ def _fitting_method(policy: Policy, name: str) -> Method:
     kind = type(policy).__name__
     if not fitting:
         raise InputError(f"a {kind} cannot be repaired.", hint="Give the network or the trees behind it.")
+    archive = policy.archive if isinstance(policy, AnyNetwork) else None
+    if archive is not None and (name == "units" or archive.layer is None):
+        what = "units" if name == "units" else "another last layer"
+        raise InputError(
+            f"{archive.kind} has no room for {what}.",
+            Where("--method"),
+            "Use last-layer, or save the policy as .onnx first.",
+        )
     if name == AUTO:
         return next(iter(fitting.values()))
     if name not in fitting:
@@ -213,7 +222,9 @@ def _retention_by_label(fitted: Fitted, known: Applicability, keep: Sequence[Sta
     return Retention(sum(state in changed for state in keep), sum(changed.get(state, False) for state in keep))
 
 
-def _why(demands: Demands, k: int) -> str:
+def _why(demands: Demands, k: int, policy: Policy) -> str:
     if not demands.targets[k].any():
         return "the policy has no output for an action that would do"
+    if isinstance(policy, AnyNetwork) and policy.archive is not None:
+        return f"the last layer alone does not fix it, and {policy.archive.kind} has no room for units; save it as .onnx first"
     return "the policy reads the same values in another fault that needs another action"

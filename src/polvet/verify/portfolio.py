@@ -17,7 +17,10 @@ from polvet.choices import AUTO, listed
 from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
+from polvet.model.semantics import State
 from polvet.policy.binding import Bound
+from polvet.policy.rounding import near_ties
+from polvet.policy.runs import Run
 from polvet.system import physical_bytes
 from polvet.verify.box_system import Power
 from polvet.verify.explicit import Search
@@ -135,6 +138,18 @@ def _budget_of(turn: Turn, budget: Budget) -> Budget:
     return budget.share(turn.share).at_most(turn.seconds, megabytes=most, states=turn.states)
 
 
+def _tie_of_a_narrowed_network(bound: Bound, run: Run) -> State | None:
+    """Return the first near tie on a run of a network that was rounded to float32: there its library may choose otherwise."""
+    fitted = bound.fitted
+    if not getattr(fitted.policy, "narrowed", False):
+        return None
+    for state in run.states[:-1]:
+        applicable = {move.label for move in bound.compiled.semantics.moves(state) if move.label is not None}
+        if applicable and near_ties(fitted.policy, fitted.row(state), fitted.mask(applicable))[0]:
+            return state
+    return None
+
+
 def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyResult:
     """Return the result about the whole task, its head filled in; a run is executed before it is believed."""
     figures: dict[str, Any] = {**found.figures, "seconds": round(seconds, 6), "left_out": list(part.left_out)}
@@ -142,6 +157,9 @@ def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyRes
         case Unsafe(run):
             whole = part.lift(run)
             replay(part.whole, whole)
+            if (tie := _tie_of_a_narrowed_network(part.whole, whole)) is not None:
+                shown = part.whole.compiled.semantics.show(tie)
+                return Unknown(f"near-tie in state {shown}", found.method, figures, tie=tie)
             return replace(found, run=whole, figures=figures)
         case Safe(certificate):
             fitted = part.whole.fitted
