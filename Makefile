@@ -47,9 +47,10 @@ cluster: $(TESTED) $(VENV)/.extra-ray   # the tests that start a Ray cluster: mi
 quick: $(TESTED)
 	POLVET_QUICK=1 $(BIN)/python -m pytest -m "not slow and not cluster and not peer" -x -n 2
 
-torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes); false claims
+CLAIMS ?= 12000
+torture: $(TESTED)   # random worlds, plans, policies, kills and damaged files for TORTURE_SECONDS (20 minutes); CLAIMS false claims
 	$(BIN)/python -m tests.torture
-	$(BIN)/python -m tests.attack --claims 10000
+	$(BIN)/python -m tests.attack --claims $(CLAIMS) -o benchmarks/results/attack.json
 
 sanitize: $(TESTED)   # the kernels under ASan, UBSan and TSan: a bounded selection, or SELECTION="tests -m slow" under all
 	$(BIN)/python .ci/sanitize $(SELECTION)

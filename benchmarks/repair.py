@@ -31,7 +31,7 @@ from polvet.records.fault_files import Fault
 from polvet.repair.big_m import solve_big_m
 from polvet.repair.demands import Applicability, fault_demands
 from polvet.repair.leaf_values import leaf_values
-from polvet.repair.repair import MARGIN, repair
+from polvet.repair.repair import MARGIN, Options, repair
 from polvet.repair.target_lp import Found, TargetLp
 from polvet.safety.decide import Decider
 from polvet.solvers.highs import MilpAnswer, solve_milp
@@ -129,7 +129,7 @@ def world(jigs: int, sizes: list[int], milp_seconds: float, collect_seconds: flo
             milp = plain_milp(fitted, bound, faults, mode, milp_seconds) if size <= 1000 else {}
             for method in ("leaves", "penalty"):
                 cpu = time.process_time()
-                made = repair(fitted, faults, method=method, mode=mode, compiled=bound.compiled)  # type: ignore[arg-type]
+                made = repair(fitted, faults, Options(method=method, mode=mode), compiled=bound.compiled)  # type: ignore[arg-type]
                 row: dict[str, Any] = {
                     "jigs": jigs, "faults": size, "mode": mode, "method": method, "fixed": len(made.fixed),
                     "seconds": round(made.seconds, 1), "CPU seconds": round(time.process_time() - cpu, 1),

@@ -24,9 +24,10 @@ from benchmarks.verification_policies import FOLDER, instances
 from polvet.budget import Budget
 from polvet.policy.binding import Bound, load_fitted
 from polvet.symbolic.cells import Cell
-from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, verify_abstractly
+from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, abstraction
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
+from polvet.verify.method import Request
 from polvet.verify.portfolio import verify
 from polvet.verify.questions import No, Patience, Reply, Yes, answer_one_by_one
 from polvet.verify.slicing import sliced
@@ -71,7 +72,7 @@ def measure_methods(
             rows.append({**row, "limit": paper_seconds})
             continue
         begun = time.monotonic()
-        found = verify_abstractly(part, options=Options(configuration), budget=Budget(paper_seconds), linear=linear)
+        found = abstraction(options=Options(configuration))(part, Request(Budget(paper_seconds), linear=linear))
         closed = found.figures.get("abstract_verdict") == "safe"
         verdict = "safe (their word)" if closed else found.verdict.value
         rows.append(

@@ -7,13 +7,15 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from docs.draw_architecture import PICTURE, arrows, imports_of, python_files, room_of, sizes
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
 ROOMS = tuple(
     """
-    errors system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
+    errors choices system budget interrupts numbers files _core model jani prism pddl worlds sources kernel symbolic solvers policy
     records check confirm workers mdp safety fuzz debug repair verify shield termination domains train campaign acceptance report front cli
     """.split()  # noqa: SIM905
 )
@@ -32,26 +34,8 @@ ENGINES = {
 }
 
 
-def imports_of(file: Path) -> list[tuple[int, str]]:
-    """Every room of polvet that the file imports, with the line."""
-    found = []
-    for node in ast.walk(ast.parse(file.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.module == "polvet":
-            names = [f"polvet.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("polvet."):
-            names = [node.module or ""]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names if alias.name.startswith("polvet.")]
-        found += [(node.lineno, name.split(".")[1]) for name in names]
-    return found
-
-
-def room_of(file: Path) -> str:
-    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-FILES = [file for file in sorted(SOURCE.rglob("*.py")) if room_of(file) not in ("__init__", "__main__")]
+FILES = python_files()
+PAGE = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
@@ -74,6 +58,22 @@ def test_the_model_needs_the_standard_library_alone(file):
             assert {alias.name.split(".")[0] for alias in node.names} <= allowed
         if isinstance(node, ast.ImportFrom):
             assert (node.module or "").split(".")[0] in allowed
+
+
+SOLVERS = {"z3", "maraboupy", "highspy", "pyscipopt", "dd"}
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in FILES if room_of(f) != "solvers"], ids=lambda f: str(f.relative_to(SOURCE))
+)
+def test_outside_solvers_are_met_in_their_room_only(file):
+    met = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            met |= {alias.name.split(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            met.add((node.module or "").split(".")[0])
+    assert not met & SOLVERS
 
 
 def test_every_room_opens_with_a_sentence():
@@ -100,3 +100,64 @@ def test_the_version_stands_in_one_place():
     assert "version" not in project["project"]
     source = SOURCE.parents[1] / project["tool"]["scikit-build"]["metadata"]["version"]["input"]
     assert re.search(r'^__version__ = "\d+\.\d+\.\d+', source.read_text(), re.MULTILINE)
+
+
+def test_the_picture_of_the_rooms_is_current():
+    """Rooms and arrows are those of the source, sizes within a fifth; else run python -m docs.draw_architecture."""
+    elements = list(ElementTree.fromstring(PICTURE.read_text(encoding="utf-8")).iter())
+    drawn = {one.attrib["data-room"]: int(one.attrib["data-lines"]) for one in elements if "data-room" in one.attrib}
+    assert set(drawn) == set(sizes()) == set(ROOMS)
+    assert {(one.attrib["data-from"], one.attrib["data-to"]) for one in elements if "data-from" in one.attrib} == {
+        (room, other) for room, others in arrows().items() for other in others
+    }
+    assert {room: lines for room, lines in sizes().items() if abs(lines - drawn[room]) > max(100, lines / 5)} == {}
+
+
+def test_an_arrow_is_drawn_for_every_import_that_no_others_imply():
+    graph = arrows()
+
+    def beneath(room):
+        return set(graph[room]).union(*(beneath(one) for one in graph[room]))
+
+    for file in FILES:
+        assert {room for _, room in imports_of(file) if room in ROOMS} - {room_of(file)} <= beneath(room_of(file))
+    assert sum(map(len, graph.values())) < 100
+
+
+NAMED = re.findall(r"^\|[^|]+\| `([\w/.]+)`(?: `([\w.]+)`)? \|$", PAGE, re.MULTILINE)
+
+
+def test_the_walks_and_the_twelve_things_are_there():
+    assert len(NAMED) == 14 + 17 + 12
+    assert all(f"`{heading}" in PAGE for heading in ("polvet verify", "polvet debug", "polvet certify"))
+
+
+@pytest.mark.parametrize(("place", "name"), NAMED, ids=lambda one: one or "file")
+def test_every_place_that_the_page_names_exists(place, name):
+    file = SOURCE.parent / place if place.startswith("_core/") else SOURCE / place
+    text = file.read_text(encoding="utf-8")
+    if not name:
+        return
+    if file.suffix != ".py":
+        assert re.search(rf"\b(class|struct) {name}\b|\b{name}\(", text)
+        return
+    scope: list[ast.stmt] = ast.parse(text).body
+    for part in name.split("."):
+        defined = [one for one in scope if part in _defined(one)]
+        assert defined, f"{place} defines no {name}"
+        scope = getattr(defined[0], "body", [])
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    """The name that a statement gives to a function, a class or a value."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    return [one.id for one in getattr(statement, "targets", []) if isinstance(one, ast.Name)]
+
+
+def test_every_word_of_the_glossary_has_a_home():
+    glossary = (SOURCE.parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line for line in glossary.splitlines() if line.startswith("| ") and not line.startswith("| word")]
+    homes = {row.split("|")[1].strip(): re.fullmatch(r"\| .* \| .* \| `([\w/.]+)` \|", row) for row in rows}
+    assert len(homes) == len(rows) > 40
+    assert [word for word, home in homes.items() if home is None or not (SOURCE / home.group(1)).exists()] == []

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,20 @@ def project(tmp_path_factory):
             assert not (folder / name).exists(), f"{name} is there already"
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
+    install(folder / "own")
+    subprocess.run([sys.executable, "-m", "docs.draw_architecture"], cwd=folder, check=True, timeout=60)
     return folder
+
+
+def install(package: Path) -> None:
+    """Write beside the package what installing it writes about it: its name, and its entry points."""
+    described = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    told = package / f"{described['name']}-{described['version']}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Name: {described['name']}\nVersion: {described['version']}\n")
+    groups = described["entry-points"].items()
+    lines = [line for group, values in groups for line in (f"[{group}]", *(f"{n} = {v}" for n, v in values.items()))]
+    (told / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 def change(file: Path, diff: str) -> None:
@@ -48,7 +62,8 @@ def change(file: Path, diff: str) -> None:
 
 def pytest_in(project: Path, *arguments: str) -> str:
     """Return what pytest says in the copy; an editable installation of polvet must not stand in the way, hence `-S`."""
-    path = os.pathsep.join([str(project / "src"), *(entry for entry in sys.path if entry), str(project)])
+    places = [str(project / "src"), str(project / "own"), *(entry for entry in sys.path if entry), str(project)]
+    path = os.pathsep.join(places)
     command = [sys.executable, "-S", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *arguments]
     done = subprocess.run(
         command, cwd=project, capture_output=True, text=True, check=False, timeout=600,
@@ -82,6 +97,10 @@ def test_the_copy_is_what_was_tested(project):
 
 def test_reference_pages_tell_of_what_was_added(project):
     assert "passed" in pytest_in(project, "tests/test_reference_pages.py", "-k", "told")
+
+
+def test_the_table_of_methods_is_the_list_with_the_new_one(project):
+    assert "passed" in pytest_in(project, "tests/test_choices.py", "-k", "table or name_it_is_found")
 
 
 def test_new_files_are_as_lint_wants_them(project):

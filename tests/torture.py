@@ -34,18 +34,18 @@ from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.policy.binding import fit
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.save import save_policy
-from polvet.repair.repair import repair
+from polvet.repair.repair import Options, repair
 from polvet.safety.decide import Decider
 from polvet.shield import Impossible, permit
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Verdict
-from polvet.verify.portfolio import METHODS_BY_NAME
+from polvet.verify.methods import METHODS
 from polvet.verify.replay import replay
 from tests.debug.oracle import random_case
 from tests.repair.ensembles import random_ensemble, random_faults
 from tests.repair.test_trees import TASK as GRID
 from tests.repair.test_trees import is_fixed
-from tests.safety.games import ALGORITHMS, random_game
+from tests.safety.games import SEARCHES, random_game
 from tests.safety.test_algorithms import expected
 from tests.shield import oracle as shields
 from tests.shield.test_permissive import bounds_of
@@ -75,7 +75,7 @@ def decide_games(seed: int) -> str:
     for _ in range(50):
         game = random_game(rng, most=rng.choice([8, 14, 30]))
         wanted = expected(game)
-        for algorithm in ALGORITHMS:
+        for algorithm in SEARCHES:
             if algorithm != "tarjan" or len(game.actions) <= 14:
                 for share in (False, True):
                     order = rng.choice(["app", "random", "last"])
@@ -104,7 +104,7 @@ def find_faults(seed: int) -> str:
 def verify_policies(seed: int) -> str:
     rng = random.Random(seed)
     case, kind, mode = rng.choice(CASES), rng.choice(KINDS), rng.choice(["filtered", "raw"])
-    found, decided = contradictions(case, kind, mode, seed, (rng.choice(sorted(METHODS_BY_NAME)), "auto"))
+    found, decided = contradictions(case, kind, mode, seed, (rng.choice(sorted(METHODS)), "auto"))
     assert not found, found
     return f"{case[0]}, {kind}, {mode}: {decided} verdicts"
 
@@ -148,7 +148,7 @@ def repair_ensembles(seed: int) -> str:
     fitted = fit(GRID, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, int(rng.integers(1, 12)))
     method, mode = str(rng.choice(["leaves", "penalty"])), str(rng.choice(["safe", "avoid"]))
-    made = repair(fitted, faults, method=method, mode=mode)
+    made = repair(fitted, faults, Options(method=method, mode=mode))
     assert not made.left
     assert all(is_fixed(made.policy, fault, mode) for fault in faults)
     return f"{len(faults)} faults, {kind}, {method}"

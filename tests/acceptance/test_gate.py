@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from polvet import domains
-from polvet.acceptance.judge import Check, Judged, Means, Passing, Thresholds, judge
+from polvet.acceptance.judge import Check, GateResult, Passing, Sampling, Thresholds, judge
 from polvet.acceptance.junit import dump_junit
 from polvet.acceptance.sarif import dump_sarif
 from polvet.budget import Budget
@@ -26,10 +26,10 @@ SHIPPED = Path(domains.__file__).parent / "policies"
 LINE, GOOD, FAULTY = (
     SHIPPED / name for name in ("one-way-line-8-5.toml", "one-way-line-8-5-good.json", "one-way-line-8-5-faulty.json")
 )
-QUICK = Means(starts=3_000, runs=2)
+QUICK = Sampling(starts=3_000, runs=2)
 
 
-def passings(judged: Judged) -> dict[str, str]:
+def passings(judged: GateResult) -> dict[str, str]:
     return {check.name: check.passing.value for check in judged.checks}
 
 
@@ -163,7 +163,7 @@ def test_time_that_is_over_before_a_run_reached_the_goal_leaves_it_unknown(tmp_p
 
 
 def test_what_only_a_sample_shows_is_unknown_unless_samples_are_enough(task):
-    few = Means(starts=50, runs=2)
+    few = Sampling(starts=50, runs=2)
     strict, lax = Thresholds(max_unsafe=0), Thresholds(max_unsafe=0, sampled=True)
     assert judge(task, GOOD, strict, few).passing is Passing.UNKNOWN
     assert judge(task, GOOD, lax, few).passing is Passing.PASSED
@@ -176,9 +176,9 @@ def test_what_only_a_sample_shows_is_unknown_unless_samples_are_enough(task):
 
 def test_a_failure_beats_an_unknown():
     checks = [Check(str(k), one, "") for k, one in enumerate((Passing.UNKNOWN, Passing.FAILED, Passing.PASSED))]
-    assert Judged(tuple(checks)).passing is Passing.FAILED
-    assert Judged(tuple(checks[::2])).passing is Passing.UNKNOWN
-    assert Judged(()).passing is Passing.PASSED
+    assert GateResult(tuple(checks)).passing is Passing.FAILED
+    assert GateResult(tuple(checks[::2])).passing is Passing.UNKNOWN
+    assert GateResult(()).passing is Passing.PASSED
 
 
 def test_the_command_has_documented_exit_codes_and_writes_both_files(tmp_path, capsys):
@@ -215,7 +215,7 @@ def test_the_command_has_documented_exit_codes_and_writes_both_files(tmp_path, c
 
 def test_hostile_texts_stay_texts_in_both_formats(task):
     evil = 'a]]></failure><x y="\x00\x1b&\ud800'
-    judged = Judged((Check("faults", Passing.FAILED, evil), Check("goal", Passing.UNKNOWN, evil)))
+    judged = GateResult((Check("faults", Passing.FAILED, evil), Check("goal", Passing.UNKNOWN, evil)))
     root = ElementTree.fromstring(dump_junit(judged, task, evil, 0.0).encode("utf-8"))
     assert [case.tag for case in root.iter()] == ["testsuite", "testcase", "failure", "testcase", "error"]
     assert json.loads(dump_sarif(judged, task, "p.json"))["runs"][0]["results"][0]["message"]["text"] == evil
@@ -227,7 +227,9 @@ def test_infinitely_many_starts_are_sampled_and_called_so(tmp_path):
     labels = load_task(task_file).network.labels
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps({"format": "rules/1", "rules": [{"when": "true", "action": labels[0]}]}))
-    judged = judge(load_task(task_file), policy, Thresholds(max_faults=10**9), Means(starts=20, runs=1, max_steps=50))
+    judged = judge(
+        load_task(task_file), policy, Thresholds(max_faults=10**9), Sampling(starts=20, runs=1, max_steps=50)
+    )
     assert judged.passing is Passing.UNKNOWN
     assert "infinitely many start states" in judged.checks[0].says
 

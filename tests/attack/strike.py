@@ -9,13 +9,36 @@ from pathlib import Path
 
 from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
-from tests.attack import grid, invariant, reachable_set, run, safe_policy, strong_cyclic, unsafe_rank
+from tests.attack import (
+    goals,
+    grid,
+    invariant,
+    its_run,
+    lasso,
+    lex_rank,
+    permissive,
+    reachable_set,
+    recurrent_set,
+    repair,
+    run,
+    safe_policy,
+    strong_cyclic,
+    unsafe_rank,
+)
 
 KINDS = {
+    "goal-missed": goals.false_missing,
+    "goal-reaching": goals.false_reaching,
     "grid": grid.false_claims,
     "invariant": invariant.false_claims,
+    "its-run": its_run.false_claims,
+    "lasso": lasso.false_claims,
+    "lex-rank": lex_rank.false_claims,
     "no-strong-cyclic": strong_cyclic.false_rounds,
+    "permissive": permissive.false_claims,
     "reachable-set": reachable_set.false_claims,
+    "recurrent-set": recurrent_set.false_claims,
+    "repair": repair.false_claims,
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,

@@ -18,7 +18,10 @@ import pytest
 from polvet import domains
 from polvet.budget import Budget
 from polvet.campaign.goals import lost_states
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
+from polvet.campaign.record import REPAIR
+from polvet.campaign.rows import fold
 from polvet.campaign.settings import Settings
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.cli.app import run
@@ -107,7 +110,7 @@ def test_a_tree_over_many_faults_leaves_all_other_safe_states_alone(tmp_path, mo
     task = load_task(LINE)
     found = debug(task, FAULTY, tmp_path / "line", replace(SMALL, method="tree"))
     assert found.outcome is Outcome.SAFE
-    repaired = [record["iteration"] for record in found.records if record["step"] == "repair"]
+    repaired = [record.iteration for record in found.records if record.step is REPAIR]
     assert repaired
     faulty = set()
     for k in repaired:
@@ -125,7 +128,7 @@ def test_a_tree_over_many_faults_leaves_all_other_safe_states_alone(tmp_path, mo
 
 def test_goal_reaching_is_not_lost(debugged):
     found, _ = debugged
-    goals = [r["figures"]["goal_percent"] for r in found.records if r["step"] == "evaluate"]
+    goals = [row.evaluation.goal_percent for row in fold(found.records) if row.evaluation is not None]
     assert goals[-1] >= goals[0] - SMALL.max_goal_loss
 
 
@@ -233,10 +236,10 @@ def test_where_leaves_cannot_keep_the_goal_only_faulty_states_change(tmp_path):
     asked = Settings(starts=5, runs=1, fuzz_runs=1, keep=0, max_goal_loss=0.0)
     found = debug(task, tmp_path / "walk.json", tmp_path / "campaign", asked)
     assert found.outcome is Outcome.SAFE
-    repairs = [record["figures"] for record in found.records if record["step"] == "repair"]
-    assert [figures["method"] for figures in repairs] == ["penalty"]
-    assert repairs[0]["attempts"] > 1
-    assert repairs[0]["goal_percent_after"] == 100
+    repairs = [row.repair for row in fold(found.records) if row.repair is not None]
+    assert [repair.method for repair in repairs] == ["penalty"]
+    assert repairs[0].attempts > 1
+    assert repairs[0].goal_percent_after == 100
     allowed = Settings(starts=5, runs=1, fuzz_runs=1, keep=0, max_goal_loss=100.0)
     whole = debug(task, tmp_path / "walk.json", tmp_path / "other", allowed)
-    assert [r["figures"]["method"] for r in whole.records if r["step"] == "repair"][:1] == ["leaves"]
+    assert [row.repair.method for row in fold(whole.records) if row.repair is not None][:1] == ["leaves"]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from polvet.campaign.record import POSSIBLE, STRENGTHEN, FenceFigures, PossibleFigures
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.errors import InputError
@@ -15,23 +16,23 @@ WHO = {"seed": 1, "policy_sha256": "ab"}
 
 def filled(folder):
     with Store(folder, WHO) as store:
-        store.finish(0, "search", {"faults": 3}, {"faults": store.write("faults/0.json", "[1]")})
-        store.finish(0, "repair", {"objective": 1.5}, {})
+        store.finish(0, POSSIBLE, PossibleFigures(80.0), 0.5, {"faults": store.write("faults/0.json", "[1]")})
+        store.finish(0, STRENGTHEN, FenceFigures("not needed"), 0.25, {})
     return folder
 
 
 def test_a_step_is_found_again_with_figures_and_files(tmp_path):
     with Store(filled(tmp_path / "run"), WHO) as store:
-        record = store.find(0, "search")
+        record = store.find(0, POSSIBLE)
         assert record is not None
-        assert record["figures"] == {"faults": 3}
+        assert record.figures == PossibleFigures(80.0)
         assert store.path(record, "faults").read_text() == "[1]"
-        assert store.find(1, "search") is None
+        assert store.find(1, POSSIBLE) is None
         assert store.resumed == 2
     lines = [json.loads(line) for line in (tmp_path / "run" / "figures.jsonl").read_text().splitlines()]
     assert lines == [
-        {"iteration": 0, "step": "search", "faults": 3},
-        {"iteration": 0, "step": "repair", "objective": 1.5},
+        {"iteration": 0, "step": "possible", "goal_percent_possible": 80.0, "seconds": 0.5},
+        {"iteration": 0, "step": "strengthen", "reason": "not needed", "seconds": 0.25},
     ]
 
 
@@ -40,8 +41,8 @@ def test_a_step_whose_record_is_torn_is_not_done(tmp_path):
     journal = folder / "journal"
     journal.write_bytes(journal.read_bytes()[:-3])
     with Store(folder, WHO) as store:
-        assert store.find(0, "search") is not None
-        assert store.find(0, "repair") is None
+        assert store.find(0, POSSIBLE) is not None
+        assert store.find(0, STRENGTHEN) is None
 
 
 def test_other_settings_are_refused_by_name(tmp_path):

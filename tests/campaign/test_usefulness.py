@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import polvet
-from polvet.campaign.goals import Floor, Reached
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.goals import Floor, GoalRate
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
 from polvet.campaign.settings import Settings
 from polvet.campaign.usefulness import Usefulness
 from polvet.check.checker import Accepted, Subjects, check_file
@@ -205,11 +206,11 @@ def test_the_budget_is_counted_from_the_best_policy_so_far():
 
 def test_a_floor_counts_goal_reaching_runs_before_their_length():
     floor = Floor(0.9, 10.0)
-    assert floor.is_kept(Reached(0.9, 12.5))
-    assert not floor.is_kept(Reached(0.89, 5.0))
-    assert not floor.is_kept(Reached(1.0, 12.6))
-    assert Floor(0.0, None).is_kept(Reached(0.0, None))
-    ranked = [Reached(0.95, 11.0), Reached(0.95, 40.0), Reached(1.0, 50.0), Reached(0.8, 1.0)]
+    assert floor.is_kept(GoalRate(0.9, 12.5))
+    assert not floor.is_kept(GoalRate(0.89, 5.0))
+    assert not floor.is_kept(GoalRate(1.0, 12.6))
+    assert Floor(0.0, None).is_kept(GoalRate(0.0, None))
+    ranked = [GoalRate(0.95, 11.0), GoalRate(0.95, 40.0), GoalRate(1.0, 50.0), GoalRate(0.8, 1.0)]
     assert sorted(reversed(ranked), key=floor.cost) == ranked
 
 

@@ -28,7 +28,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
-from polvet.verify.grid import verify_on_grid
+from polvet.verify.grid import GRID
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unknown
 
@@ -197,5 +197,5 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
 def test_an_unsafe_switch_is_never_proved(tmp_path: Path) -> None:
     task, policy = heater(tmp_path, careless=True)
     bound = load_fitted(load_task(task), policy).compile()
-    assert isinstance(verify_on_grid(bound), Unknown)
+    assert isinstance(GRID(bound), Unknown)
     assert verify(bound).verdict.value == "unsafe"

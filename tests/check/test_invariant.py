@@ -20,7 +20,8 @@ from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
-from polvet.verify.ic3 import verify_by_ic3
+from polvet.verify.ic3 import IC3
+from polvet.verify.method import Request
 from polvet.verify.verdicts import Safe
 from tests.verify.test_engine import random_units
 from tests.verify.test_ic3 import random_world
@@ -47,7 +48,7 @@ def test_certificates_of_random_worlds_are_accepted_and_without_a_box_rejected(s
     if "boxes" in way:
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
         monkeypatch.setattr(invariant_boxes, "SMALL", 1)
-    result = verify_by_ic3(fitted, seed=seed)
+    result = IC3(fitted.compile(), Request(seed=seed))
     if not isinstance(result, Safe):
         # Nothing proves what is not so: the claim that `fail` alone is never entered.
         assert isinstance(checked(fitted, {"rows": [], "blocked": []}), Rejected)
@@ -79,7 +80,7 @@ def transport_policy(seed, locations, packages, width=16):
 def safe_transport(locations, packages):
     for seed in range(60):
         fitted = transport_policy(seed, locations, packages)
-        result = verify_by_ic3(fitted, seed=seed)
+        result = IC3(fitted.compile(), Request(seed=seed))
         if isinstance(result, Safe) and result.certificate["blocked"]:
             return fitted, dict(result.certificate)
     raise AssertionError("no safe policy among sixty")
@@ -118,7 +119,7 @@ def test_files_are_checked_by_their_hashes(tmp_path):
     policy_file = tmp_path / "policy.onnx"
     save_onnx(made, policy_file)
     fitted = load_fitted(task, policy_file)
-    result = verify_by_ic3(fitted)
+    result = IC3(fitted.compile())
     assert isinstance(result, Safe)
     certificate = tmp_path / "certificate.json"
     certificate.write_text(json.dumps(result.certificate), encoding="utf-8")

@@ -39,8 +39,9 @@ from polvet.policy.binding import fit
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.sources import load_task
-from polvet.verify.ic3 import verify_by_ic3
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.ic3 import IC3
+from polvet.verify.method import Request
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Safe
 from tests.safety.networks import TOP, random_model
 from tests.verify.line_policies import random_line_policy
@@ -152,7 +153,7 @@ def test_claims_about_lines_are_accepted_where_trying_every_state_says_so(park, 
     last = None
     for seed in range(2):
         fitted = fit(task, random_line_policy(task, seed))
-        found = verify_by_projection(fitted) if seed % 2 == 0 else verify_by_ic3(fitted, seed=seed)
+        found = PROJECTION(fitted.compile()) if seed % 2 == 0 else IC3(fitted.compile(), Request(seed=seed))
         assert isinstance(found, Safe)
         certificate = dict(found.certificate)
         oracle = Oracle(fitted, states)

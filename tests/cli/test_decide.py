@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from polvet.cli.app import run
+from polvet.safety.algorithms import ALGORITHMS
 
 WALK = """
 mdp
@@ -26,7 +27,7 @@ module m
   []     wind & x<9 -> (x'=x+1) & (wind'=false);
 endmodule
 """
-ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "vi", "tvi", "lao", "lrtdp")
+SEARCHES = tuple(algorithm.name for algorithm in ALGORITHMS.values() if algorithm.search)
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, An
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_one_state_is_decided_with_evidence(
     algorithm: str, walk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_limit_is_named_and_gives_exit_code_20(tmp_path: Path, capsys: pytest.
         (["--state", "x=4,wind=false", "--all-starts"], "several"),
         (["--algorithm", "magic"], "magic"),
         (["--order", "policy"], "--policy"),
-        (["--radius", "3"], "TarjanSafe"),
+        (["--radius", "3"], "--algorithm tarjan"),
         (["--workers", "many"], "--workers"),
         (["--states", "missing.jsonl"], "no such file"),
         (["--bound", "2"], "probability"),

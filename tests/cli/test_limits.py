@@ -12,6 +12,7 @@ import random
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,36 @@ def test_start_states_are_drawn_in_time(tmp_path):
     assert "--time-limit" in text
 
 
+def test_lessons_of_a_teacher_end_in_time(tmp_path):
+    must_stop(tmp_path, 1.5, "train", str(LINE.task), "--kind", "trees", "--teacher", "random", "--runs", "1000000000",
+              "-o", "policy.json")  # fmt: skip
+    assert not (tmp_path / "policy.json").exists()
+
+
+@pytest.mark.slow
+def test_a_network_learns_no_longer_than_it_may(tmp_path):
+    pytest.importorskip("torch")
+    must_stop(tmp_path, 4, "train", str(LINE.task), "--kind", "mlp", "--steps", "1000000000", "-o", "policy.onnx")
+
+
+def test_start_states_are_counted_in_time_from_python(tmp_path):
+    import polvet
+
+    (tmp_path / "wide.prism").write_text(WIDE)
+    (tmp_path / "go.json").write_text(json.dumps(GOING))
+    (tmp_path / "faults.json").write_text('{"format": "faults/1", "faults": []}')
+    task = polvet.load(tmp_path / "wide.prism", fail="bad")
+    policy = task.policy(tmp_path / "go.json")
+    for ask in (
+        lambda: task.decide(time_limit=0.3),
+        lambda: polvet.load(tmp_path / "wide.prism", start="x < z").explore(time_limit=0.3),
+        lambda: policy.simulate(runs=5, time_limit=0.3),
+        lambda: policy.repair(tmp_path / "faults.json", time_limit=0.3),
+    ):
+        with pytest.raises(LimitReached, match=r"time limit of 0\.3 s"):
+            ask()
+
+
 @pytest.mark.slow
 def test_permit_ends_in_time_with_what_it_has(tmp_path):
     made = tmp_path / "field.jani"
@@ -170,6 +201,20 @@ def test_the_net_catches_what_forgets_its_budget(monkeypatch, capsys):
     monkeypatch.setattr("polvet.sources.load_model", forgetful)
     assert run(["explore", str(LINE.task), "--time-limit", "0.1"]) == 20
     assert "time limit of 0.1 s reached (raise it with --time-limit)" in capsys.readouterr().err
+
+
+def test_an_answer_is_said_to_its_end(monkeypatch, capsys):
+    from polvet.cli.answer import Answer, ExitCode
+    from polvet.cli.limits import net
+
+    monkeypatch.setattr("polvet.cli.limits.GRACE", 0.05)
+    net.begin()
+    net.span(0.01)
+    monkeypatch.setattr("polvet.cli.answer.say", lambda line: time.sleep(0.3))
+    try:
+        assert Answer("safe", ExitCode.DONE, 0.0, {}, ["slowly"]).show(as_json=False) == 0
+    finally:
+        net.fold()
 
 
 def test_the_net_is_taken_away(capsys):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from polvet.budget import Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
-from polvet.debug.evaluate import evaluate, evaluation_starts, split_starts
+from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.errors import InputError
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
@@ -84,8 +84,6 @@ def test_excluded_starts_are_left_out():
     assert not set(first.states) & set(second.states)
     assert len(second.states) == 70
     assert not second.complete
-    debug, fresh = split_starts(first.states, 0.5)
-    assert (len(debug), len(fresh)) == (15, 15)
 
 
 def test_no_start_state_is_an_input_error():

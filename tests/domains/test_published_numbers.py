@@ -6,7 +6,7 @@ import pytest
 
 from polvet.domains import generate
 from polvet.kernel.compiled import Compiled
-from polvet.kernel.starts import count_starts
+from polvet.kernel.starts import Starts
 from tests.domains.worlds import explored, unsafe_states
 
 
@@ -25,26 +25,26 @@ def test_table_1_of_the_permissive_schedulers() -> None:
 
 @pytest.mark.parametrize(("n", "count"), [(4, 14), (6, 202), (8, 4139)])
 def test_blocksworld_has_the_papers_start_states(n: int, count: int) -> None:
-    assert count_starts(generate("blocksworld", n=n).task()) == count
+    assert Starts.of(generate("blocksworld", n=n).task()).count == count
 
 
 def test_the_8_puzzle_has_4900_start_states() -> None:
-    assert count_starts(generate("sliding-tiles", n=8).task()) == 4900
-    assert count_starts(generate("sliding-tiles", n=8, cost=0).task()) == 4900
+    assert Starts.of(generate("sliding-tiles", n=8).task()).count == 4900
+    assert Starts.of(generate("sliding-tiles", n=8, cost=0).task()).count == 4900
 
 
 def test_transport_has_its_start_states() -> None:
-    assert count_starts(generate("transport").task()) == 9 * math.comb(24, 9) == 11_767_536
+    assert Starts.of(generate("transport").task()).count == 9 * math.comb(24, 9) == 11_767_536
 
 
 def test_lines_have_one_start_for_each_way_to_place_the_packages() -> None:
     for name in ("one-way-line", "two-way-line"):
-        assert count_starts(generate(name, n=15, p=10).task()) == 4 * math.comb(24, 9)
+        assert Starts.of(generate(name, n=15, p=10).task()).count == 4 * math.comb(24, 9)
 
 
 def test_beluga_starts_with_every_order() -> None:
     for jigs in (3, 4, 5):
-        assert count_starts(generate("beluga", jigs=jigs).task()) == math.factorial(jigs)
+        assert Starts.of(generate("beluga", jigs=jigs).task()).count == math.factorial(jigs)
 
 
 @pytest.mark.parametrize("d", [1, 5, 40])

@@ -16,8 +16,8 @@ from polvet.budget import Budget
 from polvet.domains.planted import plant
 from polvet.domains.shipped import find_shipped
 from polvet.fuzz.anytime import StopRule
+from polvet.fuzz.population import Population
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, iter_rounds, run_campaign
-from polvet.fuzz.starts import Population
 from polvet.policy.binding import fit, load_fitted
 from polvet.records.journal import read_journal
 from polvet.sources import load_task

@@ -4,6 +4,7 @@ import math
 import random
 from collections import Counter
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from polvet.errors import InputError, LimitReached, ModelError
 from polvet.kernel.compiled import Compiled
-from polvet.kernel.ranked import BigDiagram
-from polvet.kernel.starts import Starts, count_starts, draw_ranks, drawable_starts, iter_starts, sample_starts
+from polvet.kernel.starts import Starts, draw_ranks, drawable_starts, is_start_of, sample_starts
+from polvet.kernel.starts.ranked import BigDiagram
 from polvet.model.build import ModelBuilder
 from polvet.model.expressions import (
     Binary,
@@ -138,7 +139,7 @@ def test_sums_over_many_variables_are_counted_and_numbered_without_listing() -> 
     m.int("free", 1, 7)
     m.edge("stay")
     task = m.task(start=total(*xs) == 15)
-    assert count_starts(task) == math.comb(24, 9) * 7
+    assert Starts.of(task).count == math.comb(24, 9) * 7
     states = sample_starts(task, 300, seed=1)
     assert len(states) == 300
     assert all(sum(state[:10]) == 15 and 1 <= state[10] <= 7 for state in states)
@@ -178,7 +179,7 @@ def test_wide_domains_are_cut_by_ranges_of_values() -> None:
     x, y = m.int("x", 0, 10**12), m.int("y", -(10**12), 10**12)
     m.edge("stay")
     task = m.task(start=(x >= 10**11) & (x < 10**11 + 5) & (y * 2 == x) | (x == 3) & (y >= 10**12 - 2))
-    assert set(iter_starts(task)) == {
+    assert set(Starts.of(task).states()) == {
         *((v, v // 2) for v in range(10**11, 10**11 + 5, 2)), *((3, 10**12 - k) for k in range(3))
     }  # fmt: skip
 
@@ -191,8 +192,22 @@ def test_lists_of_states_come_back_as_they_are() -> None:
     m.edge("stay")
     states = {(*(rng.randrange(100) for _ in range(6)), rng.randrange(5) / 4) for _ in range(200)}
     task = m.task(start=some(*(every(*(v == c for v, c in zip((*xs, r), state, strict=True))) for state in states)))
-    assert set(iter_starts(task)) == states
+    assert set(Starts.of(task).states()) == states
     assert Starts.of(task).method == "exact"
+
+
+@pytest.mark.parametrize("start", [None, "x + y == 3 && !a"])
+def test_a_state_is_a_start_where_it_is_listed(start: str | None) -> None:
+    m = ModelBuilder("m")
+    m.int("x", 0, 3)
+    m.int("y", 0, 3, initial=2)
+    m.bool("a")
+    m.edge("stay")
+    m.restrict_initial("x <= y")
+    task = m.task(start=start)
+    is_start = is_start_of(task)
+    every_state = product(range(4), range(4), (False, True))
+    assert {state for state in every_state if is_start(state)} == set(Starts.of(task).states()) != set()
 
 
 def test_real_variables_are_drawn_between_their_bounds() -> None:
@@ -200,14 +215,14 @@ def test_real_variables_are_drawn_between_their_bounds() -> None:
     x, y, n = m.real("x", 0, 1), m.real("y"), m.int("n", 0, 3)
     m.edge("stay")
     task = m.task(start=(y >= -1) & (y <= 2.5) & (x * x + y * y <= 1) & (n > 1))
-    assert count_starts(task) is None
+    assert Starts.of(task).count is None
     starts = Starts.of(task)
     assert starts.method == "rejection"
     sample = starts.sample(500, random.Random(1))
     assert all(0 <= x <= 1 and -1 <= y <= 2.5 and x * x + y * y <= 1 and n in (2, 3) for x, y, n in sample)
     assert 0.3 < sum(y > 0 for _, y, _ in sample) / 500 < 0.7
     with pytest.raises(InputError, match="infinitely many"):
-        next(iter_starts(task))
+        next(Starts.of(task).states())
 
 
 def test_initial_states_keep_initial_values_and_explore_uses_them() -> None:
@@ -220,7 +235,7 @@ def test_initial_states_keep_initial_values_and_explore_uses_them() -> None:
     assert set(compiled.unpack(compiled.initial())) == wanted
     assert len(compiled.explore()) == len(wanted)
     task = Task(network)
-    assert count_starts(task) == len(wanted)
+    assert Starts.of(task).count == len(wanted)
 
 
 def test_several_locations_are_values_like_others() -> None:
@@ -230,8 +245,8 @@ def test_several_locations_are_values_like_others() -> None:
         one.location(name, initial=name != "n")
     one.edge("go", at="l", go="n")
     m.int("x", 0, 1)
-    assert count_starts(m.task(start='x == 1 && one.location != "m"')) == 2
-    assert count_starts(m.task()) == 4
+    assert Starts.of(m.task(start='x == 1 && one.location != "m"')).count == 2
+    assert Starts.of(m.task()).count == 4
 
 
 def test_draws_without_repetition_are_different_and_complete() -> None:
@@ -266,8 +281,8 @@ def test_conditions_that_cannot_be_used_say_why(start: str, message: str) -> Non
 
 def test_a_fault_behind_a_false_conjunct_does_not_matter() -> None:
     m = builder()
-    assert count_starts(m.task(start="y != 0 && 6 % y == 0")) == 3 * 8 * 9 * 4
-    assert count_starts(m.task(start="y == 0 || x / y == 1")) == 9 * 4 * (8 + 3)
+    assert Starts.of(m.task(start="y != 0 && 6 % y == 0")).count == 3 * 8 * 9 * 4
+    assert Starts.of(m.task(start="y == 0 || x / y == 1")).count == 9 * 4 * (8 + 3)
 
 
 def test_memory_ends_in_a_named_limit() -> None:

@@ -21,7 +21,8 @@ def random_graph(rng, inputs, outputs, *, units=(*SMOOTH, *STRAIGHT), layers=Non
     for _ in range(layers or int(rng.integers(1, 4))):
         size = int(rng.integers(2, 9))
         spread = scale / np.sqrt(len(value))
-        linear = tape.affine(value, rng.normal(size=(size, len(value))) * spread, rng.normal(size=size) * 0.5)
+        weights, bias = rng.normal(size=(size, len(value))) * spread, rng.normal(size=size) * 0.5
+        linear = tape.affine(value, weights.astype(np.float32), bias.astype(np.float32))
         name = str(rng.choice(units))
         made = tape.unit(name, linear, *PARAMETERS.get(name, (0.0, 0.0)))
         match rng.integers(6):
@@ -36,8 +37,8 @@ def random_graph(rng, inputs, outputs, *, units=(*SMOOTH, *STRAIGHT), layers=Non
             case 4 if "tanh" in units:
                 made = tape.unit("exp", tape.unit("tanh", made))
         value = made
-    weights = rng.normal(size=(len(outputs), len(value)))
-    scores = tape.affine(value, weights, rng.normal(size=len(outputs)))
+    weights = rng.normal(size=(len(outputs), len(value))).astype(np.float32)
+    scores = tape.affine(value, weights, rng.normal(size=len(outputs)).astype(np.float32))
     if rng.integers(3) == 0:  # dueling heads
         mean = tape.affine(scores, np.full((1, len(outputs)), 1 / len(outputs)), None, None, 2)
         scores = tape.total([scores, np.repeat(mean, len(outputs))], [1.0, -1.0])

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
 from polvet.campaign.settings import Settings
 from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.cli.app import run

@@ -37,7 +37,7 @@ def test_every_pickle_is_refused_with_a_way_out(protocol, tmp_path):
         (b'{"a":' * 3000, "deep"),
         (b"PK\x03\x04 this is no archive", "damaged"),
         (b"binf\x00\x00", "not a policy file"),
-        (b"\x93NUMPY\x01\x00", "not a policy file"),
+        (b"\x93NUMPY\x01\x00", "not a readable array"),
         (b"{L\xff\xff\xff\xff\xff\xff\xff\xff", "length"),
         (b"\xff\xfe\x00", "not a policy file"),
         (b'{"format": "table/1", "inputs": ["\xff"]}', "UTF-8"),

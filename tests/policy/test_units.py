@@ -154,7 +154,9 @@ def test_a_straight_graph_of_small_whole_numbers_has_no_near_ties():
 
 def test_a_chain_with_relu_is_the_network_it_always_was():
     rng = np.random.default_rng(3)
-    layers = [(rng.normal(size=(5, 3)), rng.normal(size=5)), (rng.normal(size=(2, 5)), rng.normal(size=2))]
+    sizes = ((5, 3), 5, (2, 5), 2)
+    one, two, three, four = (rng.normal(size=size).astype(np.float32) for size in sizes)
+    layers = [(one, two), (three, four)]
     tape = Tape(3)
     hidden = tape.relu(tape.affine(np.arange(3), *layers[0]))
     made = tape.policy(tape.affine(hidden, *layers[1]), None, None)

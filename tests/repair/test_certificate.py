@@ -79,6 +79,7 @@ def changed(document):
         "the options": lambda d: d.update(options={"strange": "1"}),
         "the faults": lambda d: d.update(faults={}),
         "a fault that is none": lambda d: d.update(faults=[3]),
+        "words where faults left are counted": lambda d: d.update(left="0, since it is proved safe; 0"),
     }
     for name, change in wrong.items():
         other = copy.deepcopy(document)

@@ -18,7 +18,7 @@ from polvet.policy.rules import model_condition, rules_from_json
 from polvet.policy.save import save_policy
 from polvet.policy.tables import Table
 from polvet.records.fault_files import Fault
-from polvet.repair.repair import repair
+from polvet.repair.repair import Options, repair
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_faults
 
 TASK = grid_task()
@@ -47,7 +47,7 @@ def test_faults_are_fixed_and_other_states_keep_their_label(tmp_path_factory, se
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, make(rng))
     faults = faults_of(rng, fitted, count)
-    made = repair(fitted, faults, mode=mode, keep=EVERYWHERE)
+    made = repair(fitted, faults, Options(mode=mode, keep=EVERYWHERE))
     assert not made.left
     file = tmp_path_factory.mktemp("direct") / "policy.json"
     save_policy(made.policy, file)
@@ -112,4 +112,4 @@ def test_what_cannot_be_repaired_is_refused_by_name():
     with pytest.raises(InputError, match="cannot be repaired"):
         repair(fitted, [])
     with pytest.raises(InputError, match="does not fit a Table"):
-        repair(fit(TASK, Table(("x", "y"), LABELS, {}, 0)), [], method="leaves")
+        repair(fit(TASK, Table(("x", "y"), LABELS, {}, 0)), [], Options(method="leaves"))

@@ -10,7 +10,8 @@ import pytest
 
 from polvet.budget import Budget
 from polvet.campaign import steps
-from polvet.campaign.loop import Outcome, debug
+from polvet.campaign.loop import debug
+from polvet.campaign.outcome import Outcome
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError
@@ -26,8 +27,9 @@ from polvet.safety.exits import find_exits
 from polvet.sources import load_task
 from polvet.symbolic.linear import NotLinear
 from polvet.verify.explicit import Search
-from polvet.verify.portfolio import METHODS_BY_NAME, verify
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.methods import METHODS
+from polvet.verify.portfolio import verify
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.line_policies import random_line_policy
 
@@ -101,7 +103,7 @@ def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task,
         bound = fit(task, make(task, seed)).compile()
         made = fence(bound.fitted, exits, [], bound.compiled)
         after = fit(task, made.policy)
-        assert isinstance(verify_by_projection(after), Safe)
+        assert isinstance(PROJECTION(after.compile()), Safe)
         assert isinstance(Search(after.compile()).go_on(Budget()), Safe)
         saved += isinstance(Search(bound).go_on(Budget()), Unsafe)
         for k, (number, state) in enumerate(states_of(task, exits, semantics)):
@@ -187,7 +189,7 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
 def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):
     strict = replace(task, avoid=Avoid(stuck=True))
     bound = fit(strict, random_line_policy(task, 0)).compile()
-    for method in METHODS_BY_NAME:
+    for method in METHODS:
         if method != "explicit":
             with pytest.raises(InputError, match="no other failure"):
                 verify(bound, method=method)

@@ -10,6 +10,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.records.fault_files import Fault
 from polvet.repair.library import library_scores, repair_checked
+from polvet.repair.repair import Options
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_faults
 
 TASK = grid_task()
@@ -52,7 +53,9 @@ def test_the_library_confirms_every_fixed_fault(kind, method, mode, tmp_path):
     task = replace(TASK, reading=PolicyReading("filtered", ("x", "y"), labels))
     fitted = load_fitted(task, trained(kind, tmp_path))
     faults = random_faults(np.random.default_rng(1), fitted, 9)
-    made, agreement = repair_checked(fitted, faults, method=method, mode=mode, keep=[(0, 0), (1, 1)], max_goal_loss=0.0)
+    made, agreement = repair_checked(
+        fitted, faults, Options(method=method, mode=mode, keep=[(0, 0), (1, 1)], max_goal_loss=0.0)
+    )
     assert not made.left
     assert agreement.library == kind.split("-")[0]
     assert agreement.confirmed == len(faults)
@@ -93,7 +96,7 @@ def test_onnxruntime_confirms_every_fixed_fault(method):
     network = network_of([*layers, (rng.normal(size=(3, 16)), rng.normal(size=3))], ("x", "y"), LABELS)
     fitted = fit(TASK, network)
     faults = random_faults(rng, fitted, 12)
-    made, agreement = repair_checked(fitted, faults, method=method)
+    made, agreement = repair_checked(fitted, faults, Options(method=method))
     assert not made.left
     assert (agreement.library, agreement.confirmed) == ("onnxruntime", len(faults))
 
@@ -101,8 +104,8 @@ def test_onnxruntime_confirms_every_fixed_fault(method):
 def test_a_penalty_is_added_only_where_the_fault_remains(tmp_path):
     fitted = load_fitted(TASK, trained("xgboost", tmp_path))
     faults = random_faults(np.random.default_rng(1), fitted, 9)
-    made, _ = repair_checked(fitted, faults, method="penalty")
+    made, _ = repair_checked(fitted, faults, Options(method="penalty"))
     assert made.trees_added > 0
-    again, _ = repair_checked(fit(fitted.task, made.policy), faults, method="penalty")
+    again, _ = repair_checked(fit(fitted.task, made.policy), faults, Options(method="penalty"))
     assert again.trees_added == 0
     assert len(again.fixed) == len(faults)

@@ -14,7 +14,7 @@ from polvet.policy.networks import network_of, reference_scores
 from polvet.policy.rounding import possible_choices
 from polvet.policy.save import save_policy
 from polvet.repair.gated_units import add_gates
-from polvet.repair.repair import repair
+from polvet.repair.repair import Options, repair
 from tests.policy.graphs import random_graph
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_faults
 
@@ -49,7 +49,7 @@ def test_every_fault_is_fixed_in_every_evaluation_order(seed, hidden, count, mod
     faults = random_faults(rng, fitted, count)
     own = {fault.state for fault in faults}
     kept = [state for state in EVERYWHERE if state not in own]
-    made = repair(fitted, faults, mode=mode, keep=kept, max_goal_loss=loss)
+    made = repair(fitted, faults, Options(mode=mode, keep=kept, max_goal_loss=loss))
     assert not made.left
     for fault in faults:
         labels = taken(made.policy, fault.state)
@@ -95,7 +95,7 @@ def test_the_last_layer_alone_changes_where_nothing_is_kept():
     rng = np.random.default_rng(5)
     network = random_network(rng, (8, 8))
     fitted = fit(TASK, network)
-    made = repair(fitted, random_faults(rng, fitted, 3), keep=(), max_goal_loss=1.0)
+    made = repair(fitted, random_faults(rng, fitted, 3), Options(keep=(), max_goal_loss=1.0))
     assert made.units_added == 0
     assert [layer.weights.shape for layer in made.policy.layers] == [layer.weights.shape for layer in network.layers]
     assert all(
@@ -110,12 +110,12 @@ def test_a_repaired_network_is_the_same_after_saving(tmp_path, ending, method):
     rng = np.random.default_rng(9)
     fitted = fit(TASK, random_network(rng, (6, 6)))
     faults = random_faults(rng, fitted, 6)
-    made = repair(fitted, faults, method=method)
+    made = repair(fitted, faults, Options(method=method))
     file = tmp_path / f"p.{ending}"
     save_policy(made.policy, file)
     read = load_fitted(TASK, file)
     for fault in faults:
         assert read.choose(fault.state, applicable(fault.state)) in fault.safe_actions
     again = tmp_path / f"q.{ending}"
-    save_policy(repair(fitted, faults, method=method).policy, again)
+    save_policy(repair(fitted, faults, Options(method=method)).policy, again)
     assert file.read_bytes() == again.read_bytes()

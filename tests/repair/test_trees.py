@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.save import save_policy
 from polvet.policy.trees import reference_scores
-from polvet.repair.repair import repair
+from polvet.repair.repair import Options, repair
 from tests.repair.ensembles import LABELS, SIZE, applicable, grid_task, random_ensemble, random_faults
 
 TASK = grid_task()
@@ -47,7 +47,7 @@ def test_every_fault_is_fixed_in_the_policys_own_arithmetic(seed, kind, count, m
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, count)
-    made = repair(fitted, faults, method=method, mode=mode)
+    made = repair(fitted, faults, Options(method=method, mode=mode))
     assert len(made.fixed) + len(made.left) == len(faults)
     assert not made.left
     assert all(is_fixed(made.policy, fault, mode) for fault in faults)
@@ -59,7 +59,7 @@ def test_penalty_trees_change_nothing_but_the_faults(seed, kind, count):
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, count)
-    made = repair(fitted, faults, method="penalty", mode="avoid")
+    made = repair(fitted, faults, Options(method="penalty", mode="avoid"))
     assert made.trees_added == len(faults)
     rows = np.array([s for s in EVERYWHERE if s not in {f.state for f in faults}], dtype=np.float32)
     assert np.array_equal(fitted.policy.scores(rows), made.policy.scores(rows))
@@ -72,7 +72,7 @@ def test_with_no_loss_allowed_no_kept_state_changes(seed, kind, count, method):
     fitted = fit(TASK, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, count)
     kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
-    made = repair(fitted, faults, keep=kept, max_goal_loss=0.0, method=method)
+    made = repair(fitted, faults, Options(keep=kept, max_goal_loss=0.0, method=method))
     assert not made.left
     assert made.retention.states == len([s for s in kept if set(applicable(s)) & set(fitted.policy.outputs)])
     assert made.retention.changed == 0
@@ -92,7 +92,7 @@ def test_many_conflicting_faults_get_one_tree(seed, kind, count):
     kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("polvet.repair.leaves.MANY", 3)
-        made = repair(fitted, faults, keep=kept, max_goal_loss=0.0)
+        made = repair(fitted, faults, Options(keep=kept, max_goal_loss=0.0))
     assert not made.left
     assert made.retention.changed == 0
     assert all(is_fixed(made.policy, fault, "safe") for fault in faults)
@@ -105,13 +105,13 @@ def test_a_tree_grows_for_the_faults_that_are_left_only(seed, kind, count):
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, kind))
     faults = random_faults(rng, fitted, count)
-    first = repair(fitted, faults[1:], method="tree")
-    again = repair(fit(TASK, first.policy), faults[1:], method="tree")
+    first = repair(fitted, faults[1:], Options(method="tree"))
+    again = repair(fit(TASK, first.policy), faults[1:], Options(method="tree"))
     assert again.trees_added == 0
     rows = np.array(EVERYWHERE, dtype=np.float32)
     assert np.array_equal(again.policy.scores(rows), first.policy.scores(rows))
     kept = [s for s in EVERYWHERE if s not in {f.state for f in faults}]
-    both = repair(fit(TASK, first.policy), faults, keep=kept, method="tree")
+    both = repair(fit(TASK, first.policy), faults, Options(keep=kept, method="tree"))
     assert all(is_fixed(both.policy, fault, "safe") for fault in faults)
     assert both.retention.changed == 0
 
@@ -160,7 +160,7 @@ def test_the_change_is_the_enumerated_optimum_or_the_gap_holds(seed, count, mode
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, "scalar", rounds=1))
     faults = random_faults(rng, fitted, count)
-    made = repair(fitted, faults, mode=mode)
+    made = repair(fitted, faults, Options(mode=mode))
     best = exact_change(fitted.policy, faults, mode, 1e-5)
     if np.isinf(best):
         assert made.trees_added > 0
@@ -181,7 +181,7 @@ def test_the_big_m_program_finds_the_enumerated_optimum(seed, count, solver):
     rng = np.random.default_rng(seed)
     fitted = fit(TASK, random_ensemble(rng, "scalar", rounds=1))
     faults = random_faults(rng, fitted, count)
-    made = repair(fitted, faults, mode="avoid", method="milp", solver=solver)
+    made = repair(fitted, faults, Options(mode="avoid", method="milp", solver=solver))
     best = exact_change(fitted.policy, faults, "avoid", 1e-5)
     if np.isfinite(best) and not made.trees_added:
         assert made.objective == pytest.approx(best, abs=1e-4)
@@ -193,7 +193,7 @@ def test_equal_inputs_give_byte_equal_files(tmp_path, method):
     fitted = fit(TASK, random_ensemble(rng))
     faults = random_faults(rng, fitted, 8)
     for name in ("one.json", "two.json"):
-        save_policy(repair(fitted, faults, method=method, keep=EVERYWHERE).policy, tmp_path / name)
+        save_policy(repair(fitted, faults, Options(method=method, keep=EVERYWHERE)).policy, tmp_path / name)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
@@ -226,7 +226,7 @@ def test_a_repaired_ensemble_is_the_same_after_saving(tmp_path):
     rng = np.random.default_rng(11)
     fitted = fit(TASK, random_ensemble(rng))
     faults = random_faults(rng, fitted, 10)
-    made = repair(fitted, faults, keep=EVERYWHERE, max_goal_loss=0.0)
+    made = repair(fitted, faults, Options(keep=EVERYWHERE, max_goal_loss=0.0))
     save_policy(made.policy, tmp_path / "p.json")
     read = load_fitted(TASK, tmp_path / "p.json")
     rows = np.array(EVERYWHERE, dtype=np.float32)

@@ -33,15 +33,24 @@ def hostile_campaign(folder: Path, metadata: dict[str, str] | None = None) -> Pa
     (folder / "runs.jsonl").write_text(json.dumps(run) + "\n")
     about = {"task": EVIL, "model": EVIL, "metadata": metadata or {}, "options": {EVIL: EVIL}, "fail": EVIL}
     (folder / "about.json").write_text(json.dumps(about))
-    (folder / "outcome.json").write_text(json.dumps({"outcome": "improved", "reason": EVIL}))
-    figures = {"unsafe_percent": 50.0, "goal_percent": 40.0, "seconds": 0.1}
-    searched = {"new_faults": 1, "faults_so_far": 1, "seconds": 0.1}
+    ended = {"outcome": "improved", "reason": EVIL, "iterations": 0, "faults": 1, "policy": EVIL, "certificate": None}
+    (folder / "outcome.json").write_text(json.dumps(ended))
+    figures = {
+        "unsafe_percent": 50.0, "unsafe_percent_interval": [40, 60.0], "goal_percent": 40.0, "seconds": 0.1,
+        "goal_percent_interval": [30.0, 50.0], "undecided": 0, "unsafe_by_runs": 0, "certain": False,
+    }  # fmt: skip
+    counts = ("faults", "states", "safe_states", "open", "unsafe_starts", "runs", "runs_never_safe", "runs_with_fault")
+    searched = {
+        **dict.fromkeys((*counts, "near_ties", "unjudged", "unsafe_runs", "steps", "new_faults", "faults_so_far"), 1),
+        "exhaustive": False, "ends": {EVIL: 1}, "policy_sha256": EVIL, "seconds": 0.1,
+    }  # fmt: skip
+    verified = {"verdict": EVIL, "method": EVIL, "reason": EVIL, "faults": 0, "seconds": 0}
     files = {"faults": {"name": "faults/0.json", "sha256": ""}, "runs": {"name": "runs.jsonl", "sha256": ""}}
     records = [
         {"format": "campaign/1", "settings": {"seed": EVIL, EVIL: 1}},
         {"iteration": 0, "step": "evaluate", "figures": figures, "files": {}},
         {"iteration": 0, "step": "search", "figures": searched, "files": files},
-        {"iteration": 0, "step": "verify", "figures": {"verdict": EVIL, "method": EVIL, "reason": EVIL}, "files": {}},
+        {"iteration": 0, "step": "verify", "figures": verified, "files": {}},
     ]
     (folder / "journal").write_bytes(b"".join(line_of(record) for record in records))
     return folder

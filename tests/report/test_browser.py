@@ -54,6 +54,13 @@ def complaints(opened):
     return [entry for entry in opened.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
 
+def test_no_table_is_cut_and_no_tile_overflows_at_1200_pixels(chromium, pages):
+    look(chromium, pages / "campaign.html", width=1200)
+    cut = "return [...document.querySelectorAll('section > .scroll, .tiles > div')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert chromium.execute_script(cut) == 0
+    assert len(shown(chromium, "section > .scroll")) >= 3
+
+
 def test_slider_buttons_and_keys_move_through_the_run(chromium, pages):
     look(chromium, pages / "campaign.html")
     steps = int(find(chromium, "#step").get_attribute("max"))

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -19,7 +20,7 @@ from polvet.policy.finite_memory import Builder, dump_fmp
 from polvet.policy.load import load_policy
 from polvet.policy.networks import network_of
 from polvet.records.fault_files import read_faults
-from polvet.records.journal import line_of
+from polvet.records.journal import line_of, read_journal
 from polvet.report import make_report
 from polvet.report.campaign import read_campaign
 from polvet.report.pictures import Pictures
@@ -144,6 +145,35 @@ def test_a_task_without_a_goal_has_no_figures_about_it(campaign, tmp_path):
     assert "Goal reached" not in make_report(tmp_path / "goalless")
 
 
+def test_a_percentage_has_its_interval_on_its_tile(page):
+    tiles = page.split('<dl class="tiles">')[1].split("</dl>")[0]
+    unsafe, goal = tiles.split("<dt>Unsafe starts")[1], tiles.split("<dt>Goal reached")[1]
+    for tile in (unsafe, goal):
+        assert re.search(r"95% interval \d+\.\d\d to \d+\.\d\d", tile.split("</dd>")[0])
+
+
+def test_a_second_chart_stands_only_where_the_first_is_too_coarse_for_it(campaign, tmp_path):
+    assert make_report(campaign).count('<figure class="chart"') == 2  # 4.33% beside 100%
+    folder = hostile_campaign(tmp_path / "short")  # 50% unsafe and 40% goal: the same axis
+    assert make_report(folder).count('<figure class="chart"') == 1
+
+
+def test_a_report_is_written_without_the_package_that_reads_its_policies(campaign, tmp_path, monkeypatch):
+    folder = tmp_path / "onnx"
+    shutil.copytree(campaign, folder)
+    head, *records = read_journal(folder / "journal")
+    for record in records:
+        if "policy" in record["files"]:
+            record["files"]["policy"]["name"] = "policies/0.onnx"
+    (folder / "policies/0.onnx").write_bytes(b"\x08\x08\x12\x00")
+    (folder / "journal").write_bytes(b"".join(map(line_of, [head, *records])))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    page = make_report(folder)
+    assert page.count('<details class="fault"') == len(read_campaign(folder).faults)
+    assert "is left out: " in page
+    assert "onnx" in page.split("is left out: ")[1][:200]
+
+
 def test_runs_are_drawn_and_their_faults_marked(page):
     data = json.loads(outline_data(page))
     run_ = data["runs"][0]
@@ -207,7 +237,8 @@ def test_a_journal_that_names_files_outside_its_folder_is_refused(tmp_path):
     folder = hostile_campaign(tmp_path / "evil")
     files = {"faults": {"name": "../secret.json", "sha256": ""}}
     with open(folder / "journal", "ab") as journal:
-        journal.write(line_of({"iteration": 0, "step": "verify", "figures": {}, "files": files}))
+        figures = {"reason": None, "seconds": 0}
+        journal.write(line_of({"iteration": 0, "step": "strengthen", "figures": figures, "files": files}))
     with pytest.raises(InputError, match="not in the folder"):
         make_report(folder)
 
@@ -221,6 +252,42 @@ def test_an_unfinished_campaign_is_unknown_and_says_how_to_go_on(campaign, tmp_p
     page = make_report(folder)
     assert "Unknown" in page
     assert "run the same polvet debug command again" in page
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_folder_with_a_damaged_value_is_told_or_refused_by_name(campaign, tmp_path, seed):
+    """Any value of the journal or of a file beside it may be missing or of another type."""
+    rng = random.Random(seed)
+    folder = tmp_path / "damaged"
+    shutil.copytree(campaign, folder)
+    name = rng.choice(["journal", "journal", "about.json", "outcome.json", "faults/0.json", "runs/0.jsonl"])
+    if name == "journal":
+        records = read_journal(folder / name)
+        _damage(records[rng.randrange(len(records))], rng)
+        (folder / name).write_bytes(b"".join(map(line_of, records)))
+    else:
+        first, *others = (
+            (folder / name).read_text().splitlines() if name.endswith("l") else [(folder / name).read_text()]
+        )
+        document = json.loads(first)
+        _damage(document, rng)
+        (folder / name).write_text("\n".join([json.dumps(document), *others]))
+    try:
+        assert "</html>" in make_report(folder)
+    except InputError as error:
+        assert str(folder) in str(error) or "options" in str(error)  # noqa: PT017
+
+
+def _damage(document, rng):
+    """Remove one value somewhere in the document, or put another in its place."""
+    keys = list(document) if isinstance(document, dict) else range(len(document))
+    key = rng.choice(list(keys))
+    if isinstance(document[key], dict | list) and document[key] and rng.random() < 0.8:
+        _damage(document[key], rng)
+    elif rng.random() < 0.3:
+        del document[key]
+    else:
+        document[key] = rng.choice([None, -1, 0.5, "text", [], [None], {}, {"x": None}, True])
 
 
 def test_the_command_writes_the_file_and_names_wrong_input(campaign, tmp_path, capsys):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from polvet import _core
+from polvet.safety.algorithms import ALGORITHMS
 
 UNDECIDED, UNSAFE, SAFE = 0, 1, 2
-ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "vi", "tvi", "lao", "lrtdp")
+SEARCHES = tuple(algorithm.name for algorithm in ALGORITHMS.values() if algorithm.search)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.safety.games import ALGORITHMS, SAFE, UNDECIDED, UNSAFE, Game, decide, random_game
+from tests.safety.games import SAFE, SEARCHES, UNDECIDED, UNSAFE, Game, decide, random_game
 
 
 def expected(game: Game) -> list[int]:
@@ -22,7 +22,7 @@ def ten_thousand_games() -> list[tuple[Game, list[int]]]:
     return [(game, expected(game)) for game in games]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_agrees_with_the_attractor_on_ten_thousand_random_games(
     algorithm: str, ten_thousand_games: list[tuple[Game, list[int]]]
 ) -> None:
@@ -32,7 +32,7 @@ def test_agrees_with_the_attractor_on_ten_thousand_random_games(
 
 
 @pytest.mark.parametrize("order", ["random", "last", "policy"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_any_order_of_actions_gives_the_same_verdicts(algorithm: str, order: str) -> None:
     rng = random.Random(7)
     for seed in range(300):
@@ -46,19 +46,19 @@ def test_larger_games_agree_too() -> None:
     rng = random.Random(11)
     for _ in range(60):
         game = random_game(rng, most=400)
-        for algorithm in ALGORITHMS:
+        for algorithm in SEARCHES:
             if algorithm != "tarjan":  # exponential
                 assert game.verdicts(algorithm, share=True) == expected(game)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_the_two_state_example_on_which_printed_ipi_loops_ends(algorithm: str) -> None:
     """a0 leads to fail, a1 back to itself: as printed, iPI meets the fail state in every pass and starts again."""
     game = Game((((1,), (0,)), ()), fail=frozenset({1}))
     assert game.verdicts(algorithm) == [SAFE, UNSAFE]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_figure_3_needs_the_outer_loop(algorithm: str) -> None:
     """s1 is found unsafe after s2, which leads to it, was left as maybe safe: only a second pass sees it."""
     s_i, s_1, s_2, fail = range(4)
@@ -75,7 +75,7 @@ def test_ipi_takes_a_second_pass_in_figure_3() -> None:
     assert passes.tolist() == [2]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_a_state_closed_under_an_unsafe_ancestor_is_not_called_safe(algorithm: str) -> None:
     """TarjanSafe as printed drops children's low links: it would mark s1 safe, which leans on s0, and accept r -> s1."""
     r, s0, s1, s2, fail = range(5)
@@ -83,7 +83,7 @@ def test_a_state_closed_under_an_unsafe_ancestor_is_not_called_safe(algorithm: s
     assert decide(game.decider(algorithm, share=False), [r])[0] == [UNSAFE]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_a_state_without_actions_is_an_ended_run(algorithm: str) -> None:
     game = Game((((1,),), ()))
     assert game.verdicts(algorithm) == [SAFE, SAFE]
@@ -143,7 +143,7 @@ def test_a_long_enough_radius_decides_a_chain_and_a_short_one_does_not() -> None
 
 
 @pytest.mark.threads
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", SEARCHES)
 def test_threads_share_the_questions_and_agree(algorithm: str) -> None:
     rng = random.Random(13)
     for _ in range(30):

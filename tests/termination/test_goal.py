@@ -6,9 +6,10 @@ from itertools import product
 
 import pytest
 
+from polvet.check.checker import Rejected, Subjects, check
 from polvet.check.goal import check_missing_run, find_point, is_stopped
 from polvet.cli.app import run
-from polvet.errors import InputError
+from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import Atom, Builder, dump_fmp
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.termination.decide import terminates
@@ -27,12 +28,19 @@ def emptying():
     [
         ("state == done", Reaching), ("state == done && x == 0", Reaching), ("state == done && x <= 0", Reaching),
         ("x >= 0", Reaching), ("state == work", Missed), ("state != work", Reaching), ("y >= 1", Missed),
-        ("state == done && y >= 0 || x == 7", Reaching),
+        ("state == done && y >= 0 || x == 7", Reaching), ("x == 7 or x == 0", Reaching), ("x == 7 or y == 0", Missed),
+        ("state == done and y >= 0 or x == 7", Reaching),
     ],
 )  # fmt: skip
 def test_goals_of_a_small_plan(goal, kind):
     fmp = emptying()
     assert isinstance(check_goal(fmp, parse_goal(goal, fmp)), kind)
+
+
+def test_no_part_of_a_goal_is_left_out():
+    fmp = emptying()
+    assert len(parse_goal("x == 7 or x == 0 || y == 1", fmp).cases) == 3
+    assert [len(case.atoms) for case in parse_goal("x == 7 and x == 0 && y == 1", fmp).cases] == [3]
 
 
 def stops_by_search(fmp, limit=800):
@@ -126,3 +134,11 @@ def test_a_goal_with_unknown_names_is_an_input_error():
             with pytest.raises(InputError):
                 parse_goal(text, emptying())
     assert isinstance(terminates(emptying()), Terminating)
+
+
+def test_where_an_abstraction_goes_on_the_system_may_stop(tmp_path):
+    system = tmp_path / "system.koat"
+    head = "(GOAL COMPLEXITY)\n(STARTTERM (FUNCTIONSYMBOLS f))\n(VAR A)\n(RULES\n"
+    system.write_text(head + "f(A) -> Com_1(g(A)) :|: A*A >= 10\n)\n")  # stops in f with A = 0
+    claim = {"kind": "goal-reaching", "components": [], "goal": "state == g", "reach": {}}
+    assert isinstance(check(claim, Subjects(system), Where("claim")), Rejected)

@@ -113,6 +113,73 @@ def test_every_step_of_a_system_is_a_step_of_its_abstraction():
     assert steps > 300
 
 
+def verdict_of_run(system, prefix, cycle, *values):
+    rows = [dict(zip("ABC", row, strict=False)) for row in values]
+    return find_flaw(system, {"prefix": prefix, "cycle": cycle, "values": rows})
+
+
+def test_a_run_is_not_executed_where_something_nonlinear_was_left_out():
+    values = [(0, 0, 0), (0, 0, 0)]
+    linear = koat("f(A,B,C) -> Com_1(f(A,B,C)) :|: A >= 0")
+    assert verdict_of_run(linear, [], [0], *values) is None
+    for rule in ("f(A,B,C) -> Com_1(f(A,B,C)) :|: A >= 0 && A*A >= 1", "f(A,B,C) -> Com_1(f(A*A + 1,B,C)) :|: A >= 0"):
+        assert "not linear" in verdict_of_run(koat(rule), [], [0], *values)
+
+
+def test_a_condition_that_ends_in_a_bracket_counts():
+    assert verdict_of_run(koat("f(A,B,C) -> Com_1(f(A,B,C)) :|: A >= (1)"), [], [0], (0, 0, 0), (0, 0, 0)) is not None
+
+
+def test_parameters_mean_places_whatever_rules_call_them():
+    growing = koat("f(A) -> Com_1(g(A - 1)) :|: A >= 1", "g(B) -> Com_1(f(B + 5))")
+    assert its_terminates(growing).verdict is Verdict.NONTERMINATING
+    swapping = koat("f(A,B) -> Com_1(f(B,A)) :|: A >= 1", "f(B,A) -> Com_1(f(B - 1,A)) :|: A >= 1")
+    first, second = swapping.transitions
+    assert second.guard == ({"B": 1, "": -1},)
+    assert second.update == {"A": {"A": 1, "": -1}, "B": {"B": 1}}
+    assert first.update == {"A": {"B": 1}, "B": {"A": 1}}
+
+
+def test_a_name_that_is_another_rule_s_parameter_is_free():
+    (_, step) = koat("f(A,B) -> Com_1(g(A))", "g(A) -> Com_1(g(B)) :|: B >= A").transitions
+    assert step.update == {"A": {"B (free)": 1}, "B": None}
+
+
+def test_no_rule_is_passed_over():
+    nested = koat("f(A) -> Com_1(f(((A + (1)) + (A - A)))) :|: A >= 0")
+    assert its_terminates(nested).verdict is Verdict.NONTERMINATING
+    for rule in ("f(A) -{1}> Com_1(f(A + 1))", "f(A) -> Com_2(f(A + 1))", "f(A) -> Com_1(f(A + 1) g)",
+                 "f(A) -> Com_1(f(A, A))", "f(A, A) -> Com_1(f(A, A))", "f(A) -> Com_1(f(A)"):  # fmt: skip
+        with pytest.raises(InputError):
+            koat("f(A) -> Com_1(f(A - 1)) :|: A >= 1", rule)
+
+
+def smt(formula, start="true"):
+    both = "(pc^0 Loc) (x^0 Int) (y^0 Int)"
+    return parse_its(
+        f"(declare-sort Loc 0)\n(define-fun init_main ({both}) Bool (cfg_init pc^0 l0 {start}))\n"
+        f"(define-fun next_main ({both} (pc^post Loc) (x^post Int) (y^post Int)) Bool\n"
+        f"  (cfg_trans2 pc^0 l0 pc^post l0 {formula}))",
+        Where("system.smt2"),
+    )  # fmt: skip
+
+
+def test_equal_names_of_what_exists_may_mean_different_values():
+    moved = "(exists ((k Int)) (and (>= k 1) (= x^post (+ x^0 k))))", "(exists ((k Int)) (= y^post (+ y^0 k)))"
+    system = smt(f"(and (>= y^0 0) {moved[0]} {moved[1]})")
+    assert its_terminates(system).verdict is not Verdict.TERMINATING
+    (step,) = system.transitions
+    names = {name for value in step.update.values() for name in value} - {"x^0", "y^0", ""}
+    assert len(names) == 2
+
+
+def test_what_is_not_read_of_a_formula_is_refused():
+    with pytest.raises(InputError):
+        smt("(<= 0 x^0 5)")
+    with pytest.raises(InputError, match="first values"):
+        smt("(<= 0 x^0)", start="(>= x^0 3)")
+
+
 def test_a_counter_with_a_moving_bound_ends_and_without_progress_it_does_not():
     ending = koat("f(A,B,C) -> Com_1(g(A,B,C))", "g(A,B,C) -> Com_1(g(A + 1,B,C)) :|: B >= A")
     assert isinstance(its_terminates(ending), Terminating)

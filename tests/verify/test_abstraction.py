@@ -24,9 +24,10 @@ from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
-from polvet.verify.abstraction import CONFIGURATIONS, Options, verify_abstractly
-from polvet.verify.bmc import verify_bounded
+from polvet.verify.abstraction import CONFIGURATIONS, Options, abstraction
+from polvet.verify.bmc import bounded
 from polvet.verify.complement import rows_and_unreached
+from polvet.verify.method import Request
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
@@ -56,7 +57,7 @@ def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(cas
     for seed, kind in enumerate(("dyadic", "trees", "table")):
         fitted, expected = tiny(case, kind, mode, seed)
         bound = fitted.compile()
-        found = verify_bounded(bound, budget=Budget(seconds=20), most_steps=2)
+        found = bounded(most_steps=2)(bound, Request(Budget(seconds=20)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
@@ -73,7 +74,7 @@ def test_every_configuration_of_the_paper_is_sound(configuration):
         fitted, expected = tiny(TINY[0], "network", ("filtered", "raw")[seed], seed + 7)
         bound = fitted.compile()
         options = Options(configuration, selection_tests=bool(seed), applicability_tests=bool(seed))
-        found = verify_abstractly(bound, options=options, budget=Budget(seconds=30))
+        found = abstraction(options=options)(bound, Request(Budget(seconds=30)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
@@ -92,7 +93,7 @@ def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe(
     policy = replace(policy, rows={}, default=forward)
     fitted = fit(m_task, policy)
     given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
-    found = verify_abstractly(fitted.compile(), predicates=given, options=Options("Base"), budget=Budget(seconds=60))
+    found = abstraction(given, Options("Base"))(fitted.compile(), Request(Budget(seconds=60)))
     assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
     if isinstance(found, Unknown):
         assert found.proved_starts
@@ -143,7 +144,7 @@ def test_our_own_abstraction_is_right_and_its_invariants_are_accepted(kind, mode
     for seed, case in enumerate(TINY):
         fitted, expected = tiny(case, kind, mode, seed)
         bound = fitted.compile()
-        found = verify_abstractly(bound, budget=Budget(seconds=5))
+        found = abstraction()(bound, Request(Budget(seconds=5)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from polvet.budget import Budget
-from polvet.verify.portfolio import METHODS_BY_NAME, verify
+from polvet.verify.methods import METHODS
+from polvet.verify.portfolio import verify
 from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.cases import CASES, fitted_case
@@ -17,7 +18,7 @@ from tests.verify.oracle import TooMany, truth
 QUICK = 0.2
 ROUNDS = int(os.environ.get("POLVET_ROUNDS", "1"))
 """More rounds, more random policies: 5 of them are 480."""
-SYMBOLIC = tuple(method for method in METHODS_BY_NAME if method not in ("explicit", "bmc"))
+SYMBOLIC = tuple(method for method in METHODS if method not in ("explicit", "bmc"))
 SMALL = [case for case in CASES if case[0] in ("transport", "one-way-line", "blocksworld")]
 
 

@@ -19,13 +19,14 @@ from polvet.symbolic.cells import Cell, cell_of, row_of
 from polvet.symbolic.linear import Reader
 from polvet.verify import box_system
 from polvet.verify import engine as engine_module
-from polvet.verify.abstraction import verify_abstractly
+from polvet.verify.abstraction import ABSTRACTION
 from polvet.verify.box_system import BoxData, Far, Packed, Power, answer_far
 from polvet.verify.engine import ANYTHING, Answer, Engine
-from polvet.verify.ic3 import verify_by_ic3
-from polvet.verify.induction import verify_by_induction
+from polvet.verify.ic3 import IC3
+from polvet.verify.induction import INDUCTION
 from polvet.verify.linearized import linearized
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.method import Request
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Safe, Unknown
 from polvet.workers.protocol import Here
 from tests.verify.cases import CASES, fitted_case
@@ -143,12 +144,7 @@ def result_of(found):
     return found.verdict, found.certificate if isinstance(found, Safe) else found.run, kept
 
 
-METHODS = {
-    "projection": lambda bound, **how: verify_by_projection(bound.fitted, **how),
-    "induction": lambda bound, **how: verify_by_induction(bound.fitted, **how),
-    "ic3": lambda bound, **how: verify_by_ic3(bound.fitted, **how),
-    "abstraction": verify_abstractly,
-}
+METHODS = (PROJECTION, INDUCTION, IC3, ABSTRACTION)
 
 
 @pytest.mark.threads
@@ -159,19 +155,19 @@ def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eag
     for case in CASES:
         bound = fitted_case(case, kind, "filtered", 0)[0].compile()
         linear = linearized(bound, Budget(1))
-        for name, method in METHODS.items() if not isinstance(linear, str) else ():
+        for method in METHODS if not isinstance(linear, str) else ():
             begun = time.monotonic()
-            alone = method(bound, linear=linear, budget=Budget(seconds=QUICK))
+            alone = method(bound, Request(Budget(seconds=QUICK), linear=linear))
             if time.monotonic() - begun > QUICK:
                 continue
-            compared[name] += 1
-            several = method(bound, linear=linear, power=Power(THREADS))
-            assert result_of(several) == result_of(alone), (case, name)
+            compared[method.name] += 1
+            several = method(bound, Request(linear=linear, power=Power(THREADS)))
+            assert result_of(several) == result_of(alone), (case, method.name)
             elsewhere = Elsewhere()
-            far = method(bound, linear=linear, power=Power(2, elsewhere))
-            assert result_of(far)[:2] == result_of(alone)[:2], (case, name)
+            far = method(bound, Request(linear=linear, power=Power(2, elsewhere)))
+            assert result_of(far)[:2] == result_of(alone)[:2], (case, method.name)
             asked += elsewhere.asked
-    assert set(compared) == set(METHODS)
+    assert set(compared) == {method.name for method in METHODS}
     assert asked
 
 

@@ -27,7 +27,9 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.records.packed import unpack_columns
 from polvet.sources import load_task
-from polvet.verify.explicit import verify_explicitly
+from polvet.verify.box_system import Power
+from polvet.verify.explicit import EXPLICIT
+from polvet.verify.method import Request
 from polvet.verify.portfolio import verify
 from polvet.verify.probability import find_risk
 from polvet.verify.replay import replay
@@ -69,7 +71,7 @@ def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
         fitted = replace(world.fitted, task=replace(world.fitted.task, avoid=avoid))
         bound = fitted.compile()
         expected = truth(fitted, world.starts, stuck=avoid.stuck, deadlock=avoid.deadlock)
-        agrees(verify_explicitly(bound), expected, fitted, bound)
+        agrees(EXPLICIT(bound), expected, fitted, bound)
 
 
 @pytest.mark.threads
@@ -83,7 +85,7 @@ def test_all_domains_with_random_policies_of_all_kinds_agree(case, mode):
         except TooMany:
             continue
         bound = fitted.compile()
-        agrees(verify_explicitly(bound), expected, fitted, bound)
+        agrees(EXPLICIT(bound), expected, fitted, bound)
         whole = verify(bound, method="auto", threads=2)
         if isinstance(whole, Unsafe):
             assert expected.verdict == "unsafe"
@@ -111,11 +113,11 @@ def test_the_checker_finds_all_starts_of_the_domains(case):
 def test_threads_change_nothing():
     shipped = find_shipped("line-good")
     bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
-    one, three = verify_explicitly(bound, threads=1), verify_explicitly(bound, threads=3)
+    one, three = EXPLICIT(bound, Request(power=Power(1))), EXPLICIT(bound, Request(power=Power(3)))
     assert one.certificate == three.certificate
     assert one.figures == three.figures
     faulty = load_fitted(load_task(shipped.task), find_shipped("line-faulty").policy).compile()
-    assert verify_explicitly(faulty, threads=1).run == verify_explicitly(faulty, threads=3).run
+    assert EXPLICIT(faulty, Request(power=Power(1))).run == EXPLICIT(faulty, Request(power=Power(3))).run
 
 
 def test_limits_make_the_verdict_unknown_and_are_named():
@@ -126,7 +128,7 @@ def test_limits_make_the_verdict_unknown_and_are_named():
         (Budget(megabytes=1), "memory limit"),
         (Budget(states=1000), "1000 states"),
     ):
-        found = verify_explicitly(bound, budget=budget)
+        found = EXPLICIT(bound, Request(budget=budget))
         assert found.verdict is Verdict.UNKNOWN
         assert named in found.reason
 

@@ -18,8 +18,9 @@ from polvet.policy.networks import network_of
 from polvet.sources import load_task
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import linear_task
-from polvet.verify.ic3 import verify_by_ic3
-from polvet.verify.induction import verify_by_induction
+from polvet.verify.ic3 import IC3
+from polvet.verify.induction import INDUCTION
+from polvet.verify.method import Request
 from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.safety.networks import TOP, random_model
@@ -89,8 +90,8 @@ def test_verdicts_agree_with_exhaustive_search(seed, tmp_path):
     if fitted is None:
         return
     reference, any_order = explicit(fitted)
-    for method in (verify_by_ic3, verify_by_induction):
-        result = method(fitted, seed=seed)
+    for method in (IC3, INDUCTION):
+        result = method(fitted.compile(), Request(seed=seed))
         match result:
             case Safe():
                 assert not any_order
@@ -116,7 +117,7 @@ def test_transport_agrees_with_exhaustive_search(seed):
     layers = [(rng.normal(size=(8, len(names))), rng.normal(size=8)), (rng.normal(size=(4, 8)), rng.normal(size=4))]
     fitted = fit(task, network_of(layers, names, list(task.network.labels)))
     reference, any_order = explicit(fitted)
-    result = verify_by_ic3(fitted, seed=seed)
+    result = IC3(fitted.compile(), Request(seed=seed))
     assert isinstance(result, Unsafe if reference else Safe)
     assert reference == any_order
 
@@ -133,7 +134,7 @@ def test_large_transport_is_decided():
             (rng.normal(size=(4, 16)) * 0.35, rng.normal(size=4) * 0.5),
         ]
         fitted = fit(task, network_of(layers, names, list(task.network.labels)))
-        verdicts.add(type(verify_by_ic3(fitted, seed=seed)))
+        verdicts.add(type(IC3(fitted.compile(), Request(seed=seed))))
     assert verdicts == {Safe, Unsafe}
 
 
@@ -143,7 +144,7 @@ def test_a_limit_of_time_gives_unknown_with_figures():
     rng = np.random.default_rng(3)
     layers = [(rng.normal(size=(64, 12)), rng.normal(size=64)), (rng.normal(size=(4, 64)), rng.normal(size=4))]
     fitted = fit(task, network_of(layers, names, list(task.network.labels)))
-    result = verify_by_ic3(fitted, budget=Budget(seconds=0.0))
+    result = IC3(fitted.compile(), Request(budget=Budget(seconds=0.0), linear=linear_task(task)))
     assert isinstance(result, Unknown)
     assert "time limit" in result.reason
     assert "obligations" in result.figures

@@ -11,7 +11,7 @@ from polvet.errors import InputError
 from polvet.kernel.starts import Starts, drawable_starts
 from polvet.model.task import TaskOptions
 from polvet.sources import load_task
-from polvet.verify.portfolio import METHODS
+from polvet.verify.methods import METHODS
 
 MODEL = """mdp
 module m
@@ -54,7 +54,7 @@ def refused(capsys, *arguments):
 
 
 @pytest.mark.parametrize("start", EMPTY)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.words)
 def test_every_method_refuses_it(files, capsys, method, start):
     assert refused(capsys, "verify", *files, "--method", method, "--start", start)
 

@@ -18,10 +18,11 @@ from polvet.policy.tables import Table
 from polvet.safety.projections import iter_lost
 from polvet.safety.restrictions import iter_won
 from polvet.sources import load_task
-from polvet.verify.ic3 import verify_by_ic3
-from polvet.verify.induction import verify_by_induction
-from polvet.verify.portfolio import METHODS, verify
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.ic3 import IC3
+from polvet.verify.induction import INDUCTION
+from polvet.verify.methods import METHODS
+from polvet.verify.portfolio import verify
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Unknown, Verdict
 from tests.policy.worlds import worlds
 from tests.verify.oracle import TooMany, truth
@@ -55,7 +56,7 @@ def test_the_interpreter_asks_the_network(task):
         Semantics(replace(task.network, out_of_bounds=OutOfBounds.ERROR)).moves((3, 0, False))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.words)
 def test_no_method_answers_for_the_other_task(task, method):
     found = verify(always(task, "up").compile(), method=method)
     assert found.verdict is not Verdict.SAFE
@@ -63,9 +64,9 @@ def test_no_method_answers_for_the_other_task(task, method):
         assert found.verdict is Verdict.UNSAFE
 
 
-@pytest.mark.parametrize("function", [verify_by_projection, verify_by_induction, verify_by_ic3])
-def test_methods_that_forget_values_refuse_such_a_task_themselves(task, function):
-    found = function(always(task, "up"))
+@pytest.mark.parametrize("method", [PROJECTION, INDUCTION, IC3], ids=lambda method: method.name)
+def test_methods_that_forget_values_refuse_such_a_task_themselves(task, method):
+    found = method(always(task, "up").compile())
     assert isinstance(found, Unknown)
     assert "disabled" in found.reason
 
@@ -87,6 +88,6 @@ def test_random_tasks_get_the_interpreters_verdict(world):
         expected = truth(fitted, world.starts).verdict
     except (InputError, TooMany):
         assume(False)
-    for method in METHODS:
+    for method in METHODS.words:
         found = verify(fitted.compile(), method=method, budget=Budget(seconds=5.0))
         assert found.verdict is Verdict.UNKNOWN or found.verdict.value == expected, method

@@ -18,7 +18,7 @@ from polvet.safety.exits import boxes_around
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import Search
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
 from tests.verify.line_policies import random_line_policy
 
@@ -38,7 +38,7 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
         file = tmp_path / f"{seed}.json"
         save_policy(random_line_policy(task, seed), file)
         fitted = load_fitted(task, file)
-        found = verify_by_projection(fitted)
+        found = PROJECTION(fitted.compile())
         truth = Search(fitted.compile()).go_on(Budget())
         assert isinstance(found, Safe | Unknown)
         if isinstance(found, Safe):
@@ -71,5 +71,5 @@ def test_models_without_such_a_projection_are_left_to_other_methods():
         0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
     )
     policy = TreeEnsemble(names, task.network.labels, (leaf,), (0.0,) * len(task.network.labels), "<", "float32", 0.0)
-    found = verify_by_projection(fit(task, policy))
+    found = PROJECTION(fit(task, policy).compile())
     assert isinstance(found, Unknown)

@@ -18,8 +18,8 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.policy.save import save_policy
 from polvet.sources import TaskOptions, load_task
-from polvet.verify.abstraction import verify_abstractly
-from polvet.verify.bmc import verify_bounded
+from polvet.verify.abstraction import ABSTRACTION
+from polvet.verify.bmc import BMC
 from polvet.verify.portfolio import verify
 from polvet.verify.replay import replay
 from polvet.verify.verdicts import Safe, Unknown, Unsafe
@@ -50,7 +50,7 @@ def bound_of(files, **options):
 def test_conditions_with_holes_end_runs_in_the_abstraction(files, goal):
     """Runs start at x = 5 and end one step on; the states beyond, where y may be 1, are never entered."""
     bound = bound_of(files, start="x == 5 && y == 0", fail="x == 7", goal=goal)
-    found = verify_abstractly(bound)
+    found = ABSTRACTION(bound)
     assert isinstance(found, Safe), getattr(found, "reason", found)
 
 
@@ -63,7 +63,7 @@ def test_conditions_with_holes_are_never_wrong(files):
         bound = bound_of(
             files, start=f"x <= {a} && y == {b}", fail=f"x != {c} && x >= {d}", goal=f"x == {c + 1} || y != {b}"
         )
-        found = verify_abstractly(bound)
+        found = ABSTRACTION(bound)
         starts = bound.compiled.pack([s for s in _states() if s[0] <= a and s[1] == b])
         truth = Judgement.UNSAFE in Inspection(bound).judge(starts)
         if not isinstance(found, Unknown):
@@ -84,7 +84,7 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
     task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9", out_of_bounds=OutOfBounds.DISABLE))
     policy = network_of([(np.zeros((1, 1)), np.zeros(1))], ["x"], ["on"])
     bound = fit(task, policy).compile()
-    found = verify_bounded(bound)
+    found = BMC(bound)
     assert isinstance(found, Unknown)
     assert found.reason == "bmc does not apply: operators that leave the bounds are disabled"
     assert isinstance(verify(bound, method="explicit"), Safe)
@@ -93,7 +93,7 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
 def test_regions_proved_safe_are_told_beside_an_unsafe_run(files, capsys):
     """From x >= 6 nothing leads down again, so that these starts are safe although x = 3 is not."""
     bound = bound_of(files, start="x == 3 || x >= 6", fail="x == 5")
-    found = verify_abstractly(bound)
+    found = ABSTRACTION(bound)
     assert isinstance(found, Unsafe)
     assert found.proved_starts
     network = bound.task.network

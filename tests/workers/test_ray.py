@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import subprocess
 import sys
 from itertools import pairwise
@@ -15,6 +16,7 @@ from polvet.domains import generate
 from polvet.domains.shipped import find_shipped
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
+from polvet.workers.ray_cluster import open_cluster
 from tests.workers.cluster import NODES, start_cluster
 
 pytest.importorskip("ray")
@@ -186,6 +188,17 @@ def test_all_nodes_serve(cluster):
     code = f"import ray; ray.init('{cluster.address}', log_to_driver=False); print(len(ray.nodes()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert found.stdout.strip() == str(NODES), found.stderr
+
+
+@pytest.mark.cluster
+def test_work_under_way_when_the_cluster_is_left_calls_no_new_one(cluster):
+    import ray
+
+    with open_cluster(cluster.address) as crew:
+        results = crew.map(operator.add, 1, range(1000))
+        assert next(results) == 1
+    results.close()  # as a traceback does that kept it alive until after the cluster was left
+    assert not ray.is_initialized()
 
 
 def test_a_cluster_that_does_not_answer_is_an_input_error():

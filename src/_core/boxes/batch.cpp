@@ -4,12 +4,10 @@
 // and end with its first YES, so what a thread found too much is taken back when the answers are put together.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <exception>
 #include <mutex>
-#include <thread>
 
 #include "boxes/boxes.h"
+#include "store/threads.h"
 
 namespace polvet::boxes {
 
@@ -31,10 +29,12 @@ public:
         for (auto& one : yes_) one = SIZE_MAX;
     }
 
+    // Alone at first: most batches end before threads are worth their start. The question at hand then is asked again by a thread.
     std::vector<Found> run() {
         work(true);
-        wait();
-        if (failure_) std::rethrow_exception(failure_);
+        const size_t left = questions_.size() - next_;
+        if (left > 0 && crew_.stop == Status::DONE)
+            crew_.run(std::min(threads_, left), [this](size_t) { work(false); }, [this] { return poll(); });
         return put_together();
     }
 
@@ -42,7 +42,7 @@ private:
     size_t end_of(size_t group) const { return group + 1 < begins_.size() ? begins_[group + 1] : questions_.size(); }
 
     // A question whose answer cannot count any more.
-    bool is_idle(size_t k) const { return halted_ || yes_[questions_[k].group] < k || (until_yes_ && first_yes_ < k); }
+    bool is_idle(size_t k) const { return crew_.stop != Status::DONE || yes_[questions_[k].group] < k || (until_yes_ && first_yes_ < k); }
 
     // The next question, and what its group has left as far as that is known: too much rather than too little.
     bool take(size_t& k, uint64_t& rest) {
@@ -54,43 +54,41 @@ private:
         for (size_t i = begins_[questions_[k].group]; i < k; ++i)
             if (finished_[i]) spent += found_[i].nodes;
         rest = budget_.nodes > spent ? budget_.nodes - spent : 0;
-        call_help();
         return true;
     }
 
-    // Another thread, once the batch has lasted long enough to be worth it. Each that finds work calls the next; needs the mutex.
-    void call_help() {
-        if (next_ == questions_.size() || pool_.size() + 1 >= threads_ || elapsed() < system_.alone) return;
-        pool_.emplace_back([this] { work(false); });
-        ++running_;
+    bool is_late() const {
+        return threads_ > 1 && std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count() >= system_.alone;
     }
 
-    void work(bool caller) {
-        try {
-            size_t k = 0;
-            uint64_t rest = 0;
-            while (take(k, rest)) {
-                Budget mine{rest, budget_.deadline, [this, k, caller] { return (caller && poll()) || is_idle(k); }};
-                Found found;
-                if (std::chrono::steady_clock::now() > budget_.deadline) found.answer = Answer::UNKNOWN;
-                else found = answer(questions_[k], mine);
-                if (found.answer == Answer::YES) {
-                    least(yes_[questions_[k].group], k);
-                    least(first_yes_, k);
-                }
-                std::lock_guard lock(mutex_);
-                found_[k] = std::move(found);
-                finished_[k] = 1;
-            }
-        } catch (...) {
+    // By the caller alone, in the midst of a question: time for threads, or Ctrl-C.
+    bool is_cut() {
+        crew_.stop = poll();
+        return crew_.stop != Status::DONE || is_late();
+    }
+
+    // Answers questions until none is left; alone, until it is late: then the question at hand is given back.
+    void work(bool alone) {
+        size_t k = 0;
+        uint64_t rest = 0;
+        bool given_back = false;
+        while (!(alone && is_late()) && take(k, rest)) {
+            Budget mine{rest, budget_.deadline, [&, k] { return (alone && (given_back = given_back || is_cut())) || is_idle(k); }};
+            Found found;
+            if (std::chrono::steady_clock::now() > budget_.deadline) found.answer = Answer::UNKNOWN;
+            else found = answer(questions_[k], mine);
             std::lock_guard lock(mutex_);
-            if (!failure_) failure_ = std::current_exception();
-            halted_ = true;
+            if (given_back) {
+                next_ = k;  // nobody else is at work yet
+                return;
+            }
+            if (found.answer == Answer::YES) {
+                least(yes_[questions_[k].group], k);
+                least(first_yes_, k);
+            }
+            found_[k] = std::move(found);
+            finished_[k] = 1;
         }
-        if (caller) return;
-        std::lock_guard lock(mutex_);
-        --running_;
-        done_.notify_one();
     }
 
     Found answer(const Asked& asked, const Budget& budget) const {
@@ -100,28 +98,8 @@ private:
         return system_.find(question, asked.seed, budget);
     }
 
-    bool poll() {  // Ctrl-C, by the thread that Python knows
-        if (!called_ && elapsed() >= system_.alone) {
-            std::lock_guard lock(mutex_);
-            call_help();
-            called_ = true;
-        }
-        if (budget_.interrupted && budget_.interrupted()) halted_ = true;
-        return halted_;
-    }
-
-    void wait() {
-        {
-            std::unique_lock lock(mutex_);
-            while (running_ > 0) {
-                done_.wait_for(lock, std::chrono::milliseconds(20));
-                if (running_ == 0) break;
-                lock.unlock();
-                poll();
-                lock.lock();
-            }
-        }
-        for (std::thread& thread : pool_) thread.join();
+    Status poll() {  // Ctrl-C, by the thread that Python knows
+        return budget_.interrupted && budget_.interrupted() ? Status::INTERRUPTED : Status::DONE;
     }
 
     // One answer per group, as if its questions had been asked one by one; with `until_yes` up to the first YES.
@@ -154,11 +132,7 @@ private:
         while (value < old && !place.compare_exchange_weak(old, value)) {}
     }
 
-    double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count(); }
-
     const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-    bool called_ = false;  // the caller's own
-
     const System& system_;
     const std::vector<Asked>& questions_;
     const Budget& budget_;
@@ -167,14 +141,11 @@ private:
     std::vector<size_t> begins_;            // of the groups
     std::vector<std::atomic<size_t>> yes_;  // per group: its first question that is answered YES so far
     std::atomic<size_t> first_yes_ = SIZE_MAX;
-    std::atomic<bool> halted_ = false;
+    Crew crew_;
     std::mutex mutex_;  // guards all below
-    std::condition_variable done_;
     std::vector<Found> found_;
     std::vector<uint8_t> finished_;
-    std::vector<std::thread> pool_;
-    size_t next_ = 0, running_ = 0;
-    std::exception_ptr failure_;
+    size_t next_ = 0;
 };
 
 }  // namespace

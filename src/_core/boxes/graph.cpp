@@ -125,16 +125,17 @@ private:
         for (size_t j = 0; j < node.size; ++j) {
             const double* w = plain_.weights[i].data() + j * affine.terms;
             const uint32_t* columns = affine.columns.data() + (affine.dense ? 0 : j * affine.terms);
-            double size = affine.sizes[j], low = affine.bias[j], high = low;
+            double size = affine.sizes[j], low = affine.bias[j], high = low, read = 0;
             for (size_t k = 0; k < affine.terms; ++k) {
                 const size_t place = columns[k];
                 size += std::fabs(w[k]) * reach(place);
+                read += reach(place);  // weights below 2^-126 may be taken for 0
                 low += w[k] > 0 ? w[k] * low_[place] : w[k] < 0 ? w[k] * high_[place] : 0;
                 high += w[k] > 0 ? w[k] * high_[place] : w[k] < 0 ? w[k] * low_[place] : 0;
             }
             // SOUND: Higham's gamma over the sum of absolute values; 1.02 of it also covers what the sums in double of this
             // bound and of the backward pass can lose, which is below 2^-30 of the same sum.
-            double local = (gamma * size + (64 * summands + 4 * affine.norm) * 0x1p-126) * 1.02;
+            double local = (gamma * size + (64 * summands + 4 * affine.norm + read) * 0x1p-126) * 1.02;
             if (!(size < 0x1p125) || summands > 0x1p18 || graph_.tape > 0x1p18) local = INFINITE;
             local_[node.begin + j] = local;
             keep(node.begin + j, local < INFINITE ? low - local : -INFINITE, local < INFINITE ? high + local : INFINITE, known);

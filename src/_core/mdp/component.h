@@ -34,119 +34,132 @@ public:
             }
             return;
         }
+        members_ = &members;
         build_part(members);
         const u32 n = part_.nodes(), choices = part_.choices();
-        u8 any = 0;
-        bool inner = false;
+        any_ = 0;
+        inner_ = false;
         for (u8 f : part_.flags) {
-            any |= f;
-            inner |= !(f & LEAVES);
+            any_ |= f;
+            inner_ |= !(f & LEAVES);
         }
-        std::vector<u8> allowed, inside, keep(choices, 1);
-        std::vector<double> fixed(n, -1.0);
-        std::vector<u32> collapsed, via;
-        bool back_built = false;
-        const auto backwards = [&] {
-            if (!back_built) back_.build(part_);
-            back_built = true;
-        };
-        const auto inner_choices = [&](u8 except) {
-            allowed.resize(choices);
-            for (u32 c = 0; c < choices; ++c) allowed[c] = !(part_.flags[c] & except);
-        };
+        keep_.assign(choices, 1);
+        fixed_.assign(n, -1.0);
+        collapsed_.clear();
         mec_.clear();
-        if (p_.reward == nullptr && p_.maximise) {
-            bool sure = false;
-            for (u8 f : part_.flags) sure |= (f & LEAVES) && !(f & NOT_ONE);
-            if (sure) {
-                backwards();
-                inner_choices(NOT_ONE);
-                if (almost_sure(allowed, via) > 0)
-                    for (u32 v = 0; v < n; ++v)
-                        if (via[v] != NONE) {
-                            fixed[v] = 1.0;
-                            put(members, v, {1, 1}, via[v]);
-                        }
-            }
-            if (inner) {
-                backwards();
-                inner_choices(LEAVES);
-                for (u32 c = 0; c < choices; ++c)
-                    if (fixed[part_.owner[c]] >= 0) allowed[c] = 0;
-                if (end_components(part_, back_, allowed, mec_) > 0) collapsed.assign(allowed.begin(), allowed.end());
-            }
-        } else if (p_.reward == nullptr) {
-            bool avoidable = false;
-            for (u8 f : part_.flags) avoidable |= !(f & NOT_ZERO);
-            u32 zeros = 0;
-            if (avoidable) {
-                backwards();
-                inner_choices(NOT_ZERO);
-                zeros = greatest_closed_set(part_, back_, allowed, inside);
-                for (u32 v = 0; v < n && zeros; ++v)
-                    if (inside[v]) {
-                        fixed[v] = 0.0;
-                        u32 c = part_.choice_start[v];
-                        while (!allowed[c]) ++c;
-                        put(members, v, {0, 0}, c);
-                    }
-            }
-            if (zeros == 0 && !(any & NOT_ONE)) {
-                for (u32 v = 0; v < n; ++v) put(members, v, {1, 1}, part_.choice_start[v]);
-                return;
-            }
-        } else if (p_.maximise) {
-            u32 closed = 0;
-            if (inner) {
-                backwards();
-                inner_choices(LEAVES);
-                closed = greatest_closed_set(part_, back_, allowed, inside);
-            }
-            if (closed > 0 || (any & DIVERGES)) {
-                backwards();
-                if (closed == 0) inside.clear();
-                diverge(members, allowed, inside);
-                return;
-            }
-            if (!(any & (NOT_ZERO | REWARDED))) {
-                for (u32 v = 0; v < n; ++v) put(members, v, {0, 0}, part_.choice_start[v]);
-                return;
-            }
-        } else {
-            backwards();
-            inner_choices(DIVERGES);
-            almost_sure(allowed, via);
-            bool idle = false;
-            for (u32 c = 0; c < choices; ++c) {
-                keep[c] = allowed[c];
-                idle |= allowed[c] && !(part_.flags[c] & (LEAVES | REWARDED));
-            }
-            for (u32 v = 0; v < n; ++v)
-                if (via[v] == NONE) {
-                    fixed[v] = INFINITE;
-                    put(members, v, {INFINITE, INFINITE}, part_.choice_start[v]);
-                }
-            bool free = false;  // some choice leaves at no cost to where nothing costs any more
-            for (u8 f : part_.flags) free |= (f & LEAVES) && !(f & (NOT_ZERO | REWARDED));
-            if (free) {
-                inner_choices(NOT_ZERO | REWARDED);
-                if (almost_sure(allowed, via) > 0)
-                    for (u32 v = 0; v < n; ++v)
-                        if (via[v] != NONE) {
-                            fixed[v] = 0.0;
-                            put(members, v, {0, 0}, via[v]);
-                        }
-            }
-            if (idle) {
-                for (u32 c = 0; c < choices; ++c)
-                    allowed[c] = keep[c] && fixed[part_.owner[c]] < 0 && !(part_.flags[c] & (LEAVES | REWARDED));
-                if (end_components(part_, back_, allowed, mec_) > 0) collapsed.assign(allowed.begin(), allowed.end());
-            }
-        }
-        numeric(members, level, fixed, keep, collapsed);
+        back_built_ = false;
+        const bool settled = p_.reward == nullptr ? (p_.maximise ? greatest_probability() : least_probability())
+                                                  : (p_.maximise ? greatest_reward() : least_reward());
+        if (!settled) numeric(members, level, fixed_, keep_, collapsed_);
     }
 
 private:
+    // One function for each objective: it puts what the graph decides (`fixed_`), names the end components that become nodes
+    // (`collapsed_`) and the choices that are left (`keep_`), and returns whether that settles every member.
+
+    bool greatest_probability() {
+        if (has_choice(LEAVES, NOT_ONE)) {
+            allow_all_but(NOT_ONE);
+            settle_almost_sure(1.0);
+        }
+        if (inner_) {
+            allow_all_but(LEAVES);
+            for (u32 c = 0; c < part_.choices(); ++c)
+                if (fixed_[part_.owner[c]] >= 0) allowed_[c] = 0;
+            collapse();
+        }
+        return false;
+    }
+
+    bool least_probability() {
+        u32 zeros = 0;
+        if (has_choice(0, NOT_ZERO)) {
+            allow_all_but(NOT_ZERO);
+            zeros = greatest_closed_set(part_, back_, allowed_, inside_);
+            for (u32 v = 0; v < part_.nodes() && zeros; ++v)
+                if (inside_[v]) {
+                    u32 c = part_.choice_start[v];
+                    while (!allowed_[c]) ++c;
+                    settle(v, 0.0, c);
+                }
+        }
+        if (zeros > 0 || (any_ & NOT_ONE)) return false;
+        for (u32 v = 0; v < part_.nodes(); ++v) settle(v, 1.0, part_.choice_start[v]);
+        return true;
+    }
+
+    bool greatest_reward() {
+        u32 closed = 0;
+        if (inner_) {
+            allow_all_but(LEAVES);
+            closed = greatest_closed_set(part_, back_, allowed_, inside_);
+        }
+        if (closed > 0 || (any_ & DIVERGES)) {
+            backwards();
+            if (closed == 0) inside_.clear();
+            diverge(*members_, allowed_, inside_);
+            return true;
+        }
+        if (any_ & (NOT_ZERO | REWARDED)) return false;
+        for (u32 v = 0; v < part_.nodes(); ++v) settle(v, 0.0, part_.choice_start[v]);
+        return true;
+    }
+
+    bool least_reward() {
+        allow_all_but(DIVERGES);
+        almost_sure(allowed_, goal_choice_);
+        bool idle = false;
+        for (u32 c = 0; c < part_.choices(); ++c) {
+            keep_[c] = allowed_[c];
+            idle |= allowed_[c] && !(part_.flags[c] & (LEAVES | REWARDED));
+        }
+        for (u32 v = 0; v < part_.nodes(); ++v)
+            if (goal_choice_[v] == NONE) settle(v, INFINITE, part_.choice_start[v]);
+        if (has_choice(LEAVES, NOT_ZERO | REWARDED)) {  // leaves at no cost to where nothing costs any more
+            allow_all_but(NOT_ZERO | REWARDED);
+            settle_almost_sure(0.0);
+        }
+        if (idle) {
+            for (u32 c = 0; c < part_.choices(); ++c)
+                allowed_[c] = keep_[c] && fixed_[part_.owner[c]] < 0 && !(part_.flags[c] & (LEAVES | REWARDED));
+            collapse();
+        }
+        return false;
+    }
+
+    // Whether some choice has all of the flags `with` and none of `without`.
+    bool has_choice(u8 with, u8 without) const {
+        for (u8 f : part_.flags)
+            if ((f & with) == with && !(f & without)) return true;
+        return false;
+    }
+
+    void backwards() {
+        if (!back_built_) back_.build(part_);
+        back_built_ = true;
+    }
+
+    void allow_all_but(u8 except) {
+        backwards();
+        allowed_.resize(part_.choices());
+        for (u32 c = 0; c < part_.choices(); ++c) allowed_[c] = !(part_.flags[c] & except);
+    }
+
+    void settle(u32 v, double value, u32 choice) {
+        fixed_[v] = value;
+        put(*members_, v, {value, value}, choice);
+    }
+
+    void settle_almost_sure(double value) {
+        if (almost_sure(allowed_, goal_choice_) == 0) return;
+        for (u32 v = 0; v < part_.nodes(); ++v)
+            if (goal_choice_[v] != NONE) settle(v, value, goal_choice_[v]);
+    }
+
+    void collapse() {
+        if (end_components(part_, back_, allowed_, mec_) > 0) collapsed_.assign(allowed_.begin(), allowed_.end());
+    }
+
     bool is_cut(u64 c) const { return p_.cut != nullptr && p_.cut[c].lo >= 0; }
 
     // Whether some branch leaves the component to a state that is worth something.
@@ -381,7 +394,14 @@ private:
     u32* choice_;
     Statistics& statistics_;
     Poll& poll_;
-    std::vector<u32> mec_, via_;
+    // Of the component at hand.
+    const std::vector<u32>* members_ = nullptr;
+    u8 any_ = 0;          // the flags of all choices together
+    bool inner_ = false;  // some choice stays
+    bool back_built_ = false;
+    std::vector<u8> allowed_, inside_, keep_;
+    std::vector<double> fixed_;  // below 0: open
+    std::vector<u32> collapsed_, goal_choice_, mec_, via_;
     Local part_;
     Predecessors back_;
     System system_;

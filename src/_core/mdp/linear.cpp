@@ -41,99 +41,153 @@ bool eliminate(const System& s, const std::vector<u32>& policy, const std::vecto
     return true;
 }
 
-// Rows are stored without the unit diagonal, columns ascending. The preconditioner exists for such M-matrices.
-bool krylov(const System& s, const std::vector<u32>& policy, const std::vector<double>& right, double tolerance, std::vector<double>& x,
-            Poll& poll) {
-    const u32 n = s.nodes();
-    std::vector<u32> start(n + 1, 0), column;
-    std::vector<double> entry;
-    std::vector<std::pair<u32, double>> row;
-    for (u32 v = 0; v < n; ++v) {
-        row.clear();
-        for (u32 b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b) row.emplace_back(s.target[b], -s.probability[b]);
-        std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-        for (const auto& [t, q] : row) {
-            if (column.size() > start[v] && column.back() == t) {
-                entry.back() += q;
-            } else {
-                column.push_back(t);
-                entry.push_back(q);
+using Vector = std::vector<double>;
+
+double dot(const Vector& a, const Vector& b) {
+    double sum = 0;
+    for (std::size_t v = 0; v < a.size(); ++v) sum += a[v] * b[v];
+    return sum;
+}
+
+// The matrix I - P of a policy: rows without the unit diagonal, columns ascending.
+struct Rows {
+    std::vector<u32> start{0}, column;
+    Vector entry;
+
+    Rows(const System& s, const std::vector<u32>& policy) {
+        std::vector<std::pair<u32, double>> row;
+        for (u32 v = 0; v < s.nodes(); ++v) {
+            row.clear();
+            for (u32 b = s.branch_start[policy[v]]; b < s.branch_start[policy[v] + 1]; ++b)
+                row.emplace_back(s.target[b], -s.probability[b]);
+            std::sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+            for (const auto& [t, q] : row) {
+                if (column.size() > start[v] && column.back() == t) {
+                    entry.back() += q;
+                } else {
+                    column.push_back(t);
+                    entry.push_back(q);
+                }
             }
+            start.push_back(static_cast<u32>(column.size()));
         }
-        start[v + 1] = static_cast<u32>(column.size());
     }
-    // ILU(0), rows top down: `factor` holds L (strictly lower, unit diagonal) and U (strictly upper), `pivot` the diagonal of U.
-    std::vector<double> factor = entry, pivot(n, 1.0), work(n, 0.0);
-    std::vector<u32> where(n, NONE);
-    for (u32 v = 0; v < n; ++v) {
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
-        for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
-            const u32 k = column[b];
-            const double l = factor[b] / pivot[k];
-            factor[b] = l;
-            for (u32 d = start[k]; d < start[k + 1]; ++d) {
-                if (column[d] <= k) continue;
-                if (column[d] == v) pivot[v] -= l * factor[d];
-                else if (where[column[d]] != NONE) factor[where[column[d]]] -= l * factor[d];
-            }
-        }
-        for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
-        if (!(std::abs(pivot[v]) > 1e-14)) pivot[v] = 1e-14;
-    }
-    const auto precondition = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
-            double sum = in[v];
-            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor[b] * out[column[b]];
-            out[v] = sum;
-        }
-        for (u32 v = n; v-- > 0;) {
-            double sum = out[v];
-            for (u32 b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor[b] * out[column[b]];
-            out[v] = sum / pivot[v];
-        }
-    };
-    const auto multiply = [&](const std::vector<double>& in, std::vector<double>& out) {
-        for (u32 v = 0; v < n; ++v) {
+
+    u32 size() const { return static_cast<u32>(start.size() - 1); }
+
+    void multiply(const Vector& in, Vector& out) const {
+        for (u32 v = 0; v < size(); ++v) {
             double sum = in[v];
             for (u32 b = start[v]; b < start[v + 1]; ++b) sum += entry[b] * in[column[b]];
             out[v] = sum;
         }
-    };
-    const auto dot = [n](const std::vector<double>& a, const std::vector<double>& b) {
-        double sum = 0;
-        for (u32 v = 0; v < n; ++v) sum += a[v] * b[v];
-        return sum;
-    };
-    std::vector<double> r(n), p(n, 0.0), q(n, 0.0), y(n), z(n), t(n);
-    std::vector<double> shadow;
+    }
+
+    // What x leaves of the right side, in long doubles: the true residual.
+    void residual(const Vector& right, const Vector& x, Vector& out) const {
+        for (u32 v = 0; v < size(); ++v) {
+            long double sum = static_cast<long double>(right[v]) - x[v];
+            for (u32 b = start[v]; b < start[v + 1]; ++b) sum -= static_cast<long double>(entry[b]) * x[column[b]];
+            out[v] = static_cast<double>(sum);
+        }
+    }
+};
+
+// ILU(0), rows top down: `factor` holds L (strictly lower, unit diagonal) and U (strictly upper), `pivot` the diagonal of U.
+// It exists for such M-matrices.
+class Preconditioner {
+public:
+    explicit Preconditioner(const Rows& rows) : rows_(rows), factor_(rows.entry), pivot_(rows.size(), 1.0) {
+        const auto& [start, column, entry] = rows;
+        std::vector<u32> where(rows.size(), NONE);
+        for (u32 v = 0; v < rows.size(); ++v) {
+            for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = b;
+            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) {
+                const u32 k = column[b];
+                const double l = factor_[b] / pivot_[k];
+                factor_[b] = l;
+                for (u32 d = start[k]; d < start[k + 1]; ++d) {
+                    if (column[d] <= k) continue;
+                    if (column[d] == v) pivot_[v] -= l * factor_[d];
+                    else if (where[column[d]] != NONE) factor_[where[column[d]]] -= l * factor_[d];
+                }
+            }
+            for (u32 b = start[v]; b < start[v + 1]; ++b) where[column[b]] = NONE;
+            if (!(std::abs(pivot_[v]) > 1e-14)) pivot_[v] = 1e-14;
+        }
+    }
+
+    void apply(const Vector& in, Vector& out) const {
+        const auto& [start, column, entry] = rows_;
+        for (u32 v = 0; v < rows_.size(); ++v) {
+            double sum = in[v];
+            for (u32 b = start[v]; b < start[v + 1] && column[b] < v; ++b) sum -= factor_[b] * out[column[b]];
+            out[v] = sum;
+        }
+        for (u32 v = rows_.size(); v-- > 0;) {
+            double sum = out[v];
+            for (u32 b = start[v + 1]; b-- > start[v] && column[b] > v;) sum -= factor_[b] * out[column[b]];
+            out[v] = sum / pivot_[v];
+        }
+    }
+
+private:
+    const Rows& rows_;
+    Vector factor_, pivot_;
+};
+
+// How the residual falls: when to begin afresh from the true one, and when to give up.
+class Progress {
+public:
+    explicit Progress(double goal) : goal_(goal) {}
+
+    void begin() {
+        smallest_ = INFINITE;
+        since_ = 0;
+    }
+
+    // Whether the residual has not fallen for long.
+    bool is_stuck(double norm) {
+        if (norm < 0.9 * smallest_) {
+            smallest_ = norm;
+            since_ = 0;
+            return false;
+        }
+        return ++since_ > 300;
+    }
+
+    bool may_restart() { return ++restarts_ <= 6; }
+    bool is_near() const { return smallest_ <= goal_ * 1e3; }
+
+private:
+    double goal_, smallest_ = INFINITE;
+    int since_ = 0, restarts_ = 0;
+};
+
+bool krylov(const System& s, const std::vector<u32>& policy, const Vector& right, double tolerance, Vector& x, Poll& poll) {
+    const Rows rows(s, policy);
+    const Preconditioner preconditioner(rows);
+    const u32 n = rows.size();
+    Vector r(n), p(n, 0.0), q(n, 0.0), y(n), z(n), t(n), shadow;
     const double goal = tolerance * std::sqrt(dot(right, right));
-    double rho = 1, alpha = 1, omega = 1, smallest = INFINITE;
-    int since = 0, restarts = 0;
+    Progress progress(goal);
+    double rho = 1, alpha = 1, omega = 1;
     bool fresh = true;
     for (int k = 0; k < 5000; ++k) {
         if (fresh) {
-            for (u32 v = 0; v < n; ++v) {
-                long double sum = static_cast<long double>(right[v]) - x[v];
-                for (u32 b = start[v]; b < start[v + 1]; ++b) sum -= static_cast<long double>(entry[b]) * x[column[b]];
-                r[v] = static_cast<double>(sum);
-            }
+            rows.residual(right, x, r);
             shadow = r;
-            smallest = INFINITE;
-            since = 0;
+            progress.begin();
         }
         const double norm = std::sqrt(dot(r, r));
         if (norm <= goal) {
-            if (fresh || tolerance > 1e-10) return true;  // else look at the true residual once more
-            if (++restarts > 6) return true;
+            if (fresh || tolerance > 1e-10 || !progress.may_restart()) return true;  // else look at the true residual once more
             fresh = true;
             continue;
         }
         if (!(norm < INFINITE)) return false;
-        if (norm < 0.9 * smallest) {
-            smallest = norm;
-            since = 0;
-        } else if (++since > 300) {
-            if (++restarts > 6) return smallest <= goal * 1e3;
+        if (progress.is_stuck(norm)) {
+            if (!progress.may_restart()) return progress.is_near();
             fresh = true;
             continue;
         }
@@ -143,12 +197,12 @@ bool krylov(const System& s, const std::vector<u32>& policy, const std::vector<d
         const double beta = fresh ? 0 : rho / previous * (alpha / omega);
         fresh = false;
         for (u32 v = 0; v < n; ++v) p[v] = r[v] + beta * (p[v] - omega * q[v]);
-        precondition(p, y);
-        multiply(y, q);
+        preconditioner.apply(p, y);
+        rows.multiply(y, q);
         alpha = rho / dot(shadow, q);
         for (u32 v = 0; v < n; ++v) r[v] -= alpha * q[v];
-        precondition(r, z);
-        multiply(z, t);
+        preconditioner.apply(r, z);
+        rows.multiply(z, t);
         const double tt = dot(t, t);
         omega = tt > 0 ? dot(t, r) / tt : 0;
         for (u32 v = 0; v < n; ++v) {
@@ -156,7 +210,7 @@ bool krylov(const System& s, const std::vector<u32>& policy, const std::vector<d
             r[v] -= omega * t[v];
         }
         if (omega == 0) return std::sqrt(dot(r, r)) <= goal;
-        if (poll.expired(4 * column.size() + 8 * n)) return false;
+        if (poll.expired(4 * rows.column.size() + 8 * n)) return false;
     }
     return false;
 }

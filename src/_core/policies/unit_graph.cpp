@@ -300,7 +300,10 @@ void UnitGraph::rounding_bounds(const float* rows, size_t n, float* out_scores, 
                         if (summands > 0x1p20) overflow = true;
                         const double gamma = summands * UNIT / (1 - summands * UNIT) * OUTWARD;
                         const double slack = 1 + (summands + 8) * 0x1p-22;  // what the float32 sums here may have lost
-                        const double underflow = (16 * summands + 4 * affine.norm) * ETA;
+                        double read = 0;                                    // weights below ETA may be taken for 0
+                        for (const uint32_t column : affine.columns)
+                            read += std::fabs(static_cast<double>(x[column])) + static_cast<double>(distance[column]);
+                        const double underflow = (16 * summands + 4 * affine.norm + 2 * read) * ETA;
                         for (size_t j = 0; j < node.size; ++j) {
                             const double a = static_cast<double>(magnitude[j]) * slack, p = static_cast<double>(moved[j]) * slack;
                             // SOUND: as in Mlp::rounding_bounds.
@@ -371,7 +374,9 @@ double UnitGraph::coarse_bound(double largest) const {
                            const double summands = static_cast<double>(affine.terms + affine.roundings) + 1 + FOLDED;
                            const double gamma = summands * UNIT / (1 - summands * UNIT), slack = 1 + (summands + 8) * 0x1p-21;
                            const double a = (affine.norm * m + affine.largest_size) * slack, p = affine.norm * d * slack;
-                           off = (p + gamma * (2 * a + p) + (32 * summands + 4 * affine.norm) * ETA) * (1 + 0x1p-20);
+                           off = (p + gamma * (2 * a + p) +
+                                  (32 * summands + 4 * affine.norm + 4 * static_cast<double>(affine.columns.size()) * (m + d)) * ETA) *
+                                 (1 + 0x1p-20);
                            size = a * (1 + gamma) + 32 * summands * ETA;
                        },
                        [&](const Unit& unit) {

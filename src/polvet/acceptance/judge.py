@@ -7,13 +7,14 @@ Without thresholds a policy of which no run reaches the goal does not pass (`acc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from polvet.acceptance.evidence import confirm_analysis
-from polvet.acceptance.runs import RunsSeen, runs_seen
+from polvet.acceptance.runs import RunSummary, run_summary
 from polvet.budget import Budget, stopwatch
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import Confirmation, worst
@@ -27,6 +28,7 @@ from polvet.model.task import Task
 from polvet.policy.binding import Bound, load_fitted
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
+from polvet.records.shape import record_to_json
 from polvet.safety.decide import Decider
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
@@ -57,17 +59,17 @@ class Thresholds:
 
     @property
     def unstated(self) -> bool:
-        """Return whether nothing is asked for."""
+        """Return whether there is none."""
         return self.max_faults is None and self.max_unsafe is None and self.min_goal is None and not self.proved
 
-    def asked(self) -> Thresholds:
+    def with_default(self) -> Thresholds:
         """Return the thresholds with the default filled in."""
         return replace(self, max_faults=0) if self.unstated else self
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """How much to spend on judging."""
+class Sampling:
+    """How many starts and runs are looked at, and what judging may use."""
 
     starts: int = 1_000
     runs: int = 100
@@ -84,23 +86,75 @@ class Passing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FaultCount:
+    """What the check of faults measures."""
+
+    faults: int
+    max_faults: int
+    exhaustive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeShare:
+    """What the check of %Unsafe measures."""
+
+    unsafe_percent: float
+    max_unsafe: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoalShare:
+    """What the check of %Goal measures."""
+
+    goal_percent: float
+    min_goal: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoalLoss:
+    """What the check beside a policy before measures, in points of %Goal."""
+
+    goal_percent_before: float
+    goal_loss: float
+    goal_loss_interval: tuple[float, float]
+    max_goal_loss: float
+    goal_percent_possible: float | None  # of any safe policy; None: not known, or the check did not fail
+
+
+@dataclass(frozen=True, slots=True)
+class ProofAttempt:
+    """What the check of a proof tells."""
+
+    verdict: str
+    method: str
+
+
+Measure = FaultCount | UnsafeShare | GoalShare | GoalLoss | ProofAttempt
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its name, how it came out, and what was measured, in words."""
+    """One check: its name, how it came out, and what was measured, in words and as numbers."""
 
     name: str
     passing: Passing
     says: str
-    figures: dict[str, Any] = field(default_factory=dict)
+    measure: Measure | None = None
     checked: Confirmation | None = None  # None: it is a measurement, or unknown, and has no certificate
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """Return the numbers as a JSON object."""
+        return {} if self.measure is None else record_to_json(self.measure)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """All checks of a policy; `faults` are those that were found, `runs` how its runs end."""
+class GateResult:
+    """All checks of a policy; `faults` are those that were met, `runs` how its runs end."""
 
     checks: tuple[Check, ...]
     faults: tuple[Fault, ...] = ()
-    runs: RunsSeen | None = None
+    runs: RunSummary | None = None
 
     @property
     def only_goal_lost(self) -> bool:
@@ -116,145 +170,147 @@ class Judged:
     @property
     def passing(self) -> Passing:
         """Return the worst of the checks: a failure beats an unknown."""
-        found = {check.passing for check in self.checks}
+        outcomes = {check.passing for check in self.checks}
         worst = (Passing.FAILED, Passing.UNKNOWN)
-        return next((one for one in worst if one in found), Passing.PASSED)
+        return next((one for one in worst if one in outcomes), Passing.PASSED)
 
 
 def judge(
     task: Task,
     policy: str | Path,
     thresholds: Thresholds,
-    means: Means | None = None,
+    sampling: Sampling | None = None,
     before: str | Path | None = None,
-) -> Judged:
+) -> GateResult:
     """Return how the policy in the file fares, also beside the one `before` where there is one."""
     earlier = None if before is None else load_fitted(task, before).compile()
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means(), earlier, Path(policy))
+    return judge_bound(load_fitted(task, policy).compile(), thresholds, sampling or Sampling(), earlier, Path(policy))
 
 
 def judge_bound(
-    bound: Bound, thresholds: Thresholds, means: Means, before: Bound | None = None, file: Path | None = None
-) -> Judged:
+    bound: Bound, thresholds: Thresholds, sampling: Sampling, before: Bound | None = None, file: Path | None = None
+) -> GateResult:
     """Return how a policy that is ready to run, and was read from the file, fares; the time limit is for all checks together."""
-    asked = thresholds.asked()
+    limits = thresholds.with_default()
     checks: list[Check] = []
     faults: tuple[Fault, ...] = ()
     analysis: FaultAnalysis | None = None
     spent = stopwatch()
 
-    if asked.max_faults is not None:
-        check, analysis = _faults(bound, asked.max_faults, asked.sampled, means)
+    if limits.max_faults is not None:
+        check, analysis = _faults(bound, limits.max_faults, limits.sampled, sampling)
         faults = analysis.faults
         checks.append(check)
     seconds = spent()
-    proof = [_proof(bound, means, file)] if asked.proved else []
-    found = _evaluation(bound, means)
-    seen = runs_seen(bound, found, means.max_steps)
-    checks += _percentages(found, asked)
+    proof = [_proof(bound, sampling, file)] if limits.proved else []
+    evaluation = _evaluation(bound, sampling)
+    runs = run_summary(bound, evaluation, sampling.max_steps)
+    checks += _percentages(evaluation, limits)
     if thresholds.unstated:
-        checks += _use(seen)
+        checks += _use(runs)
     if before is not None:
-        checks.append(_goal_loss(bound, found, _evaluation(before, means), asked, means))
+        checks.append(_goal_loss(bound, evaluation, _evaluation(before, sampling), limits, sampling))
     if analysis is not None and (analysis.exhaustive or checks[0].passing is Passing.FAILED):
         # Last, so that no other check lacks the time.
         checked = confirm_analysis(
-            bound, file, analysis, found=seconds, budget=means.budget, threads=means.threads
+            bound, file, analysis, found=seconds, budget=sampling.budget, threads=sampling.threads
         )  # fmt: skip
         checks[0] = replace(checks[0], checked=checked)
-    return Judged((*checks, *proof), faults, seen)
+    return GateResult((*checks, *proof), faults, runs)
 
 
-def _use(seen: RunsSeen) -> list[Check]:
+def _use(runs: RunSummary) -> list[Check]:
     """What keeps a policy without faults from passing where no threshold was stated."""
-    if seen.useless is not None:
-        return [Check("goal", Passing.FAILED, f"{seen.useless}; --min-goal 0 says that this is wanted")]
-    if seen.cut is not None and not seen.reaches_goal:
-        return [Check("goal", Passing.UNKNOWN, f"no run has reached the goal so far; {seen.cut}")]
+    if runs.useless is not None:
+        return [Check("goal", Passing.FAILED, f"{runs.useless}; --min-goal 0 says that this is wanted")]
+    if runs.cut is not None and not runs.reaches_goal:
+        return [Check("goal", Passing.UNKNOWN, f"no run has reached the goal so far; {runs.cut}")]
     return []
 
 
-def _goal_loss(bound: Bound, found: Evaluation, before: Evaluation, asked: Thresholds, means: Means) -> Check:
+def _goal_loss(bound: Bound, now: Evaluation, before: Evaluation, limits: Thresholds, sampling: Sampling) -> Check:
     """Whether the goal is still reached about as often as by the policy before, from the same start states."""
-    low = 100 * (before.goal_interval[0] - found.goal_interval[1])
-    high = 100 * (before.goal_interval[1] - found.goal_interval[0])
-    loss = 100 * (before.goal - found.goal)
-    passing = _against(low - ROUNDING, loss - ROUNDING, high - ROUNDING, asked.max_goal_loss, asked.sampled)
-    if found.batch.limit is not None or before.batch.limit is not None:
+    low = 100 * (before.goal_interval[0] - now.goal_interval[1])
+    high = 100 * (before.goal_interval[1] - now.goal_interval[0])
+    loss = 100 * (before.goal - now.goal)
+    passing = _against(low - ROUNDING, loss - ROUNDING, high - ROUNDING, limits.max_goal_loss, limits.sampled)
+    if now.batch.limit is not None or before.batch.limit is not None:
         passing = Passing.UNKNOWN
-    says = f"%Goal {100 * before.goal:.2f} -> {100 * found.goal:.2f}, a loss of at most {asked.max_goal_loss:g} points allowed"
-    figures: dict[str, Any] = {
-        "goal_percent_before": 100 * before.goal, "goal_loss": loss, "goal_loss_interval": [low, high],
-        "max_goal_loss": asked.max_goal_loss,
-    }  # fmt: skip
-    if passing is not Passing.FAILED:
-        return Check(GOAL_LOSS, passing, says, figures)
-    world = find_safe_world(Decider(bound.task), bound.compiled.pack(found.starts.states), budget=means.budget)
-    best = world if isinstance(world, str) else world.best(budget=means.budget)
-    if isinstance(best, str):
-        return Check(GOAL_LOSS, passing, says, figures | {"goal_percent_possible": None})
-    possible = 100 * best.mean[1]
-    says += f"; best possible for a safe policy {possible:.2f}"
-    return Check(GOAL_LOSS, passing, says, figures | {"goal_percent_possible": possible})
+    says = f"%Goal {100 * before.goal:.2f} -> {100 * now.goal:.2f}, a loss of at most {limits.max_goal_loss:g} points allowed"
+    possible = _best_possible(bound, now, sampling) if passing is Passing.FAILED else None
+    if possible is not None:
+        says += f"; best possible for a safe policy {possible:.2f}"
+    return Check(
+        GOAL_LOSS, passing, says, GoalLoss(100 * before.goal, loss, (low, high), limits.max_goal_loss, possible)
+    )
 
 
-def _faults(bound: Bound, most: int, sampled: bool, means: Means) -> tuple[Check, FaultAnalysis]:
-    decider = Decider(bound.task, threads=means.threads)
-    count = Starts.of(bound.task, means.budget).count
-    if count is None or (means.budget.states is not None and count > means.budget.states):
-        why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {means.starts:,} were tried"
-        starts = evaluation_starts(bound.task, means.starts, means.seed, budget=means.budget)
+def _best_possible(bound: Bound, evaluation: Evaluation, sampling: Sampling) -> float | None:
+    """The best %Goal of any safe policy from the same start states, where the world is small enough to tell."""
+    world = find_safe_world(Decider(bound.task), bound.compiled.pack(evaluation.starts.states), budget=sampling.budget)
+    best = world if isinstance(world, str) else world.best(budget=sampling.budget)
+    return None if isinstance(best, str) else 100 * best.mean[1]
+
+
+def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple[Check, FaultAnalysis]:
+    decider = Decider(bound.task, threads=sampling.threads)
+    count = Starts.of(bound.task, sampling.budget).count
+    if count is None or (sampling.budget.states is not None and count > sampling.budget.states):
+        why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {sampling.starts:,} were tried"
+        starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
         fuzzed = find_unsafe_runs(
-            bound, bound.compiled.pack(starts.states), seed=means.seed, max_steps=means.max_steps,
-            threads=means.threads, budget=means.budget,
+            bound, bound.compiled.pack(starts.states), seed=sampling.seed, max_steps=sampling.max_steps,
+            threads=sampling.threads, budget=sampling.budget,
         )  # fmt: skip
-        found = find_faults(bound, decider, fuzzed.runs, budget=means.budget)
+        analysis = find_faults(bound, decider, fuzzed.runs, budget=sampling.budget)
     else:
-        found = all_faults(bound, decider, budget=means.budget)
-        why = "near ties or undecided states remain" if found.limit is None else str(found.limit)
-    count = len(found.faults)
-    figures = {"faults": count, "max_faults": most, "exhaustive": found.exhaustive}
+        analysis = all_faults(bound, decider, budget=sampling.budget)
+        why = "near ties or undecided states remain" if analysis.limit is None else str(analysis.limit)
+    count = len(analysis.faults)
+    measure = FaultCount(count, most, analysis.exhaustive)
     if count > most:
-        return Check("faults", Passing.FAILED, f"{_faults_word(count)} found, at most {most} allowed", figures), found
-    if found.exhaustive:
-        says = f"{_faults_word(count)} in all {found.states:,} states the policy reaches, at most {most} allowed"
-        return Check("faults", Passing.PASSED, says, figures), found
+        says = f"{_faults_word(count)} found, at most {most} allowed"
+        return Check("faults", Passing.FAILED, says, measure), analysis
+    if analysis.exhaustive:
+        says = f"{_faults_word(count)} in all {analysis.states:,} states the policy reaches, at most {most} allowed"
+        return Check("faults", Passing.PASSED, says, measure), analysis
     says = f"{_faults_word(count)} found so far, at most {most} allowed; not exhaustive: {why}"
-    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, figures), found
+    return Check("faults", Passing.PASSED if sampled else Passing.UNKNOWN, says, measure), analysis
 
 
 def _faults_word(count: int) -> str:
     return "1 fault" if count == 1 else f"{count:,} faults"
 
 
-def _evaluation(bound: Bound, means: Means) -> Evaluation:
-    starts = evaluation_starts(bound.task, means.starts, means.seed, budget=means.budget)
+def _evaluation(bound: Bound, sampling: Sampling) -> Evaluation:
+    starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
     return evaluate(
-        bound, starts, runs=means.runs, max_steps=means.max_steps, seed=means.seed, threads=means.threads,
-        budget=means.budget,
+        bound, starts, runs=sampling.runs, max_steps=sampling.max_steps, seed=sampling.seed, threads=sampling.threads,
+        budget=sampling.budget,
     )  # fmt: skip
 
 
-def _percentages(found: Evaluation, asked: Thresholds) -> list[Check]:
-    starts = found.starts
+def _percentages(evaluation: Evaluation, limits: Thresholds) -> list[Check]:
+    starts = evaluation.starts
     over = f"{len(starts.states):,} start states{'' if starts.complete else ' (a sample)'}"
-    if found.batch.limit is not None:
-        over += f", cut short: {found.batch.limit}"
-    complete = starts.complete and not found.open and not found.near_tie_starts
+    if evaluation.batch.limit is not None:
+        over += f", cut short: {evaluation.batch.limit}"
     checks = []
-    if asked.max_unsafe is not None:
-        low, high = (found.unsafe, found.unsafe) if complete else found.unsafe_interval
-        passing = _against(100 * low, 100 * found.unsafe, 100 * high, asked.max_unsafe, asked.sampled)
-        says = f"%Unsafe {100 * found.unsafe:.2f} [{100 * low:.2f}, {100 * high:.2f}] over {over}, at most {asked.max_unsafe:g} allowed"
-        checks.append(
-            Check("unsafe", passing, says, {"unsafe_percent": 100 * found.unsafe, "max_unsafe": asked.max_unsafe})
-        )
-    if asked.min_goal is not None:
-        low, high = found.goal_interval
-        passing = _against(-100 * high, -100 * found.goal, -100 * low, -asked.min_goal, asked.sampled)
-        says = f"%Goal {100 * found.goal:.2f} [{100 * low:.2f}, {100 * high:.2f}] over {over}, at least {asked.min_goal:g} wanted"
-        checks.append(Check("goal", passing, says, {"goal_percent": 100 * found.goal, "min_goal": asked.min_goal}))
-    if found.batch.limit is None:
+    if limits.max_unsafe is not None:
+        complete = starts.complete and not evaluation.open and not evaluation.near_tie_starts
+        unsafe = 100 * evaluation.unsafe
+        ends = (evaluation.unsafe, evaluation.unsafe) if complete else evaluation.unsafe_interval
+        low, high = (100 * end for end in ends)
+        passing = _against(low, unsafe, high, limits.max_unsafe, limits.sampled)
+        says = f"%Unsafe {unsafe:.2f} [{low:.2f}, {high:.2f}] over {over}, at most {limits.max_unsafe:g} allowed"
+        checks.append(Check("unsafe", passing, says, UnsafeShare(unsafe, limits.max_unsafe)))
+    if limits.min_goal is not None:
+        goal = 100 * evaluation.goal
+        low, high = (100 * end for end in evaluation.goal_interval)
+        passing = _against(-high, -goal, -low, -limits.min_goal, limits.sampled)
+        says = f"%Goal {goal:.2f} [{low:.2f}, {high:.2f}] over {over}, at least {limits.min_goal:g} wanted"
+        checks.append(Check("goal", passing, says, GoalShare(goal, limits.min_goal)))
+    if evaluation.batch.limit is None:
         return checks
     return [one if one.passing is Passing.FAILED else replace(one, passing=Passing.UNKNOWN) for one in checks]
 
@@ -274,19 +330,20 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
     return Passing.UNKNOWN
 
 
-def _proof(bound: Bound, means: Means, file: Path | None) -> Check:
+def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
     spent = stopwatch()
-    found = verify(bound, budget=means.budget, seed=means.seed, threads=means.threads)
-    figures = {"verdict": found.verdict.value, "method": found.method}
+    result = verify(bound, budget=sampling.budget, seed=sampling.seed, threads=sampling.threads)
+    measure = ProofAttempt(result.verdict.value, result.method)
     checked = confirm(
-        f"{found.verdict.value} policy", certificate_of(bound, found),
-        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=means.budget,
+        f"{result.verdict.value} policy", certificate_of(bound, result),
+        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=sampling.budget,
     )  # fmt: skip
-    match found:
+    match result:
         case Safe():
-            return Check("proof", Passing.PASSED, f"proved safe ({found.method})", figures, checked)
+            return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)
         case Unsafe(run):
             steps = len(run.actions)
-            return Check("proof", Passing.FAILED, f"a run of {steps} steps ends in {End.FAIL.text}", figures, checked)
+            says = f"a run of {steps} steps ends in {End.FAIL.text}"
+            return Check("proof", Passing.FAILED, says, measure, checked)
         case _:
-            return Check("proof", Passing.UNKNOWN, found.reason, figures)
+            return Check("proof", Passing.UNKNOWN, result.reason, measure)

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from polvet.acceptance.findings import fault_text
-from polvet.acceptance.judge import Judged, Passing
+from polvet.acceptance.judge import GateResult, Passing
 from polvet.model.task import Task
 
 MOST_FAULTS = 20
@@ -14,7 +14,7 @@ UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 """Characters that XML cannot hold at all."""
 
 
-def dump_junit(judged: Judged, task: Task, policy: str, seconds: float) -> str:
+def dump_junit(judged: GateResult, task: Task, policy: str, seconds: float) -> str:
     """Return the XML text."""
     count = {one: sum(check.passing is one for check in judged.checks) for one in Passing}
     suite = ElementTree.Element("testsuite", {
@@ -36,7 +36,7 @@ def dump_junit(judged: Judged, task: Task, policy: str, seconds: float) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
-def _details(judged: Judged, task: Task, name: str) -> str:
+def _details(judged: GateResult, task: Task, name: str) -> str:
     if name != "faults":
         return ""
     shown = [fault_text(task, fault) for fault in judged.faults[:MOST_FAULTS]]

@@ -10,7 +10,7 @@ polvet itself is imported when the first such test runs, so that other test suit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from polvet.acceptance.judge import Check, Judged
+    from polvet.acceptance.judge import Check, GateResult
     from polvet.model.task import Task
 
 OPTIONS = (
@@ -49,18 +49,18 @@ def _option(config: pytest.Config, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class VettedPolicy:
-    """A policy and its task, ready for questions; `check` asserts, `judge` returns what was found."""
+    """A policy and its task, ready for questions; `check` asserts, `judge` returns all checks."""
 
     task: Task
     policy: Path
     seed: int = 0
-    means: dict[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)  # fields of `Sampling`
 
-    def judge(self, **thresholds: Any) -> Judged:
+    def judge(self, **thresholds: Any) -> GateResult:
         """Return all checks: `max_faults`, `max_unsafe`, `min_goal`, `proved`, `sampled`."""
-        from polvet.acceptance.judge import Means, Thresholds, judge
+        from polvet.acceptance.judge import Sampling, Thresholds, judge
 
-        return judge(self.task, self.policy, Thresholds(**thresholds), Means(seed=self.seed, **self.means))
+        return judge(self.task, self.policy, Thresholds(**thresholds), Sampling(seed=self.seed, **self.sampling))
 
     def check(self, **thresholds: Any) -> None:
         """Fail the test where a check fails or stays unknown."""
@@ -90,7 +90,7 @@ def _vetted(config: pytest.Config) -> VettedPolicy:
 class GateItem(pytest.Item):
     """One threshold as a test."""
 
-    def __init__(self, *, thresholds: dict[str, Any], **more: Any) -> None:
+    def __init__(self, *, thresholds: Mapping[str, Any], **more: Any) -> None:
         super().__init__(**more)
         self.thresholds = thresholds
 
@@ -114,14 +114,14 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
     given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal")}
-    asked = {name: value for name, value in given.items() if value is not None}
-    for name, value in asked.items():
+    limits = {name: value for name, value in given.items() if value is not None}
+    for name, value in limits.items():
         yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})
-    if not asked:
+    if not limits:
         yield GateItem.from_parent(session, name="polvet", thresholds={})
 
 
-def _told(judged: Judged, task: Task) -> str:
+def _told(judged: GateResult, task: Task) -> str:
     from polvet.acceptance.findings import fault_text
 
     def line(check: Check) -> str:

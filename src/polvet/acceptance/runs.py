@@ -18,7 +18,7 @@ ENDLESS = (End.LIMIT.text, End.STUCK.text)
 
 
 @dataclass(frozen=True, slots=True)
-class RunsSeen:
+class RunSummary:
     """Simulated runs and the states that searching met from the same starts."""
 
     goal: float | None  # the share of runs that reach it; None: the task has no goal
@@ -59,15 +59,19 @@ class RunsSeen:
         }  # fmt: skip
 
 
-def runs_seen(bound: Bound, found: Evaluation, max_steps: int) -> RunsSeen:
+def run_summary(bound: Bound, evaluation: Evaluation, max_steps: int) -> RunSummary:
     """Return what an evaluation tells about the policy's runs."""
-    searched = found.inspection.figures
-    has_goal = bound.task.goal != FALSE
-    return RunsSeen(
-        found.goal if has_goal else None, found.ends, len(found.starts.states), max_steps, searched["states"],
-        found.inspection.limit is None, found.goal > 0 or searched["goal_states"] > 0,
-        None if found.batch.limit is None else str(found.batch.limit),
-    )  # fmt: skip
+    search, batch = evaluation.inspection, evaluation.batch
+    return RunSummary(
+        goal=evaluation.goal if bound.task.goal != FALSE else None,
+        ends=evaluation.ends,
+        starts=len(evaluation.starts.states),
+        max_steps=max_steps,
+        states=search.figures["states"],
+        all_states=search.limit is None,
+        reaches_goal=evaluation.goal > 0 or search.figures["goal_states"] > 0,
+        cut=None if batch.limit is None else str(batch.limit),
+    )
 
 
 def _word(end: str, max_steps: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from polvet import __version__
 from polvet.acceptance.findings import fault_text, state_text
-from polvet.acceptance.judge import Judged, Passing
+from polvet.acceptance.judge import GateResult, Passing
 from polvet.model.task import Task
 
 MAX_RESULTS = 1_000
@@ -25,7 +25,7 @@ RULES = {
 }
 
 
-def dump_sarif(judged: Judged, task: Task, policy: str | Path) -> str:
+def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     """Return the SARIF text; all findings are placed in the policy's file.
 
     Code-scanning services demand a line and recognise a finding by its fingerprint: what it is about, not its figures.

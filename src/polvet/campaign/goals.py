@@ -33,7 +33,7 @@ LONGER = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class GoalRate:
     """How often runs of a policy reach the goal, and in how many steps on average; None where none does."""
 
     share: float
@@ -47,15 +47,15 @@ class Floor:
     share: float
     length: float | None
 
-    def is_kept(self, reached: Reached) -> bool:
+    def is_kept(self, reached: GoalRate) -> bool:
         """Whether nothing that is allowed to be lost is lost."""
         return reached.share >= self.share and not self._excess(reached)
 
-    def cost(self, reached: Reached) -> tuple[float, float, float]:
+    def cost(self, reached: GoalRate) -> tuple[float, float, float]:
         """Return what is lost, the least first: runs that reach the goal count before their length."""
         return max(0.0, self.share - reached.share), self._excess(reached), -reached.share
 
-    def _excess(self, reached: Reached) -> float:
+    def _excess(self, reached: GoalRate) -> float:
         if self.length is None or reached.length is None or reached.length <= LONGER * self.length:
             return 0.0
         return reached.length
@@ -65,11 +65,11 @@ class Floor:
 class Goals:
     """Goal-reaching runs of one policy from given starts: how many, and the states worth keeping."""
 
-    reached: Reached
+    reached: GoalRate
     states: tuple[State, ...]  # on goal-reaching runs, in a random order; no known fault among them
 
 
-def reach_goal(bound: Bound, starts: Words, *, runs: int, max_steps: int, budget: Budget, **chance: Any) -> Reached:
+def reach_goal(bound: Bound, starts: Words, *, runs: int, max_steps: int, budget: Budget, **chance: Any) -> GoalRate:
     """Return how the policy reaches the goal: by its Markov chain where that is small, else by so many runs of each start."""
     batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, budget=budget, **chance)
     if batch.limit is not None:
@@ -78,15 +78,15 @@ def reach_goal(bound: Bound, starts: Words, *, runs: int, max_steps: int, budget
     share = float(reached.mean()) if len(reached) else 0.0
     if runs > 1 and (chances := goal_chances(bound, starts, max_steps=max_steps, budget=budget)) is not None:
         share = chances.mean[0]
-    return Reached(share, float(batch.lengths[reached].mean()) if reached.any() else None)
+    return GoalRate(share, float(batch.lengths[reached].mean()) if reached.any() else None)
 
 
 def find_goals(
     bound: Bound, starts: Words, *, without: Collection[State], runs: int, seed: int, **chance: Any
 ) -> Goals:
     """Return how the policy reaches the goal, and the states on such runs, without those that are known faults."""
-    _, told = goal_runs(bound, starts, runs=runs, most=TRACED, seed=seed, **chance)
-    states = list(dict.fromkeys(state for run in told for state in run.states[:-1] if state not in without))
+    _, traces = goal_runs(bound, starts, runs=runs, most=TRACED, seed=seed, **chance)
+    states = list(dict.fromkeys(state for run in traces for state in run.states[:-1] if state not in without))
     random.Random(seed).shuffle(states)
     return Goals(reach_goal(bound, starts, runs=runs, seed=seed, **chance), tuple(states))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from polvet.errors import InputError, Where
+from polvet.choices import one_of
+from polvet.repair.methods import METHODS, MODES
 
-METHODS = ("auto", "leaves", "tree", "milp", "penalty", "last-layer", "direct")
-MODES = ("safe", "avoid")
 VERIFICATIONS = ("auto", "never")
 
 
@@ -30,11 +29,9 @@ class Settings:
     verify: str = "auto"
 
     def __post_init__(self) -> None:
-        for option, value, known in (
-            ("--method", self.method, METHODS), ("--mode", self.mode, MODES), ("--verify", self.verify, VERIFICATIONS)
-        ):  # fmt: skip
-            if value not in known:
-                raise InputError(f"'{value}' is unknown.", Where(option), f"Use one of {', '.join(known)}.")
+        METHODS.chosen(self.method)
+        one_of(self.mode, MODES, "--repair-mode")
+        one_of(self.verify, VERIFICATIONS, "--verify")
 
     def identity(self, **files: str | None) -> dict[str, Any]:
         """Return what a resumed campaign must agree on: these settings and the files' checksums."""

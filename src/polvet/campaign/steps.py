@@ -14,14 +14,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeAlias, TypedDict
 
 from polvet.budget import Budget, stopwatch
-from polvet.campaign.goals import Floor, Goals, Reached, find_goals, lost_states, reach_goal
+from polvet.campaign.goals import Floor, GoalRate, Goals, find_goals, lost_states, reach_goal
 from polvet.campaign.policies import files_of, place_of, policy_stem
+from polvet.campaign.record import (
+    EVALUATE,
+    REPAIR,
+    STRENGTHEN,
+    EvaluationFigures,
+    F,
+    FenceFigures,
+    PossibleFigures,
+    RepairFigures,
+    SearchFigures,
+    SizeFigures,
+    VerificationFigures,
+)
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
@@ -51,11 +64,10 @@ from polvet.policy.unit_graph import UnitGraph
 from polvet.records.fault_files import Fault, FaultList, write_faults
 from polvet.records.run_files import run_to_json
 from polvet.repair.confirmed import confirm_repair
-from polvet.repair.demands import Mode
 from polvet.repair.fence import fence
 from polvet.repair.leaves import MANY
 from polvet.repair.library import repair_checked
-from polvet.repair.repair import Repaired
+from polvet.repair.repair import Options, Repaired
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_states
 from polvet.safety.decide import SAFE, Decider, Verdict
@@ -92,14 +104,20 @@ GOOD = 0.5
 """From this share of goal-reaching runs on, what a policy does where it has no fault is worth keeping."""
 LITTLE = 100
 """Fewer new faults by fuzzing: what is left is rare, and searching finds more of it at once."""
-Done = tuple[dict[str, Any], dict[str, str]]
+Done: TypeAlias = tuple[F, dict[str, str]]
+
+
+class _Chance(TypedDict):
+    max_steps: int
+    seed: int
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _GoalRuns:
     """Goal-reaching runs to be kept, how many are made per start, and what must be left of them."""
 
-    found: Goals
+    before: Goals
     runs: int
     floor: Floor
 
@@ -108,9 +126,9 @@ class _Kept:
 class _Candidate:
     """A repair, the policy ready to run, and how it reaches the goal."""
 
-    made: Repaired
+    repair: Repaired
     after: Bound
-    reached: Reached
+    reached: GoalRate
 
 
 class Steps:
@@ -127,13 +145,15 @@ class Steps:
         """Return the policy in the file, ready to run."""
         return load_fitted(self.task, policy).compile()
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> SizeFigures:
         """Return what the campaign works on."""
-        return {
-            "debugging_starts": len(self.debugging.states), "evaluation_starts": len(self.evaluation.states),
-            "same_starts": self.debugging is self.evaluation, "starts_total": self.debugging.total,
-            "start_method": self.debugging.method,
-        }  # fmt: skip
+        return SizeFigures(
+            debugging_starts=len(self.debugging.states),
+            evaluation_starts=len(self.evaluation.states),
+            same_starts=self.debugging is self.evaluation,
+            starts_total=self.debugging.total,
+            start_method=self.debugging.method,
+        )
 
     def _starts(self) -> tuple[StartSample, StartSample]:
         """Disjoint starts to debug and to evaluate on; where the task has too few, all of them for both."""
@@ -144,14 +164,14 @@ class Steps:
             return every, every
         return debugging, evaluation_starts(self.task, wanted, seed + 1, exclude=debugging.states, budget=self.budget)
 
-    def possible(self) -> Done:
+    def possible(self) -> Done[PossibleFigures]:
         """Return the best %Goal over the evaluation starts that any safe policy can have, or why it is not known."""
         world = self._world
-        found = world if isinstance(world, str) else world.best(budget=self._left())
-        if isinstance(found, str):
-            return {"goal_percent_possible": None, "goal_percent_possible_reason": found}, {}
-        low, high = found.mean
-        return {"goal_percent_possible": 100 * high, "goal_percent_possible_interval": [100 * low, 100 * high]}, {}
+        best = world if isinstance(world, str) else world.best(budget=self._left())
+        if isinstance(best, str):
+            return PossibleFigures(None, goal_percent_possible_reason=best), {}
+        low, high = best.mean
+        return PossibleFigures(100 * high, goal_percent_possible_interval=(100 * low, 100 * high)), {}
 
     @cached_property
     def _world(self) -> SafeWorld | str:
@@ -159,28 +179,35 @@ class Steps:
         packed = self.decider.compiled.pack(self.evaluation.states)
         return find_safe_world(self.decider, packed, budget=self._left(self.settings.max_states))
 
-    def evaluate(self, bound: Bound) -> Done:
+    def evaluate(self, bound: Bound) -> Done[EvaluationFigures]:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
-        found = evaluate(
+        evaluation = evaluate(
             bound, self.evaluation, runs=self._enough_runs(len(self.evaluation.states)), max_steps=settings.max_steps,
             seed=settings.seed, threads=self.threads, budget=self._left(settings.max_states),
         )  # fmt: skip
-        self._refuse_cut(found.batch.limit)
-        self._refuse_cut(found.unsolved)
-        low, high = found.unsafe_interval
-        return {
-            "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-            "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * end for end in found.goal_interval],
-            "undecided": found.open, "unsafe_by_runs": found.sampled_unsafe, "certain": found.certain,
-            "goal_exact": found.goal_is_exact, "run_length": found.run_length,
-        }, {}  # fmt: skip
+        self._refuse_cut(evaluation.batch.limit)
+        self._refuse_cut(evaluation.unsolved)
+        low, high = evaluation.unsafe_interval
+        goal_low, goal_high = evaluation.goal_interval
+        figures = EvaluationFigures(
+            unsafe_percent=100 * evaluation.unsafe,
+            unsafe_percent_interval=(100 * low, 100 * high),
+            goal_percent=100 * evaluation.goal,
+            goal_percent_interval=(100 * goal_low, 100 * goal_high),
+            undecided=evaluation.open,
+            unsafe_by_runs=evaluation.sampled_unsafe,
+            certain=evaluation.certain,
+            goal_exact=evaluation.goal_is_exact,
+            run_length=evaluation.run_length,
+        )
+        return figures, {}
 
     def _enough_runs(self, starts: int) -> int:
         """So many runs of each start that their mean is told within a point, and no fewer than were asked for."""
         return max(self.settings.runs, math.ceil(enough_draws(GOAL_PRECISION) / starts))
 
-    def search(self, iteration: int, bound: Bound, policy: Path) -> Done:
+    def search(self, iteration: int, bound: Bound, policy: Path) -> Done[SearchFigures]:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
         settings, spent = self.settings, stopwatch()
         fuzzed = find_unsafe_runs(
@@ -188,94 +215,111 @@ class Steps:
             max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
         )  # fmt: skip
         self._refuse_cut(fuzzed.limit)
-        found = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
-        self._refuse_cut(found.limit)
-        figures = {**found.figures, **fuzzed.figures, "exhaustive": False}
-        shown = self._shown(found, fuzzed.runs)
-        faults = {(fault.state, fault.action): fault for fault in found.faults}
-        if every := self._search_all(bound, little_new=len(self._new(found.faults)) < LITTLE):
-            figures |= {**every.figures, "runs": fuzzed.figures["runs"]}
+        analysis = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
+        self._refuse_cut(analysis.limit)
+        shown = self._shown(analysis, fuzzed.runs)
+        faults = {(fault.state, fault.action): fault for fault in analysis.faults}
+        every = self._search_all(bound, little_new=len(self._new(analysis.faults)) < LITTLE)
+        if every is not None:
             faults |= {(fault.state, fault.action): fault for fault in every.faults}
-        unsafe_starts = (every or found).unsafe_starts
+        judged = every or analysis
         new = self._new(list(faults.values()))
-        figures |= {
-            "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
-            "faults": len(faults), "unsafe_starts": len(unsafe_starts), "policy_sha256": bound.fitted.sha256,
-        }  # fmt: skip
         files = self._write_faults(
-            f"faults/{iteration}.json", new, policy, (every or found).exhaustive and self.debugging.complete
+            f"faults/{iteration}.json", new, policy, judged.exhaustive and self.debugging.complete
         )
         if shown:
             lines = "".join(json.dumps(run_to_json(self.task, run), ensure_ascii=False) + "\n" for run in shown)
             files["runs"] = self.store.write(f"runs/{iteration}.jsonl", lines)
-        if unsafe_starts:
+        unproved, checked = None, None
+        if judged.unsafe_starts:
             prover = Decider(self.task, compiled=self.decider.compiled)  # of one thread: it remembers why
             within = self._left(VERIFIED * settings.max_states)
             name = f"certificates/unsafe-start-{iteration}.json"
             try:
                 proof, checked = confirm_states(
-                    self.task, "unsafe", unsafe_starts[:1], partial(prove, prover, verdict=Verdict.UNSAFE, budget=within),
+                    self.task, "unsafe", judged.unsafe_starts[:1],
+                    partial(prove, prover, verdict=Verdict.UNSAFE, budget=within),
                     found=spent(), budget=within, output=self.store.folder / name,
                 )  # fmt: skip
             except LimitReached as limit:
-                figures["unsafe_start_proof"] = f"none: {limit}"  # what smaller games tell has no proof of its own
+                unproved = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
-                figures |= told(checked)
                 files["certificate"] = self.store.write(name, json.dumps(proof))
+        figures = SearchFigures(
+            faults=len(faults),
+            states=judged.states,
+            safe_states=judged.safe_states,
+            open=judged.open,
+            unsafe_starts=len(judged.unsafe_starts),
+            runs=fuzzed.tried,
+            runs_never_safe=len(judged.never_safe),
+            runs_with_fault=judged.runs_with_fault,
+            exhaustive=every is not None and every.exhaustive,
+            near_ties=judged.near_ties,
+            unjudged=judged.unjudged,
+            unsafe_runs=len(fuzzed.runs),
+            steps=fuzzed.steps,
+            ends=fuzzed.ends,
+            new_faults=len(new),
+            faults_so_far=len(self.faults) + len(new),
+            policy_sha256=bound.fitted.sha256,
+            unsafe_start_proof=unproved,
+            **told(checked),
+        )
         return figures, files
 
     def _search_all(self, bound: Bound, *, little_new: bool) -> FaultAnalysis | None:
         """All faults where the policy reaches few states; else, where fuzzing found few, those on runs that searching finds."""
         if self._reached(bound, QUICK_STATES) is not None:
-            found = all_faults(bound, self.decider, starts=self.packed, budget=self._left())
+            analysis = all_faults(bound, self.decider, starts=self.packed, budget=self._left())
         elif little_new:
             runs = self._unsafe_runs(bound, self.packed, self.settings.max_states)
-            found = find_faults(bound, self.decider, runs, budget=self._left())
+            analysis = find_faults(bound, self.decider, runs, budget=self._left())
         else:
             return None
-        self._refuse_cut(found.limit)
-        return found
+        self._refuse_cut(analysis.limit)
+        return analysis
 
-    def _shown(self, found: FaultAnalysis, runs: PackedRuns) -> list[Run]:
+    def _shown(self, analysis: FaultAnalysis, runs: PackedRuns) -> list[Run]:
         """One run for each fault that comes first on some run, the shortest, and one without any fault."""
         best: dict[int, int] = {}
         lengths = runs.lengths
-        for k, fault in enumerate(found.first_faults.tolist()):
+        for k, fault in enumerate(analysis.first_faults.tolist()):
             if fault not in best or lengths[k] < lengths[best[fault]]:
                 best[fault] = k
         return [runs[k] for _, k in sorted(best.items())[:SHOWN_RUNS]]
 
-    def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done:
+    def verify(self, iteration: int, bound: Bound, policy: Path, method: str = "auto") -> Done[VerificationFigures]:
         """Prove the policy safe, or find an unsafe run and its faults; the certificate is checked before it is believed."""
         spent = stopwatch()
-        found = verify(
+        result = verify(
             bound,
             method=method,
             budget=self._left(VERIFIED * self.settings.max_states),
             seed=self.settings.seed,
             threads=self.threads,
         )
-        figures = {"verdict": found.verdict.value, "method": found.method, "reason": None, "faults": 0}
-        if isinstance(found, Unknown):
+        figures = VerificationFigures(result.verdict.value, result.method, reason=None, faults=0)
+        if isinstance(result, Unknown):
             if self.budget.seconds is not None and method == "auto":
-                raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
-            return figures | {"reason": found.reason}, {}
-        certificate, name = certificate_of(bound, found), f"certificates/{found.verdict.value}-{iteration}.json"
-        figures |= told(confirm(
-            f"{found.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
+                raise LimitReached(result.reason, "time")  # more time may decide it: resuming tries again
+            return replace(figures, reason=result.reason), {}
+        certificate, name = certificate_of(bound, result), f"certificates/{result.verdict.value}-{iteration}.json"
+        checked = confirm(
+            f"{result.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
             found=spent(), budget=self.budget, output=self.store.folder / name,
-        ))  # fmt: skip
+        )  # fmt: skip
+        figures = replace(figures, **told(checked))
         files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
-        if isinstance(found, Unsafe):
+        if isinstance(result, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.
-            runs = self._more_unsafe_runs(bound) or [found.run]
+            runs = self._more_unsafe_runs(bound) or [result.run]
             faults = find_faults(bound, self.decider, runs, budget=self._left())
             self._refuse_cut(faults.limit)
             new = self._new(faults.faults)
             files |= self._write_faults(f"faults/{iteration}-verify.json", new, policy, exhaustive=False)
-            figures |= {
-                "faults": len(faults.faults), "new_faults": len(new), "faults_so_far": len(self.faults) + len(new),
-            }  # fmt: skip
+            so_far = len(self.faults) + len(new)
+            figures = replace(figures, faults=len(faults.faults), new_faults=len(new), faults_so_far=so_far)
         return figures, files
 
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
@@ -295,29 +339,36 @@ class Steps:
             return []
         return self._unsafe_runs(bound, bound.compiled.pack_starts(starts, budget=within), most)
 
-    def repair(self, iteration: int, bound: Bound, first: Path) -> Done:
+    def repair(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy that fixes all faults so far; where it loses too much of what was reached, others are tried."""
         settings = self.settings
         goals = self._goals(iteration, bound)
         # The less often the policy reaches the goal, the less there is to keep.
-        keep = list(goals.found.states[: math.ceil(settings.keep * goals.found.reached.share)])
-        if goals.found.reached.share >= GOOD:
+        keep = list(goals.before.states[: math.ceil(settings.keep * goals.before.reached.share)])
+        if goals.before.reached.share >= GOOD:
             keep += self._settled(bound, without=set(keep))
         candidates: list[_Candidate] = []
         for one in self._candidates(bound, goals, keep):
             candidates.append(one)
-            if goals.floor.is_kept(one.reached) and not one.made.left:
+            if goals.floor.is_kept(one.reached) and not one.repair.left:
                 break
-        best = min(candidates, key=lambda one: (len(one.made.left), goals.floor.cost(one.reached)))
-        made = best.made
-        figures = {
-            "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
-            "trees_added": made.trees_added, "method": made.method, "attempts": len(candidates), "kept_states": len(keep),
-            "repair_seconds": made.seconds, "gap": made.gap, **_before_and_after(goals.found.reached, best.reached),
-        }  # fmt: skip
-        return figures, self._save(f"repair-{iteration}", iteration, bound, made, first)
+        best = min(candidates, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
+        repair = best.repair
+        figures = RepairFigures(
+            faults_fixed=len(repair.fixed),
+            faults_left=len(repair.left),
+            objective=repair.objective,
+            trees_added=repair.trees_added,
+            method=repair.method,
+            attempts=len(candidates),
+            kept_states=len(keep),
+            repair_seconds=repair.seconds,
+            gap=repair.gap,
+            **_before_and_after(goals.before.reached, best.reached),
+        )
+        return figures, self._save(f"repair-{iteration}", iteration, bound, repair, first)
 
-    def _candidates(self, bound: Bound, goals: _Kept, keep: list[State]) -> Iterator[_Candidate]:
+    def _candidates(self, bound: Bound, goals: _GoalRuns, keep: list[State]) -> Iterator[_Candidate]:
         """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
         faults = list(self.faults.values())
         chosen = self.settings.method
@@ -332,7 +383,9 @@ class Steps:
                 break
             keep += lost[: self.settings.keep]
             wanted = again
-        others = OTHERS.get(type(bound.fitted.policy), ()) if chosen == "auto" else ()
+        policy = bound.fitted.policy
+        fixed_shape = getattr(policy, "archive", None) is not None
+        others = OTHERS.get(type(policy), ()) if chosen == "auto" and not fixed_shape else ()
         for method in others:
             yield self._candidate(bound, wanted, keep, method, goals)
         planned = self._planned(bound, faults)
@@ -342,12 +395,14 @@ class Steps:
         if chosen == "auto" and (fenced := self._fenced(bound, faults)) is not None:
             yield self._tried(bound, fenced, goals)
 
-    def _candidate(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _Kept) -> _Candidate:
+    def _candidate(
+        self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _GoalRuns
+    ) -> _Candidate:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
-    def _tried(self, bound: Bound, made: Repaired, goals: _Kept) -> _Candidate:
-        after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
-        return _Candidate(made, after, self._reach(after, goals.runs))
+    def _tried(self, bound: Bound, repair: Repaired, goals: _GoalRuns) -> _Candidate:
+        after = fit(bound.fitted.task, repair.policy).bind(bound.compiled)  # a repair may read more variables
+        return _Candidate(repair, after, self._reach(after, goals.runs))
 
     def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
         """The faults with the safe actions from which the goal is reached best, where the world is small enough to tell."""
@@ -359,8 +414,8 @@ class Steps:
         """The policy kept from leaving what is won, where that can be told and fixes every fault."""
         if self.task.network.disables_out_of_bounds or self.settings.mode != "safe" or isinstance(self._exits, str):
             return None
-        made = fence(bound.fitted, self._exits, faults, bound.compiled)
-        return None if isinstance(made, str) or made.left else made
+        repair = fence(bound.fitted, self._exits, faults, bound.compiled)
+        return None if isinstance(repair, str) or repair.left else repair
 
     def _reached(self, bound: Bound, most: int) -> Words | None:
         """The states the policy reaches from the debugging starts; None where they are more than so many."""
@@ -387,65 +442,70 @@ class Steps:
         avoided = without | {state for state, _ in self.faults}
         return [state for state in bound.compiled.unpack(words[known == SAFE]) if state not in avoided]
 
-    def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done:
+    def strengthen(self, iteration: int, bound: Bound, first: Path, *, faulty: bool) -> Done[FenceFigures]:
         """Give the policy a fence where it has faults or no quick proof, one over a few variables needs it, and %Goal allows it."""
         if self.task.network.disables_out_of_bounds or self.settings.method not in FENCED:
-            return {"reason": "not asked for"}, {}
+            return FenceFigures("not asked for"), {}
         if not faulty:
             quick = verify(bound, method="explicit", budget=self._left(QUICK_PROOF), threads=self.threads)
             if not isinstance(quick, Unknown):
-                return {"reason": "not needed"}, {}
+                return FenceFigures("not needed"), {}
         exits = self._exits
         if isinstance(exits, str):
-            return {"reason": exits}, {}
-        made = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
-        if isinstance(made, str):
-            return {"reason": made}, {}
+            return FenceFigures(exits), {}
+        repair = strengthen(bound, exits, list(self.faults.values()), self._left(), self.settings.seed)
+        if isinstance(repair, str):
+            return FenceFigures(repair), {}
         goals = self._goals(iteration, bound)
-        reached = self._reach(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals.runs)
-        figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added,
-            "fence_units": made.units_added, "reason": None, **_before_and_after(goals.found.reached, reached),
-        }  # fmt: skip
-        if reached.share < min(goals.floor.share, goals.found.reached.share):
-            return figures | {"reason": "the goal would be reached less often"}, {}
-        return figures, self._save(f"strengthen-{iteration}", iteration, bound, made, first)
+        reached = self._reach(fit(bound.fitted.task, repair.policy).bind(bound.compiled), goals.runs)
+        figures = FenceFigures(
+            reason=None,
+            exits=int(exits.labels.sum()),
+            won_cells=len(exits.cells),
+            fence_trees=repair.trees_added,
+            fence_units=repair.units_added,
+            **_before_and_after(goals.before.reached, reached),
+        )
+        if reached.share < min(goals.floor.share, goals.before.reached.share):
+            return replace(figures, reason="the goal would be reached less often"), {}
+        return figures, self._save(f"strengthen-{iteration}", iteration, bound, repair, first)
 
     @cached_property
     def _exits(self) -> Exits | str:
         """What leaves the states that are won whatever most variables hold, or why that cannot be told."""
         try:
-            found = find_exits(self.task, budget=self._left())
+            exits = find_exits(self.task, budget=self._left())
         except NotLinear as refusal:
             self._left()  # raises where time is over: then a game was cut short
             return refusal.why
         self._left()
-        return found
+        return exits
 
-    def _goals(self, iteration: int, bound: Bound) -> _Kept:
+    def _goals(self, iteration: int, bound: Bound) -> _GoalRuns:
         """What is to be kept of the policy: goal-reaching runs, and how the best policy so far made them."""
         sample = self.packed[:GOAL_STARTS]
         runs = 1 if self._is_certain(iteration) else self._enough_runs(len(sample))
         faulty = {state for state, _ in self.faults}
-        found = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
-        best = max([found.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
+        before = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
+        best = max([before.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
         # Half of the allowed loss, as the runs are a sample.
-        return _Kept(found, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
+        return _GoalRuns(before, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
 
-    def _reached_before(self, iteration: int) -> list[Reached]:
+    def _reached_before(self, iteration: int) -> list[GoalRate]:
         """How the policies of earlier iterations reached the goal, as their repairs noted it."""
-        records = [self.store.find(k, step) for k in range(iteration) for step in ("strengthen", "repair")]
-        noted = [record["figures"] for record in records if record is not None]
+        fences = [self.store.find(k, STRENGTHEN) for k in range(iteration)]
+        repairs = [self.store.find(k, REPAIR) for k in range(iteration)]
+        noted = [record.figures for record in (*fences, *repairs) if record is not None]
         return [
-            Reached(figures["goal_percent_before"] / 100, figures.get("run_length_before"))
+            GoalRate(figures.goal_percent_before / 100, figures.run_length_before)
             for figures in noted
-            if "goal_percent_before" in figures
+            if figures.goal_percent_before is not None
         ]
 
-    def _reach(self, bound: Bound, runs: int) -> Reached:
+    def _reach(self, bound: Bound, runs: int) -> GoalRate:
         return reach_goal(bound, self.packed[:GOAL_STARTS], runs=runs, budget=self._left(), **self._chance())
 
-    def _chance(self) -> dict[str, Any]:
+    def _chance(self) -> _Chance:
         return {"max_steps": self.settings.max_steps, "seed": self.settings.seed, "threads": self.threads}
 
     def _wanted(self, bound: Bound, faults: list[Fault], runs: int) -> list[Fault]:
@@ -455,17 +515,15 @@ class Steps:
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        made, _ = repair_checked(
-            bound.fitted, wanted, method=method, mode=cast(Mode, self.settings.mode), keep=keep, seed=self.settings.seed,
-            budget=self._left(), compiled=bound.compiled,
-        )  # fmt: skip
-        return made
+        how = Options(method, self.settings.mode, keep, seed=self.settings.seed)
+        repair, _ = repair_checked(bound.fitted, wanted, how, budget=self._left(), compiled=bound.compiled)
+        return repair
 
-    def _save(self, proof: str, iteration: int, bound: Bound, made: Repaired, first: Path) -> dict[str, str]:
+    def _save(self, proof: str, iteration: int, bound: Bound, repair: Repaired, first: Path) -> dict[str, str]:
         name = place_of(first, policy_stem(iteration + 1))
-        save_policy(made.policy, self.store.folder / name)
+        save_policy(repair.policy, self.store.folder / name)
         claim, _ = confirm_repair(
-            bound.fitted, made, self.store.folder / name, found=made.seconds, budget=self.budget,
+            bound.fitted, repair, self.store.folder / name, found=repair.seconds, budget=self.budget,
             output=self.store.folder / f"certificates/{proof}.json",
         )  # fmt: skip
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
@@ -473,8 +531,8 @@ class Steps:
 
     def _is_certain(self, iteration: int) -> bool:
         """Whether evaluation found one run only from each start: then simulating it once is enough."""
-        evaluated = self.store.find(iteration, "evaluate")
-        return evaluated is not None and bool(evaluated["figures"]["certain"])
+        evaluated = self.store.find(iteration, EVALUATE)
+        return evaluated is not None and evaluated.figures.certain
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
         return [fault for fault in faults if (fault.state, fault.action) not in self.faults]
@@ -497,14 +555,23 @@ class Steps:
             raise limit
 
 
-def _before_and_after(before: Reached, after: Reached) -> dict[str, Any]:
+class _BeforeAndAfter(TypedDict):
+    goal_percent_before: float
+    goal_percent_after: float
+    run_length_before: float | None
+    run_length_after: float | None
+
+
+def _before_and_after(before: GoalRate, after: GoalRate) -> _BeforeAndAfter:
     return {
-        "goal_percent_before": 100 * before.share, "goal_percent_after": 100 * after.share,
-        "run_length_before": before.length, "run_length_after": after.length,
-    }  # fmt: skip
+        "goal_percent_before": 100 * before.share,
+        "goal_percent_after": 100 * after.share,
+        "run_length_before": before.length,
+        "run_length_after": after.length,
+    }
 
 
-def _lost(bound: Bound, after: Bound, goals: _Kept, keep: list[State]) -> list[State]:
+def _lost(bound: Bound, after: Bound, goals: _GoalRuns, keep: list[State]) -> list[State]:
     """States of goal-reaching runs whose action changed although nothing asked for it."""
     kept = set(keep)
-    return [state for state in lost_states(bound, after, goals.found.states) if state not in kept]
+    return [state for state in lost_states(bound, after, goals.before.states) if state not in kept]

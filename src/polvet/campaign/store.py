@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
+from polvet.campaign.record import F, Figures, Record, Step, StoredFile
 from polvet.errors import InputError, Where
 from polvet.files import sha256, write_whole
 from polvet.records.journal import Journal
 
-Record = dict[str, Any]
+FORMAT = "campaign/1"
 
 
 class Store:
@@ -44,31 +45,30 @@ class Store:
             raise
         self.resumed = len(self._steps)
 
-    def find(self, iteration: int, step: str) -> Record | None:
+    def find(self, iteration: int, step: Step[F]) -> Record[F] | None:
         """Return the record of a step that is done, else None."""
-        return self._steps.get((iteration, step))
+        return cast(Record[F] | None, self._steps.get((iteration, step.name)))
 
     def write(self, name: str, data: str | bytes) -> str:
         """Write a file of the current step and return its name in the folder."""
         write_whole(self.folder / name, data)
         return name
 
-    def finish(self, iteration: int, step: str, figures: Mapping[str, Any], files: Mapping[str, str]) -> Record:
+    def finish(self, iteration: int, step: Step[F], figures: F, seconds: float, files: Mapping[str, str]) -> Record[F]:
         """Note that the step is done, with its figures and its files {role: name in the folder}."""
-        known = {role: {"name": name, "sha256": sha256(self.folder / name)} for role, name in files.items()}
-        record: Record = {"iteration": iteration, "step": step, "figures": dict(figures), "files": known}
-        self._journal.append(record)
-        self._steps[iteration, step] = record
+        known = {role: StoredFile(name, sha256(self.folder / name)) for role, name in files.items()}
+        record = Record(iteration, step, figures, seconds, known)
+        self._journal.append(record.to_json())
+        self._steps[iteration, step.name] = record
         self._write_figures()
         return record
 
-    def path(self, record: Record, role: str) -> Path:
+    def path(self, record: Record[Figures], role: str) -> Path:
         """Return where a step's file is."""
-        name: str = record["files"][role]["name"]
-        return self.folder / name
+        return self.folder / record.files[role].name
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[Record[Figures]]:
         """Return the steps done, in their order."""
         return list(self._steps.values())
 
@@ -84,37 +84,38 @@ class Store:
     ) -> None:
         self.close()
 
-    def _read(self, identity: dict[str, Any]) -> dict[tuple[int, str], Record]:
-        identity = json.loads(json.dumps(identity))
+    def _read(self, identity: Mapping[str, Any]) -> dict[tuple[int, str], Record[Figures]]:
         if not self._journal.records:
-            self._journal.append({"format": "campaign/1", "settings": identity})
+            self._journal.append({"format": FORMAT, "settings": identity})
             return {}
-        head, *steps = self._journal.records
-        _refuse_other(head, identity, self.folder)
-        for record in steps:
-            for file in record["files"].values():
+        settings, records = records_in_journal(self._journal.records, self.folder)
+        _refuse_other(settings, json.loads(json.dumps(identity)), self.folder)
+        for record in records:
+            for file in record.files.values():
                 self._refuse_changed(file)
-        return {(record["iteration"], record["step"]): record for record in steps}
+        return {(record.iteration, record.step.name): record for record in records}
 
-    def _refuse_changed(self, file: Mapping[str, str]) -> None:
-        path = self.folder / file["name"]
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file["sha256"]:
+    def _refuse_changed(self, file: StoredFile) -> None:
+        path = self.folder / file.name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file.sha256:
             hint = "Restore it, or start in a new folder."
             raise InputError("is not as the campaign wrote it.", Where(str(path)), hint)
 
     def _write_figures(self) -> None:
-        lines = [
-            {"iteration": r["iteration"], "step": r["step"], **r["figures"]} for r in self._steps.values()
-        ]  # fmt: skip
-        write_whole(
-            self.folder / "figures.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        )
+        lines = [json.dumps(record.line(), ensure_ascii=False) + "\n" for record in self._steps.values()]
+        write_whole(self.folder / "figures.jsonl", "".join(lines))
 
 
-def _refuse_other(head: Any, identity: dict[str, Any], folder: Path) -> None:
-    if not isinstance(head, dict) or head.get("format") != "campaign/1":
-        raise InputError("is no journal of a campaign.", Where(str(folder / "journal")), "Choose another folder.")
-    before = head["settings"]
+def records_in_journal(lines: Sequence[Any], folder: Path) -> tuple[Mapping[str, Any], list[Record[Figures]]]:
+    """Return the settings in the head of a campaign's journal, and the records after it."""
+    where = Where(str(folder / "journal"))
+    head = lines[0] if lines else None
+    if not isinstance(head, dict) or head.get("format") != FORMAT or not isinstance(head.get("settings"), dict):
+        raise InputError("is no journal of a campaign.", where, "Give a folder of polvet debug.")
+    return head["settings"], [Record.from_json(one, where.at(k)) for k, one in enumerate(lines[1:], start=1)]
+
+
+def _refuse_other(before: Mapping[str, Any], identity: Mapping[str, Any], folder: Path) -> None:
     changed = [name for name in identity if before.get(name) != identity[name]]
     if changed:
         shown = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in changed[:4])

@@ -16,17 +16,18 @@ from polvet.records.fault_files import Fault
 from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired
 from polvet.safety.exits import Exits
-from polvet.verify.projection import verify_by_projection
+from polvet.verify.method import Request
+from polvet.verify.projection import PROJECTION
 from polvet.verify.verdicts import Unknown
 
 
 def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budget, seed: int) -> Repaired | str:
     """Return the policy with a fence with which the proof goes through, or why there is none."""
-    made = fence(bound.fitted, exits, faults, bound.compiled)
-    if isinstance(made, str):
-        return made
-    if made.left:
+    repair = fence(bound.fitted, exits, faults, bound.compiled)
+    if isinstance(repair, str):
+        return repair
+    if repair.left:
         return "with a fence, some faults are not fixed"
-    found = verify_by_projection(fit(bound.fitted.task, made.policy), budget=budget, seed=seed)
+    result = PROJECTION(fit(bound.fitted.task, repair.policy).compile(), Request(budget, seed))
     budget.check()  # raises where time is over: then the proof was cut short, and is tried again on resuming
-    return found.reason if isinstance(found, Unknown) else made
+    return result.reason if isinstance(result, Unknown) else repair

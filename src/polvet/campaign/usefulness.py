@@ -6,11 +6,13 @@ the outcome; where even the best of all safe policies stays below what the budge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Interval = tuple[float, float]
+from polvet.campaign.record import Figures, Interval, Record
+from polvet.campaign.rows import fold
+
 ROUNDING = 1e-6
 """Points of %Goal within which exact figures may differ."""
 
@@ -65,25 +67,24 @@ class Usefulness:
         }  # fmt: skip
 
 
-def usefulness(records: Sequence[Mapping[str, Any]], iteration: int, allowed_loss: float) -> Usefulness | None:
+def usefulness(records: Sequence[Record[Figures]], iteration: int, allowed_loss: float) -> Usefulness | None:
     """Return what the records of a campaign's steps tell about the policy of the iteration; None where it was not evaluated."""
-    found = {
-        record["iteration"]: record["figures"]
-        for record in records
-        if record["step"] == "evaluate" and record["iteration"] <= iteration
-    }
-    if 0 not in found or iteration not in found:
+    rows = [row for row in fold(records) if row.iteration <= iteration]
+    course = {row.iteration: row.evaluation for row in rows if row.evaluation is not None}
+    if 0 not in course or iteration not in course:
         return None
-    first, last = found[0], found[iteration]
-    best = max(found.values(), key=lambda figures: float(figures["goal_percent"]))
-    possible: Mapping[str, Any] = next((one["figures"] for one in records if one["step"] == "possible"), {})
+    first, last = course[0], course[iteration]
+    best = max(course.values(), key=lambda one: one.goal_percent)
+    possible = rows[0].possible
     return Usefulness(
-        first["goal_percent"], best["goal_percent"], last["goal_percent"],
-        _interval(first), _interval(best), _interval(last), allowed_loss, possible.get("goal_percent_possible"),
-        first.get("run_length"), last.get("run_length"),
-    )  # fmt: skip
-
-
-def _interval(figures: Mapping[str, Any]) -> Interval:
-    low, high = figures["goal_percent_interval"]
-    return low, high
+        first=first.goal_percent,
+        best=best.goal_percent,
+        last=last.goal_percent,
+        first_interval=first.goal_percent_interval,
+        best_interval=best.goal_percent_interval,
+        last_interval=last.goal_percent_interval,
+        allowed_loss=allowed_loss,
+        possible=None if possible is None else possible.goal_percent_possible,
+        first_length=first.run_length,
+        last_length=last.run_length,
+    )

@@ -16,6 +16,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
+from polvet.policy.functions import BY_EXECUTION, named_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,10 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
         raise InputError(f"no kind '{kind}'.", where.at("kind"), f"Known kinds: {', '.join(sorted(CHECKERS))}.")
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
-    return checker(certificate, subjects)
+    result = checker(certificate, subjects)
+    if isinstance(result, Accepted) and subjects.policy is not None and named_function(subjects.policy) is not None:
+        return Accepted(f"{result.claim}; {BY_EXECUTION}")
+    return result
 
 
 def check_file(path: str | Path, subjects: Subjects) -> CheckResult:

@@ -25,7 +25,7 @@ def find_subject(
     """Return the policy the certificate speaks about: the given file, else the copy inside the certificate.
 
     A transition system is read as an abstraction that can do more than the system: claims about every run carry
-    over, a run of the abstraction says nothing.
+    over; a run of the abstraction, or where it stops, says nothing.
     """
     if subjects.task is not None:
         # SOUND: a run of an abstraction may have no counterpart in the system.

@@ -47,6 +47,10 @@ def find_flaw(system: TransitionSystem, certificate: Mapping[str, Any]) -> str |
     steps = [*prefix, *cycle]
     if len(values) != len(steps) + 1 or any(name not in row for row in values for name in system.variables):
         return "values are missing"
+    for number, step in enumerate(steps):
+        # SOUND: what the reader left out may forbid the step, or give it other values.
+        if not step.exact:
+            return f"step {number} is not linear, so it cannot be executed"
     here = system.initial
     for number, step in enumerate(steps):
         before, after = values[number], values[number + 1]

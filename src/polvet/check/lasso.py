@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
 from polvet.policy.finite_memory import Atom, Choice, Edge, EdgeId, FiniteMemoryPolicy, Valuation
@@ -27,7 +28,7 @@ def check_lasso(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResu
     fmp = find_subject(certificate, subjects, about_every_run=False)
     if isinstance(fmp, Rejected):
         return fmp
-    problem = check_replay(fmp, certificate)
+    problem = check_replay(fmp, certificate, subjects.budget)
     return Accepted(f"an execution of {about(fmp, subjects)} never ends") if problem is None else Rejected(problem)
 
 
@@ -48,11 +49,11 @@ class Segment:
     repeat: int
 
 
-def check_replay(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
+def check_replay(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: Budget = UNLIMITED) -> str | None:
     """Return the first thing that is wrong with a lasso, or None if it can be followed for ever."""
     try:
         valuation, prefix, cycle = parse_lasso(fmp, certificate)
-        _follow(fmp, valuation, prefix, cycle)
+        _follow(fmp, valuation, prefix, cycle, budget)
     except Malformed as error:
         return str(error)
     return None
@@ -159,7 +160,11 @@ def _total(steps: tuple[Step, ...]) -> dict[str, int]:
 
 
 def _follow(
-    fmp: FiniteMemoryPolicy, start: Mapping[str, int], prefix: tuple[Step, ...], cycle: tuple[Segment, ...]
+    fmp: FiniteMemoryPolicy,
+    start: Mapping[str, int],
+    prefix: tuple[Step, ...],
+    cycle: tuple[Segment, ...],
+    budget: Budget,
 ) -> None:
     round_change = dict.fromkeys((variable.name for variable in fmp.variables), 0)
     for segment in cycle:
@@ -175,10 +180,10 @@ def _follow(
     here = first.edge.source
     if here not in fmp.initial:
         raise Malformed(f"the lasso starts in '{here}', which is not initial")
-    here = _pass(fmp, here, valuation, prefix, 1, still, "prefix")
+    here = _pass(fmp, here, valuation, Segment(prefix, 1), still, "prefix", budget)
     entry = here
     for index, segment in enumerate(cycle):
-        here = _pass(fmp, here, valuation, segment.steps, segment.repeat, round_change, f"cycle[{index}]")
+        here = _pass(fmp, here, valuation, segment, round_change, f"cycle[{index}]", budget)
     if here != entry:
         raise Malformed(f"the cycle starts in '{entry}' and ends in '{here}'")
 
@@ -187,13 +192,13 @@ def _pass(
     fmp: FiniteMemoryPolicy,
     here: str,
     valuation: Valuation,
-    steps: tuple[Step, ...],
-    repeat: int,
+    segment: Segment,
     drift: Mapping[str, int],
     place: str,
+    budget: Budget,
 ) -> str:
-    """Follow the steps `repeat` times, moving `valuation` along, and return the control state at the end."""
-    start = here
+    """Follow the segment, moving `valuation` along, and return the control state at the end."""
+    start, steps, repeat = here, segment.steps, segment.repeat
     change = _total(steps)
     singly = repeat > 1 and any(
         atom.operator in ("==", "!=") or len(step.edge.guard) > 1
@@ -204,6 +209,7 @@ def _pass(
     # SOUND: bounds and inequalities are linear in the number of rounds, so the first and the last round tell.
     rounds = range(repeat) if singly else sorted({0, repeat - 1})
     for number in rounds:
+        budget.check()
         values = {name: value + number * change.get(name, 0) for name, value in valuation.items()}
         for index, step in enumerate(steps):
             if step.edge.source != here:

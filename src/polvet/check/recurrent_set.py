@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
 from polvet.check.lasso import Step, parse_steps, parse_valuation
@@ -27,11 +28,11 @@ def check_recurrent_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
     fmp = find_subject(certificate, subjects, about_every_run=False)
     if isinstance(fmp, Rejected):
         return fmp
-    problem = find_leak(fmp, certificate)
+    problem = find_leak(fmp, certificate, subjects.budget)
     return Accepted(f"an execution of {about(fmp, subjects)} never ends") if problem is None else Rejected(problem)
 
 
-def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | None:
+def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: Budget = UNLIMITED) -> str | None:
     """Return the first thing that is wrong with the sets, or None if they can be stayed in for ever."""
     try:
         sets = {
@@ -54,6 +55,7 @@ def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> str | 
                 return f"sets.{state}: {cases} cases are too many"
             here = [*rows, *bound_rows(fmp)]
             for violated in product(*conditions):
+                budget.check()
                 # SOUND: over the integers, not (row >= 0) is (-row - 1 >= 0).
                 if not is_infeasible([*here, *(plus(plus({}, row, -1), {CONSTANT: -1}) for row in violated)]):
                     return f"sets.{state}: no move may be left at some configuration"

@@ -44,21 +44,24 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
         return Rejected(other_options(replace(arena.task.options, mode=reading)))
     task = replace(arena.task, reading=replace(arena.task.reading, mode=reading))
     fitted = load_fitted(task, subjects.policy)
-    faults = certificate.get("faults")
+    faults, left = certificate.get("faults"), certificate.get("left", 0)
     if not isinstance(faults, list):
         return Rejected("'faults' is not a list")
+    if type(left) is not int or left < 0:
+        return Rejected("'left' is no number of faults")
     try:
-        seen: set[State] = set()
+        seen: set[tuple[State, str | None]] = set()
         for k, item in enumerate(faults):
             state = _check_fault(arena, fitted, item, f"faults[{k}]", mode)
-            if state in seen:
+            # Where faulty actions are only avoided, a state may have several of them.
+            fault = (state, None if mode == "safe" else item["action"])
+            if fault in seen:
                 raise Malformed(f"faults[{k}] has a state that stood before")
-            seen.add(state)
+            seen.add(fault)
     except Malformed as error:
         return Rejected(str(error))
     what = "takes a listed safe action" if mode == "safe" else "does not take the faulty action"
     about = f"{subjects.policy} in {arena.about} ({reading})"
-    left = certificate.get("left", 0)
     rest = f"; {left} more faults are left" if left else ""
     return Accepted(f"{about} {what} in each of {len(faults)} faults{rest}")
 

@@ -5,7 +5,9 @@ inputs up to Higham's gamma over the sum of sizes; a unit gives f(x) of its own 
 met where they arise and reach the scores with the coefficients they have there.
 Units are put between two lines: the interval is cut into equal cells, in a cell with derivatives in [d, D] and width h a function is at
 most (D - d) h / 4 above its chord, so any slope k has the intercept: the greatest f(x) - k x at the ends of cells plus that.
-SOUND: what is lost in float64 is far below `_OUTWARD` of the sizes it is added to.
+SOUND: every operation in float64 is rounded outwards. A sum of m products loses at most m 2^-52 of the sum of their sizes, in any order,
+fused or not; `UnitBounds.outward` is that for more summands than any sum here has, and with it the size of every sum is added to its
+bound. Units and their derivatives are computed within `_FUNCTION` of the truth. Tests compare both with exact fractions and mpmath.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ Rows = Sequence[tuple[Floats, float, float]]
 _UNIT = 2.0**-24
 _FOLDED = 8
 """Roundings more than summands: constant factors may have been multiplied into weights before or behind."""
-_OUTWARD = 2.0**-40
+_PRODUCT = 2.0**-21
+_FUNCTION = 2.0**-40
+_LEAST = 2.0**-900
+"""More than products that underflow can lose."""
 _HUGE = 2.0**120
 CELLS = 24
 
@@ -39,6 +44,8 @@ class UnitBounds:
         self.begins = np.cumsum([len(graph.inputs), *(node.size for node in graph.nodes)])
         if self.begins[-1] > 2**18:
             raise ValueError("the network is too large for the checker's bounds")
+        # A column's coefficient is a sum over the nodes that read it, and each part of it a sum over a node's values.
+        self.outward = (int(self.begins[-1]) + 2 * len(graph.nodes) + variables + 64) * 2.0**-51
 
     def losers(
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
@@ -120,7 +127,7 @@ class _Boxes:
             return np.zeros((len(self.lower), len(columns)))
         best = self.high[:, columns].max(axis=1, keepdims=True)
         size = np.maximum(1.0, np.maximum(self.reach(columns), best - self.low[:, columns]))
-        slack: Floats = ENCLOSURE * size * (1 + _OUTWARD)
+        slack: Floats = ENCLOSURE * size * (1 + self.bounds.outward)
         return slack
 
     def _affine(self, node: Affine) -> tuple[Floats, Floats]:
@@ -128,10 +135,12 @@ class _Boxes:
         size = node.sizes + self._sums(node, np.abs(weights), self.reach(node.reads))
         summands = node.weights.shape[1] + node.roundings + _FOLDED
         gamma = summands * _UNIT / (1 - summands * _UNIT)
-        # 1.02: the sums in float64, here and in the backward pass, lose less than 2^-30 of the same size.
         # Numbers below 2^-126 may be read or written as 0.
-        flushed = (self._sums(node, np.abs(weights), np.ones((1, len(node.reads)))) + 64 * summands) * 2.0**-126
-        local = (gamma * size + flushed) * 1.02
+        ones, reach = np.ones((1, len(node.reads))), self.reach(node.reads)
+        read = self._sums(node, np.abs(weights), ones) + self._sums(node, np.ones_like(weights), reach)
+        flushed = (read + 64 * summands) * 2.0**-126
+        # `outward` of the size twice: for the sums below, and for the coefficients of the backward pass.
+        local = (gamma * size + flushed + 2 * self.bounds.outward * size) * (1 + self.bounds.outward) + _LEAST
         local = np.where(size < _HUGE, local, np.inf)
         self.local.append(local)
         self.lines.append(_NO_LINES)
@@ -170,9 +179,10 @@ class _Boxes:
             _step_lines(low, high, a, b) if kind.name == "equal" else _lines(kind, low, high, a, b, known)
         )
         result = np.maximum(np.abs(least), np.abs(most))
-        own = enclosure_of(kind, size, result, a, b) * (1 + _OUTWARD)
+        own = enclosure_of(kind, size, result, a, b) * (1 + _FUNCTION)
         above, over, below, under = lines
-        extra = own + (np.maximum(np.abs(above), np.abs(below)) * size + result) * _OUTWARD
+        lost = _FUNCTION + self.bounds.outward
+        extra = own + (np.maximum(np.abs(above), np.abs(below)) * size + result) * lost + _LEAST
         known &= (result < _HUGE) & np.isfinite(above) & np.isfinite(below) & np.isfinite(extra)
         nothing = np.zeros_like(low)
         self.local.append(nothing)
@@ -184,7 +194,7 @@ class _Boxes:
 
     def _product(self, node: Product) -> tuple[Floats, Floats]:
         size = self.reach(node.left) * self.reach(node.right)
-        local = np.where(size < _HUGE, size * 2.0**-21 + 2.0**-120, np.inf)
+        local = np.where(size < _HUGE, size * (_PRODUCT + self.bounds.outward) + 2.0**-120, np.inf)
         self.local.append(local)
         self.lines.append(_NO_LINES)
         ends = [
@@ -225,7 +235,8 @@ class _Boxes:
                         size += scale
             over_inputs = form[:, :, : len(self.bounds.places)]
             reach = self.reach(np.arange(len(self.bounds.places), dtype=np.int32))
-            added += (np.abs(over_inputs) * (self.error + reach * _OUTWARD)[:, None, :]).sum(axis=2) + size * _OUTWARD
+            outward = self.bounds.outward
+            added += (np.abs(over_inputs) * (self.error + reach * outward)[:, None, :]).sum(axis=2) + size * outward
             over_variables = np.zeros((*form.shape[:2], self.bounds.variables))
             _scatter(over_variables, self.bounds.places, over_inputs)
             return self._maximised(over_variables, added)
@@ -258,7 +269,7 @@ class _Boxes:
         _scatter(form, node.right, np.nan_to_num(mixed(u, p), posinf=0.0, neginf=0.0))
         _scatter(form, node.left, np.nan_to_num(mixed(w, q), posinf=0.0, neginf=0.0))
         size = self.reach(node.left) * self.reach(node.right)
-        own = local + 4 * size * _OUTWARD
+        own = local + 4 * size * self.bounds.outward
         terms = -mixed(u * w, p * q) + np.where(factor != 0, np.abs(factor) * own[:, None, :], 0.0)
         terms = np.where(np.isnan(terms) | ((factor != 0) & ~np.isfinite(own[:, None, :])), np.inf, terms)
         return terms.sum(axis=2), (np.abs(factor) * np.minimum(size, _HUGE)[:, None, :]).sum(axis=2)
@@ -266,11 +277,11 @@ class _Boxes:
     def _maximised(self, form: Floats, added: Floats) -> tuple[Floats, Floats]:
         low, high = self.lower[:, None, :], self.upper[:, None, :]
         for coefficients, least, most in self.rows:
-            form, gain = _with_row(form, coefficients, least, most, low, high)
+            form, gain = _with_row(form, coefficients, least, most, low, high, self.bounds.outward)
             added = added + gain
         best = np.where(form > 0, form * high, form * low).sum(axis=2) + added
         size = (np.abs(form) * np.maximum(np.abs(low), np.abs(high))).sum(axis=2) + np.abs(added)
-        total = best + size * _OUTWARD
+        total = best + size * self.bounds.outward + _LEAST
         return np.where(np.isnan(total), np.inf, total), form
 
 
@@ -349,7 +360,7 @@ def _cell_slack(kind: UnitKind, points: Floats, a: Floats, b: Floats) -> Floats:
     least, most = np.minimum(*ends), np.maximum(*ends)
     # Between two turns the derivative is monotone, and turns are ends of cells; so the derivatives just inside the ends decide,
     # up to what it changes on the way from there to the end: no unit bends more than 4 (elu: 4 |a b|) near its turns.
-    reserve = 8 * inside * (1 + np.abs(a) + np.abs(b) + np.abs(a * b)) + (1 + np.abs(least) + np.abs(most)) * _OUTWARD
+    reserve = 8 * inside * (1 + np.abs(a) + np.abs(b) + np.abs(a * b)) + (1 + np.abs(least) + np.abs(most)) * _FUNCTION
     if kind.name in ("exp", "square", "sqrt", "reciprocal"):
         at = [kind.slope(points[..., :-1], a, b), kind.slope(points[..., 1:], a, b)]
         least, most = np.minimum(*at), np.maximum(*at)
@@ -380,10 +391,12 @@ def _greatest_above(points: Floats, values: Floats, slack: Floats, slope: Floats
     cells = np.maximum(moved[..., 1:], moved[..., :-1]) + slack
     best = np.maximum(cells.max(axis=-1), moved.max(axis=-1))
     size = (np.abs(values) + np.abs(slope[..., None] * points)).max(axis=-1)
-    return np.asarray(best + (size + 1) * _OUTWARD)
+    return np.asarray(best + (size + 1) * _FUNCTION)
 
 
-def _with_row(form: Floats, row: Floats, least: float, most: float, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _with_row(
+    form: Floats, row: Floats, least: float, most: float, low: Floats, high: Floats, outward: float
+) -> tuple[Floats, Floats]:
     """Return the form minus the best multiple of the row, and what that multiple adds: any multiple gives a valid bound."""
     used = np.flatnonzero(row)
     if len(used) < 2:
@@ -400,4 +413,4 @@ def _with_row(form: Floats, row: Floats, least: float, most: float, low: Floats,
             best, multiplier = np.where(better, value, best), np.where(better, tried, multiplier)
         gain = np.where(multiplier == 0, 0.0, multiplier * np.where(multiplier > 0, most, least))
     scale = np.abs(multiplier) * (np.abs(row) * np.maximum(np.abs(low), np.abs(high))).sum(axis=2)
-    return form - multiplier[:, :, None] * row, gain + scale * _OUTWARD
+    return form - multiplier[:, :, None] * row, gain + (scale + np.abs(gain)) * outward

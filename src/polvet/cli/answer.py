@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from polvet.cli.limits import raised
+from polvet.cli.limits import net, raised
 from polvet.cli.printable import printable_json, say
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ def say_result(
     changes: Mapping[str, Any],
     without: Sequence[str],
 ) -> int:
-    """Print a result of the front door, as text or as its own document, and return the exit code."""
+    """Print a result of the front door, as text or as its own document, and return the exit code.
+
+    From here on no alarm of a limit may contradict it.
+    """
+    net.fold()
     reason = None if result.reason is None else raised(result.reason, result.limit)
     if answering.json:
         document = {**result.to_dict(), "reason": reason, "seconds": round(answering.spent(), 6), **changes}

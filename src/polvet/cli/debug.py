@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
+from polvet.choices import listed
 from polvet.cli.answer import ExitCode
 from polvet.cli.options import Answering, MemoryLimit, RepairMode, Seed, Subject, Timed, Workers
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
+from polvet.errors import Where
+from polvet.repair.methods import METHODS
 
 if TYPE_CHECKING:
-    from polvet.campaign.loop import Debugged, Listener
-    from polvet.campaign.store import Record
+    from polvet.campaign.loop import Ending
+    from polvet.campaign.record import Figures, Record
+    from polvet.campaign.rows import Row
 
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
 
@@ -47,9 +51,7 @@ class Settings:
     max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000
     max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000
     iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50
-    method: Annotated[
-        str, typer.Option("--method", help="auto, leaves, tree, milp, penalty, last-layer or direct.")
-    ] = "auto"
+    method: Annotated[str, typer.Option("--method", help=f"How to repair: {listed(METHODS.words)}.")] = "auto"
     repair_mode: RepairMode = "safe"
     keep: Annotated[int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)] = (
         2_000
@@ -69,12 +71,14 @@ def debug(
     answering: Answering,
 ) -> int:
     """Debug a policy. Example: `polvet debug line.toml policy.json -o line-debug`, then `polvet report line-debug`."""
+    from polvet.campaign.rows import fold
+
     policy = subject.open()
     with open_log(answering.log_json) as log, _live_table(log) as listener:
         found = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
     ended = found.source
     lines = [
-        *_table_lines(found.iterations),
+        *_table_lines(fold(ended.records)),
         f"outcome     {found.outcome}",
         *_goal_lines(ended),
         f"policy      {ended.policy}",
@@ -88,7 +92,7 @@ def debug(
     return answering.say(found, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
-def _goal_lines(found: Debugged) -> list[str]:
+def _goal_lines(found: Ending) -> list[str]:
     """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
     useful = found.usefulness
     if useful is None:
@@ -110,39 +114,37 @@ def _around(value: float, interval: tuple[float, float]) -> str:
     return f"{value:.2f}" if low == high else f"{value:.2f} [{low}, {high}]"
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    repaired = ""
-    if "faults_fixed" in row:
-        trees = f", {row['trees_added']} trees" if row.get("trees_added") else ""
-        repaired = f"{row['method']}: {row['faults_fixed']} fixed, change {row['objective']:.3g}{trees}"
-    elif row.get("strengthened", {}).get("taken"):
-        repaired = f"fence: {row['strengthened']['exits']:,} exits forbidden"
-    verified = row.get("verification", {})
-    return (
-        str(row["iteration"]),
-        _around(row["unsafe_percent"], row["unsafe_percent_interval"]) if "unsafe_percent" in row else "",
-        _around(row["goal_percent"], row["goal_percent_interval"]) if "goal_percent" in row else "",
-        f"{row['unsafe_runs']:,}" if "unsafe_runs" in row else "",
-        f"{row['new_faults']:,}" if "new_faults" in row else "",
-        f"{row['faults_so_far']:,}" if "faults_so_far" in row else "",
-        repaired,
-        f"{verified['verdict']} ({verified['method']})" if verified else "",
-        f"{row['seconds']:.1f}",
-    )
+    repaired = unsafe = goal = verified = ""
+    if (repair := row.repair) is not None:
+        trees = f", {repair.trees_added} trees" if repair.trees_added else ""
+        repaired = f"{repair.method}: {repair.faults_fixed} fixed, change {repair.objective:.3g}{trees}"
+    elif (fence := row.fence) is not None:
+        repaired = f"fence: {fence.exits or 0:,} exits forbidden"
+    if (one := row.evaluation) is not None:
+        unsafe = _around(one.unsafe_percent, one.unsafe_percent_interval)
+        goal = _around(one.goal_percent, one.goal_percent_interval)
+    if row.verification is not None:
+        verified = f"{row.verification.verdict} ({row.verification.method})"
+    runs = None if row.search is None else row.search.unsafe_runs
+    counts = ("" if count is None else f"{count:,}" for count in (runs, row.new_faults, row.faults_so_far))
+    return (str(row.iteration), unsafe, goal, *counts, repaired, verified, f"{row.seconds:.1f}")
 
 
-def _table_lines(course: Iterable[Mapping[str, Any]]) -> list[str]:
+def _table_lines(course: tuple[Row, ...]) -> list[str]:
     rows = [COLUMNS, *map(_cells, course)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 @contextmanager
-def _live_table(log: Log | None) -> Iterator[Listener]:
+def _live_table(log: Log | None) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
+    from polvet.campaign.record import Record
+
     spent = stopwatch()
-    seen: list[Record] = []
+    seen: list[Record[Figures]] = []
 
     def logged(event: str, what: str, counts: dict[str, Any]) -> None:
         if log is not None:
@@ -152,9 +154,11 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
                 "counts": counts,
             })  # fmt: skip
 
-    def listen(record: Record) -> None:
+    def listen(document: dict[str, Any]) -> None:
+        record = Record.from_json(document, Where("campaign"))
         seen.append(record)
-        logged("progress", record["step"], {"iteration": record["iteration"], **record["figures"]})
+        counts = record.line()
+        logged("progress", counts.pop("step"), counts)
 
     with ExitStack() as stack:
         if sys.stderr.isatty():
@@ -173,11 +177,11 @@ def _live_table(log: Log | None) -> Iterator[Listener]:
             logged("end", "debugging", {"steps": len(seen)})
 
 
-def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
+def _drawn(seen: list[Record[Figures]], spent: Stopwatch) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    from polvet.front.campaign import by_iteration
+    from polvet.campaign.rows import fold
 
     table = Table(
         title="debugging: evaluate, search, repair, verify", title_justify="left",
@@ -185,6 +189,6 @@ def _drawn(seen: list[Record], spent: Stopwatch) -> Any:
     )  # fmt: skip
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    for row in by_iteration(list(seen)):
+    for row in fold(list(seen)):
         table.add_row(*(escape(printable(cell)) for cell in _cells(row)))
     return table

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polvet.choices import listed
 from polvet.cli.options import Answering, Crowd, OneState, Output, Posed, named_state
 from polvet.errors import InputError, Where
+from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
 
 if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
@@ -34,10 +36,8 @@ def decide(
     state: OneState = None,
     states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
     all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
-    algorithm: Annotated[
-        str, typer.Option("--algorithm", help="lazy, ipi, npi, tarjan, propagate, propagate-bdd, vi, tvi, lao, lrtdp.")
-    ] = "lazy",
-    order: Annotated[str, typer.Option("--order", help="Which action first: app, policy, random or last.")] = "app",
+    algorithm: Annotated[str, typer.Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT,
+    order: Annotated[str, typer.Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app",
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None,
     share: Annotated[
         bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
+from polvet.choices import explained
 from polvet.cli.limits import budget_of, net
 from polvet.errors import InputError, Where
+from polvet.repair.methods import MODES
 
 if TYPE_CHECKING:
     from polvet.cli.answer import ExitCode
@@ -45,13 +47,15 @@ Avoid = Annotated[
     str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
 ]
 PolicyFile = Annotated[
-    Path, typer.Argument(metavar="POLICY", help="ONNX, XGBoost, LightGBM, .nnet, table/1, rules/1, ...")
+    Path,
+    typer.Argument(
+        metavar="POLICY",
+        help="ONNX, XGBoost, LightGBM, skops, SB3 zip, .nnet, table/1, .npy, ..., or file.py:function.",
+    ),
 ]
 PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Follow this policy only.")]
 Mode = Annotated[str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")]
-RepairMode = Annotated[
-    str, typer.Option("--repair-mode", help="safe: repaired actions are safe ones; avoid: just not the faulty one.")
-]
+RepairMode = Annotated[str, typer.Option("--repair-mode", help=explained(MODES))]
 MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above this many states.", min=1)]
 MaxSteps = Annotated[int, typer.Option("--max-steps", help="Stop a run after so many steps.", min=1)]
 TimeLimit = Annotated[
@@ -133,6 +137,10 @@ def policy_lines(fitted: Fitted, file: Path) -> list[str]:
         f"policy       {file} ({fitted.task.reading.mode}); inputs named by the {fitted.inputs_from}, "
         f"outputs by the {fitted.outputs_from}"
     ]
+    if fitted.by_execution:
+        from polvet.policy.functions import BY_EXECUTION
+
+        lines.append(f"  {BY_EXECUTION}")
     if fitted.unscored:
         shown = ", ".join(fitted.unscored[:8]) + (", ..." if len(fitted.unscored) > 8 else "")
         lines.append(f"  it has no output for {shown}: it never chooses these")

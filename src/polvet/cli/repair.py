@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polvet.choices import listed
+from polvet.cli.limits import said
 from polvet.cli.options import Answering, Output, RepairMode, Subject, TimedChance
 from polvet.cli.printable import say
+from polvet.repair.methods import METHODS, MODES, SOLVERS
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
-
-REPAIR_MODES = ("safe", "avoid")
-"""Also understood as values of `--mode`, whose own values they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,7 @@ def repair(
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     method: Annotated[
         str,
-        typer.Option(
-            "--method", help="auto, leaves, tree, milp, penalty (trees); last-layer, units (networks); direct."
-        ),
+        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
     ] = "auto",
     repair_mode: RepairMode = "safe",
     keep: Annotated[
@@ -56,13 +54,13 @@ def repair(
         typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
     ] = 1.0,
     solver: Annotated[
-        str, typer.Option("--solver", help="Who solves the big-M program: highs, scip (extra `scip`).")
+        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
     ] = "highs",
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     output: Output = None,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
-    if subject.mode in REPAIR_MODES:
+    if subject.mode in MODES:  # values of --repair-mode, which are none of --mode's own
         subject, repair_mode = replace(subject, mode=None), str(subject.mode)
     policy = subject.open()
     _warn(policy, policy.listed(faults), faults)
@@ -74,6 +72,8 @@ def repair(
     found = better.repaired
     assert found is not None
     made, agreement, _ = found.source
+    if found.not_kept is not None:
+        say(f"polvet: no runs are kept: {said(found.not_kept)}.", sys.stderr)
     lines = _lines(made, agreement)
     if output is not None:
         lines.append(f"written     {output}")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polvet.choices import listed
 from polvet.cli.options import Answering, MemoryLimit, Output, Seed, Timed
+from polvet.termination.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.policy.finite_memory import FiniteMemoryPolicy
@@ -28,7 +30,7 @@ def terminates(
     limits: PlanLimits,
     answering: Answering,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
-    method: Annotated[str, typer.Option("--method", help="auto, complete, sieve, progress-sieve, gensieve.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polvet.cli.options import Answering, MaxStates, Mode, Output, Posed, Seed, Timed
+from polvet.cli.options import Answering, MaxStates, Mode, Output, Posed, TimedChance
 from polvet.errors import InputError, Where
 
 EVALUATED_RUNS = 2000
@@ -49,20 +49,17 @@ def train(
     pupil: Pupil,
     kind: Annotated[str, typer.Option("--kind", help="mlp (deep Q-learning) or trees (imitation).")],
     lessons: Lessons,
+    limits: TimedChance,
     answering: Answering,
     max_states: MaxStates = None,
-    seed: Seed = 0,
     output: Output = None,
 ) -> int:
     """Train a policy. Example: `polvet train line.toml --kind trees --teacher safe -o line.json`."""
     if output is None:
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
     task = pupil.load()
-    with answering.watch("train", "training", Timed(), unit="steps", known_total=True) as within:
-        found = task.train(
-            kind, output=output, max_states=max_states, seed=seed, progress=within["within"].on_progress or False,
-            **asdict(lessons),
-        )  # fmt: skip
+    with answering.watch("train", "training", limits, unit="steps", known_total=True) as within:
+        found = task.train(kind, output=output, max_states=max_states, **asdict(lessons), **within)
     figures = found.figures
     inputs = figures["inputs"]
     lines = [

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polvet.choices import listed
 from polvet.cli.options import Answering, Avoid, Crowd, Output, Subject
+from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.front.results import Safe, Unknown, Unsafe
@@ -29,7 +31,7 @@ def verify(
     limits: Crowd,
     answering: Answering,
     method: Annotated[
-        str, typer.Option("--method", help="auto, explicit, projection, induction, abstraction, ic3, grid or bmc.")
+        str, typer.Option("--method", help=f"{listed(METHODS.words)}, or one that another package brings.")
     ] = "auto",
     probability: Annotated[
         bool,

@@ -12,7 +12,7 @@ Differs   the share is exact over the given starts where the search closes; inte
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,12 +97,12 @@ def evaluation_starts(
     starts = Starts.of(task, budget)
     taken = frozenset(exclude)
     if starts.count is not None and starts.count <= count + len(taken):
-        found = [state for state in starts.states(budget=budget) if state not in taken]
-        complete = len(found) == starts.count
-        if len(found) > count:
-            found = random.Random(seed).sample(found, count)
+        left = [state for state in starts.states(budget=budget) if state not in taken]
+        complete = len(left) == starts.count
+        if len(left) > count:
+            left = random.Random(seed).sample(left, count)
             complete = False
-        return StartSample(tuple(found), complete, starts.count, "all" if complete else "all that are left")
+        return StartSample(tuple(left), complete, starts.count, "all" if complete else "all that are left")
     wanted = count + len(taken) if starts.count is not None else count
     drawn = starts.sample(wanted, random.Random(seed), distinct=starts.count is not None, budget=budget)
     kept = [state for state in drawn if state not in taken][:count]
@@ -163,19 +163,19 @@ def evaluate(
     )  # fmt: skip
 
 
-def evaluation_figures(found: Evaluation) -> dict[str, Any]:
+def evaluation_figures(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as figures for people and files, percentages in points."""
-    low, high = found.unsafe_interval
-    goal_low, goal_high = found.goal_interval
+    low, high = evaluation.unsafe_interval
+    goal_low, goal_high = evaluation.goal_interval
     return {
-        "unsafe_percent": 100 * found.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-        "goal_percent": 100 * found.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
-        "confidence": 0.95, "starts": len(found.starts.states), "starts_total": found.starts.total,
-        "starts_complete": found.starts.complete, "start_method": found.starts.method,
-        "unsafe_by_search": len(found.unsafe_starts), "unsafe_by_runs": found.sampled_unsafe,
-        "certain": found.certain, "goal_exact": found.goal_is_exact, "run_length": found.run_length,
-        "undecided": found.open, "near_tie_starts": len(found.near_tie_starts), "ends": found.ends,
-        "search": found.inspection.figures,
+        "unsafe_percent": 100 * evaluation.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
+        "goal_percent": 100 * evaluation.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "confidence": 0.95, "starts": len(evaluation.starts.states), "starts_total": evaluation.starts.total,
+        "starts_complete": evaluation.starts.complete, "start_method": evaluation.starts.method,
+        "unsafe_by_search": len(evaluation.unsafe_starts), "unsafe_by_runs": evaluation.sampled_unsafe,
+        "certain": evaluation.certain, "goal_exact": evaluation.goal_is_exact, "run_length": evaluation.run_length,
+        "undecided": evaluation.open, "near_tie_starts": len(evaluation.near_tie_starts), "ends": evaluation.ends,
+        "search": evaluation.inspection.figures,
     }  # fmt: skip
 
 
@@ -185,9 +185,3 @@ def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tu
         return share, (share, (unsafe + undecided) / count)
     # SOUND: undecided starts count as safe for the lower end and as unsafe for the upper one.
     return share, (binomial_interval(unsafe, count)[0], binomial_interval(unsafe + undecided, count)[1])
-
-
-def split_starts(sample: Sequence[State], share: float) -> tuple[list[State], list[State]]:
-    """Return two disjoint lists of the sampled states, the first with that share: for debugging and for evaluation."""
-    middle = round(len(sample) * share)
-    return list(sample[:middle]), list(sample[middle:])

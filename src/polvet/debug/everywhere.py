@@ -25,16 +25,16 @@ def find_everywhere(
     try:
         searching = budget.share(SEARCH_SHARE)
         if Starts.of(bound.task, searching).count is not None:
-            found = all_faults(bound, decider, budget=searching)
-            if found.limit is None:
-                return found, "in all states the policy reaches"
-            why = str(found.limit)
+            analysis = all_faults(bound, decider, budget=searching)
+            if analysis.limit is None:
+                return analysis, "in all states the policy reaches"
+            why = str(analysis.limit)
     except LimitReached as limit:
         why = str(limit)
     fuzzing = budget.share(FUZZING_SHARE)
     fuzzer = Fuzzer(bound, RoundOptions(seed, max_steps=max_steps), threads=threads, budget=fuzzing)
     campaign = run_campaign(fuzzer, Target(tries), budget=fuzzing)
-    found = find_faults(bound, decider, PackedRuns.of(bound, campaign.runs), budget=budget)
-    if campaign.limit is not None and found.limit is None:
-        found = replace(found, limit=campaign.limit)
-    return found, f"on {len(campaign.runs):,} unsafe runs of {campaign.tried:,} fuzzed ones ({why})"
+    analysis = find_faults(bound, decider, PackedRuns.of(bound, campaign.runs), budget=budget)
+    if campaign.limit is not None and analysis.limit is None:
+        analysis = replace(analysis, limit=campaign.limit)
+    return analysis, f"on {len(campaign.runs):,} unsafe runs of {campaign.tried:,} fuzzed ones ({why})"

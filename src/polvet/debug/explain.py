@@ -26,7 +26,7 @@ SHOWN_LEAVES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ToldOutcome:
+class OutcomeReport:
     """A state an action may lead to: with what probability, whether it is safe, and what differs from before."""
 
     state: State
@@ -37,14 +37,14 @@ class ToldOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAction:
+class ActionReport:
     """An applicable action: taken or not, safe or not, its score (None: the policy has no output for it), its outcomes."""
 
     label: str
     taken: bool
     safe: bool
     score: float | None
-    outcomes: tuple[ToldOutcome, ...]
+    outcomes: tuple[OutcomeReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Explanation:
 
     task: Task
     fault: Fault
-    actions: tuple[ToldAction, ...]
+    actions: tuple[ActionReport, ...]
     best_safe: str | None  # the safe action with the highest score
     margin: float | None  # how much more the taken action scores than that
     rounding: float | None  # networks: how much of the margin other evaluation orders may eat
@@ -133,37 +133,37 @@ def explain_fault(bound: Bound, decider: Decider, fault: Fault) -> Explanation:
     return Explanation(bound.task, fault, actions, None if best is None else best.label, margin, rounding, leaves)
 
 
-def _tell(bound: Bound, decider: Decider, fault: Fault, label: str) -> ToldAction:
+def _tell(bound: Bound, decider: Decider, fault: Fault, label: str) -> ActionReport:
     fitted, variables = bound.fitted, bound.task.network.variables
     moves = [move for move in bound.compiled.semantics.moves(fault.state) if move.label in (label, None)]
-    found: dict[tuple[State, bool], float] = {}
+    chances: dict[tuple[State, bool], float] = {}
     for move in moves:
         for outcome in move.outcomes:
             key = outcome.state, move.label is None
-            found[key] = found.get(key, 0.0) + float(outcome.probability) / len(moves)
-    verdicts = [decided.verdict for decided in decider.decide([state for state, _ in found])]
+            chances[key] = chances.get(key, 0.0) + float(outcome.probability) / len(moves)
+    verdicts = [decided.verdict for decided in decider.decide([state for state, _ in chances])]
     outcomes = tuple(
-        ToldOutcome(state, probability, verdict, silent, _changes(variables, fault.state, state))
-        for ((state, silent), probability), verdict in zip(found.items(), verdicts, strict=True)
+        OutcomeReport(state, probability, verdict, silent, _changes(variables, fault.state, state))
+        for ((state, silent), probability), verdict in zip(chances.items(), verdicts, strict=True)
     )
     score = None
     if label in fitted.policy.outputs and hasattr(fitted.policy, "scores"):
         score = float(fitted.policy.scores(fitted.row(fault.state))[0, fitted.policy.outputs.index(label)])
     safe = all(verdict is Verdict.SAFE for verdict in verdicts)
-    return ToldAction(label, label == fault.action, safe, score, outcomes)
+    return ActionReport(label, label == fault.action, safe, score, outcomes)
 
 
 def _leaves(policy: TreeEnsemble, state: State, row: Any, outputs: Sequence[int]) -> tuple[Leaf, ...]:
     nodes = policy.leaf_nodes(row)[0].tolist()
-    found = []
+    leaves = []
     for number, (tree, node) in enumerate(zip(policy.trees, nodes, strict=True)):
         if tree.output == VECTOR:
             taken, safe = (float(tree.values[node, output]) for output in outputs)
         else:
             taken, safe = (float(tree.values[node, 0]) if tree.output == output else 0.0 for output in outputs)
         if taken or safe:
-            found.append(Leaf(number, node, taken, safe))
-    return tuple(sorted(found, key=lambda leaf: (leaf.safe - leaf.taken, leaf.tree)))
+            leaves.append(Leaf(number, node, taken, safe))
+    return tuple(sorted(leaves, key=lambda leaf: (leaf.safe - leaf.taken, leaf.tree)))
 
 
 def _changes(variables: Sequence[Variable], before: State, after: State) -> dict[str, tuple[str, str]]:
@@ -174,7 +174,7 @@ def _changes(variables: Sequence[Variable], before: State, after: State) -> dict
     }
 
 
-def _told(outcome: ToldOutcome) -> str:
+def _told(outcome: OutcomeReport) -> str:
     changed = ", ".join(f"{name} {old} -> {new}" for name, (old, new) in outcome.changes.items()) or "no change"
     silent = " (the environment moves)" if outcome.silent else ""
     return f"{outcome.verdict.value:6} {100 * outcome.probability:5.1f}%  {changed}{silent}"

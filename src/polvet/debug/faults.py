@@ -22,9 +22,8 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words, describe_limit
-from polvet.kernel.starts import Starts
+from polvet.kernel.starts import Starts, is_start_of
 from polvet.model.semantics import State
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
@@ -69,10 +68,15 @@ class FaultAnalysis:
     @property
     def groups(self) -> dict[int, list[int]]:
         """Return the runs by the fault that comes first on them; those without a fault under NO_FAULT."""
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for run, fault in enumerate(self.first_faults.tolist()):
-            found.setdefault(fault, []).append(run)
-        return found
+            groups.setdefault(fault, []).append(run)
+        return groups
+
+    @property
+    def runs_with_fault(self) -> int:
+        """Return on how many of the runs there is a fault."""
+        return int((self.first_faults != NO_FAULT).sum())
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -80,7 +84,7 @@ class FaultAnalysis:
         return {
             "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
             "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
-            "runs_never_safe": len(self.never_safe), "runs_with_fault": int((self.first_faults != NO_FAULT).sum()),
+            "runs_never_safe": len(self.never_safe), "runs_with_fault": self.runs_with_fault,
             "exhaustive": self.exhaustive, "near_ties": self.near_ties,
             "unjudged": self.unjudged,
         }  # fmt: skip
@@ -196,7 +200,7 @@ def refuse_foreign_runs(bound: Bound, runs: PackedRuns) -> None:
     members = _core.StateSet(bound.compiled.program.words)
     numbers = members.insert(runs.states).astype(np.int64)
     firsts = runs.begin[:-1].astype(np.int64)
-    is_start = start_test(bound.task)
+    is_start = is_start_of(bound.task)
     for k, state in enumerate(bound.compiled.unpack(runs.states[firsts])):
         if not is_start(state):
             raise InputError(
@@ -238,9 +242,9 @@ class PolicySteps:
 
 def policy_steps(bound: Bound, states: Words) -> PolicySteps:
     """Return the policy's step in each packed state."""
-    found = _core.policy_steps(bound.core, np.ascontiguousarray(states), FAIL, GOAL)
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    return PolicySteps(found["end"], found["label"], found["outcome_start"].astype(np.int64), found["outcomes"])
+    steps = _core.policy_steps(bound.core, np.ascontiguousarray(states), FAIL, GOAL)
+    raise_what_broke(bound, steps["status"], steps["faulty"], steps["fault"], steps["policy_broken"])
+    return PolicySteps(steps["end"], steps["label"], steps["outcome_start"].astype(np.int64), steps["outcomes"])
 
 
 class _Judge:

@@ -181,16 +181,16 @@ class SafeWorld:
         # Where only silent operators are enabled, they are one step of their own.
         own = labelled | ~chooses[owner]
         keys = owner * width + np.where(labelled, matrix.labels + 1, 0)
-        found = np.unique(keys[own])
-        state, label = found // width, found % width - 1
+        distinct = np.unique(keys[own])
+        state, label = distinct // width, distinct % width - 1
         begin = np.searchsorted(state, np.arange(states + 1))
         silent = np.flatnonzero(~own)
         times = (begin[1:] - begin[:-1])[owner[silent]]
-        step = np.concatenate([np.searchsorted(found, keys[own]), _ranges(begin[owner[silent]], times)])
+        step = np.concatenate([np.searchsorted(distinct, keys[own]), _ranges(begin[owner[silent]], times)])
         operator = np.concatenate([np.flatnonzero(own), np.repeat(silent, times)])
         order = np.lexsort((operator, step))
         step, operator = step[order], operator[order]
-        start = np.searchsorted(step, np.arange(len(found) + 1))
+        start = np.searchsorted(step, np.arange(len(distinct) + 1))
         safe = self.safe[state] & self._all_in(self.safe, start, operator)
         return _Steps(state, np.where(label < 0, SILENT, label), start, operator, safe)
 

@@ -40,9 +40,9 @@ def prefer_goal(
         return list(faults)
     prospects = goal_prospects(bound, faults, runs=runs, max_steps=max_steps, seed=seed, threads=threads, budget=budget)
     return [
-        replace(fault, safe_actions=tuple(a for a in fault.safe_actions if found[a] >= max(found.values()) - SLACK))
-        if found else fault
-        for fault, found in zip(faults, prospects, strict=True)
+        replace(fault, safe_actions=tuple(a for a in fault.safe_actions if chances[a] >= max(chances.values()) - SLACK))
+        if chances else fault
+        for fault, chances in zip(faults, prospects, strict=True)
     ]  # fmt: skip
 
 
@@ -69,9 +69,9 @@ def goal_prospects(
                     starts.append(words)
                     owners.append((k, label))
                     weights.append(probability)
-    found: list[dict[str, float]] = [{} for _ in faults]
+    chances: list[dict[str, float]] = [{} for _ in faults]
     if not starts:
-        return found
+        return chances
     chance: Any = {"max_steps": max_steps, "seed": seed, "threads": threads, "budget": budget}
     packed = np.array(starts, dtype=np.uint64)
     first = simulate(bound, packed, **chance)
@@ -86,5 +86,5 @@ def goal_prospects(
         sums[0] += weight * share
         sums[1] += weight
     for (k, label), (share, weight) in reached.items():
-        found[k][label] = share / weight
-    return found
+        chances[k][label] = share / weight
+    return chances

@@ -29,7 +29,7 @@ OUTPUTS = (WALK, WAIT, JUMP)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planted:
+class PlantedFaults:
     """A world, a policy, and the states of all its faults with the action taken there, known by construction."""
 
     instance: Instance
@@ -48,7 +48,7 @@ class Planted:
         return task, place / "policy.json"
 
 
-def plant(seed: int, *, rooms: int = 12, keys: int = 6, depth: int = 3, share: float = 0.15) -> Planted:
+def plant(seed: int, *, rooms: int = 12, keys: int = 6, depth: int = 3, share: float = 0.15) -> PlantedFaults:
     """Return a world with hidden faults; states are (room, key, fall).
 
     >>> found = plant(1)
@@ -81,7 +81,7 @@ def plant(seed: int, *, rooms: int = 12, keys: int = 6, depth: int = 3, share: f
             if (room, key) in halts and room not in windy:
                 break  # nothing behind is on a run of the policy
     starts = frozenset({(1, 0, 2)}) if doomed else frozenset[State]()
-    return Planted(instance, policy, faults, starts)
+    return PlantedFaults(instance, policy, faults, starts)
 
 
 def _world(

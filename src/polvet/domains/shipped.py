@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "policies"
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
+class ShippedPolicy:
     """A task file and a policy file that fit each other."""
 
     name: str
@@ -21,7 +21,7 @@ class Shipped:
 
 
 SHIPPED = {
-    name: Shipped(name, FOLDER / f"{task}.toml", FOLDER / policy, about)
+    name: ShippedPolicy(name, FOLDER / f"{task}.toml", FOLDER / policy, about)
     for name, task, policy, about in (
         ("line-good", "one-way-line-8-5", "one-way-line-8-5-good.json", "trees, safe from every start"),
         ("line-faulty", "one-way-line-8-5", "one-way-line-8-5-faulty.json", "trees taught by a careless teacher"),
@@ -31,7 +31,7 @@ SHIPPED = {
 }
 
 
-def find_shipped(name: str) -> Shipped:
+def find_shipped(name: str) -> ShippedPolicy:
     """Return the shipped task and policy of that name."""
     if name not in SHIPPED:
         hint = did_you_mean(name, SHIPPED) or f"There are: {', '.join(SHIPPED)}."

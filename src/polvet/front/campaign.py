@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,6 @@ WORDS = {
     "stopped": Verdict.UNSAFE,
     "faults remain": Verdict.FAULTS_REMAIN,
 }
-PROOFS = ("prove", "verify")
-"""The steps that verify: of a policy that just got its fence, and of any other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -67,23 +65,6 @@ class Campaign(Result):
         yield from self.iterations
 
 
-def by_iteration(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the figures of all steps of an iteration, side by side."""
-    rows: dict[int, dict[str, Any]] = {}
-    for record in records:
-        row = rows.setdefault(record["iteration"], {"iteration": record["iteration"], "seconds": 0.0})
-        figures = dict(record["figures"])
-        row["seconds"] = round(row["seconds"] + figures.pop("seconds"), 3)
-        if record["step"] in PROOFS:
-            row["verification"] = figures
-            figures = {key: figures[key] for key in ("new_faults", "faults_so_far") if key in figures}
-        if record["step"] == "strengthen":
-            row["strengthened"] = figures | {"taken": "policy" in record["files"]}
-            continue
-        row |= figures
-    return [row for _, row in sorted(rows.items())]
-
-
 def run_campaign(
     policy: Policy,
     file: Path,
@@ -94,6 +75,7 @@ def run_campaign(
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug
+    from polvet.campaign.rows import fold
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
 
@@ -102,7 +84,7 @@ def run_campaign(
         if name not in known:
             raise InputError(f"there is no setting '{name}'.", Where("debug"), suggest(name, sorted(known)))
     chosen = {"mode" if name == "repair_mode" else name: value for name, value in settings.items()}
-    listener: Any = progress if callable(progress) else (lambda record: None)
+    listener = (lambda record: progress(record.to_json())) if callable(progress) else (lambda record: None)
     ended = debug(
         policy.task.model_task, file, folder, Settings(**chosen), threads=work.threads(), budget=work.budget,
         listener=listener,
@@ -114,7 +96,7 @@ def run_campaign(
         figures |= useful.figures()
     return Campaign(
         figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
-        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(by_iteration(ended.records)),
+        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(row.to_json() for row in fold(ended.records)),
         warning=None if useful is None else useful.warning(), source=ended, confirmation=ended.checked,
         **work.told(),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from polvet.front.limits import Work
 from polvet.front.results import Result, Safe, Unknown, Unsafe, Verdict, why, write_certificate
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 
 MOST_STARTS = 1_000_000
 FILES = {
@@ -31,7 +32,7 @@ class Question:
 
     states: Sequence[State]
     alone: bool = False
-    algorithm: str = "lazy"
+    algorithm: str = DEFAULT
     order: str = "app"
     policy: Any = None  # of the order 'policy'
     share: bool | None = None
@@ -89,8 +90,8 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
     from polvet.safety.confirmed import confirm_answers
     from polvet.safety.decide import Verdict as StateVerdict
 
-    _refuse(task, asked)
-    decided, figures = (_by_diagrams if asked.algorithm == "propagate-bdd" else _by_search)(task, asked, work)
+    _refuse(task)
+    decided, figures = (_by_search if ALGORITHMS[asked.algorithm].search else _by_diagrams)(task, asked, work)
     counts = Counter(answer.verdict.value for answer in decided)
     figures = {
         **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
@@ -219,21 +220,19 @@ def decide_goal_reaching(task: Task, asked: Question, work: Work) -> GoalReachin
 
 def all_starts(task: Task, work: Work) -> list[State]:
     """Return all start states, or raise LimitReached: a start condition may describe more than can be listed."""
-    from polvet.kernel.starts import iter_starts
+    from polvet.kernel.starts import Starts
 
     found: list[State] = []
-    for state in iter_starts(task, budget=work.budget):
+    for state in Starts.of(task, work.budget).states(budget=work.budget):
         found.append(state)
         if len(found) > MOST_STARTS:
             raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
     return found
 
 
-def _refuse(task: Task, asked: Question) -> None:
+def _refuse(task: Task) -> None:
     if task.avoid.stuck:
         raise InputError("only a policy gets stuck.", Where("avoid"), "Use deadlock.")
-    if task.avoid.deadlock and asked.algorithm == "propagate-bdd":
-        raise InputError("propagate-bdd knows no deadlocks.", Where("avoid"), "Use another algorithm.")
 
 
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:

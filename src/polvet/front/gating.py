@@ -33,14 +33,14 @@ def gate(
     Thresholds are `max_faults`, `max_unsafe`, `min_goal`, `proved`, and `sampled` where samples are enough; with a policy `before`,
     %Goal may be at most `max_goal_loss` points below that one's. The limits are those of all verbs.
     """
-    from polvet.acceptance.judge import Means, Passing, judge_bound
+    from polvet.acceptance.judge import Passing, Sampling, judge_bound
 
     thresholds, limits = _thresholds(options)
     work = Work.begin(limits, Crowd, max_states=MOST_STATES)
     world = task if isinstance(task, Task) else load(task)
     one, earlier = world.policy(policy), None if before is None else world.policy(before)
-    means = Means(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
-    judged = judge_bound(one.bound, thresholds, means, None if earlier is None else earlier.bound, one.file)
+    sampling = Sampling(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
+    judged = judge_bound(one.bound, thresholds, sampling, None if earlier is None else earlier.bound, one.file)
     checks = tuple(
         {"name": each.name, "passing": each.passing.value, "says": each.says, **told(each.checked)}
         for each in judged.checks

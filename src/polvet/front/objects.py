@@ -11,12 +11,17 @@ from __future__ import annotations
 import copy
 import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from polvet.errors import InputError, MissingExtra, Where
+from polvet.policy.arrays import table_from_array
+from polvet.policy.tables import table_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +58,17 @@ def payload_of(given: Any) -> Payload | None:
 
 
 def table_payload(given: Any, inputs: Sequence[str], labels: Sequence[str]) -> Payload:
-    """Return a dictionary from states to actions (or scores), or an array of scores by state, as `table/1`.
+    """Return a dictionary from states to actions (or scores), a pandas object, or an array by state as `table/1`.
 
-    A key is the value of the only input, or a tuple with one value per input; an action is a label or its number.
+    A key is the value of the only input, or a tuple with one value per input; an action is a label or its number. A Series is a
+    dictionary by its index; a frame has a column of scores per label, by its index, or a column per input and `action`.
     """
     where = Where("policy")
-    if isinstance(given, Mapping):
-        pairs = list(given.items())
-    else:
-        rows = given.tolist()
-        if not rows or not isinstance(rows[0], list) or len(inputs) != 1:
-            raise InputError(
-                "an array is a table of scores only where the policy has one input.",
-                where,
-                f"Give an array [values of {inputs[0] if inputs else 'the input'}, {len(labels)} labels], or a dictionary.",
-            )
-        pairs = list(enumerate(rows))
+    if not isinstance(given, Mapping) and not _is_frame(given):
+        table = table_from_array(np.asarray(given), where, inputs, labels)
+        return Payload(table_text(table).encode(), ".json", TABLE, given)
     listed = []
-    for key, answer in pairs:
+    for key, answer in _pairs(given, inputs, labels, where):
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(inputs):
             raise InputError(
@@ -88,20 +86,60 @@ def _restore_table(data: bytes, given: Any) -> Any:
     """Return a dictionary of labels by state (its keys as they came), or an array of scores of the given one's shape."""
     document = json.loads(data)
     labels, rows = document["outputs"], document["rows"]
+    by_state = {
+        tuple(row["state"].values()): row["scores"] if "scores" in row else [float(x == row["action"]) for x in labels]
+        for row in rows
+    }
+    if _is_frame(given):
+        return _restored_frame(given, document["inputs"], labels, by_state)
     if not isinstance(given, Mapping):
-        fresh = given.astype(float, copy=True)
-        for row in rows:
-            (number,) = row["state"].values()
-            fresh[number] = row["scores"] if "scores" in row else [label == row["action"] for label in labels]
+        fresh = np.array(given)
+        numbers = fresh.ndim == len(document["inputs"])
+        fresh = fresh if numbers else fresh.astype(float)
+        for key, scores in by_state.items():
+            fresh[tuple(map(int, key))] = scores.index(max(scores)) if numbers else scores
         return fresh
-    chosen = {}
-    for row in rows:
-        key = tuple(row["state"].values())
-        scores = row.get("scores")
-        chosen[key] = row["action"] if scores is None else labels[scores.index(max(scores))]
+    chosen = {key: labels[scores.index(max(scores))] for key, scores in by_state.items()}
     return {key: chosen[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)] for key in given} | {
         key if len(key) > 1 else key[0]: label for key, label in chosen.items() if not _has(given, key)
     }
+
+
+def _is_frame(given: Any) -> bool:
+    return type(given).__module__.partition(".")[0] == "pandas"
+
+
+def _pairs(given: Any, inputs: Sequence[str], labels: Sequence[str], where: Where) -> list[tuple[Any, Any]]:
+    """Return states and answers of a dictionary, a Series or a frame."""
+    if not hasattr(given, "columns"):
+        return list(given.items())
+    if set(labels) <= set(given.columns):
+        return list(zip(given.index, given[list(labels)].to_numpy(dtype=float), strict=True))
+    if {*inputs, "action"} <= set(given.columns):
+        states = given[list(inputs)].itertuples(index=False, name=None)
+        return list(zip(states, given["action"], strict=True))
+    raise InputError(
+        f"the frame has the columns {', '.join(map(str, given.columns))}.",
+        where,
+        f"Give a column of scores for each of {', '.join(labels)}; or columns {', '.join(inputs)} and action.",
+    )
+
+
+def _restored_frame(given: Any, inputs: Sequence[str], labels: Sequence[str], scores: Mapping[Any, list[float]]) -> Any:
+    """Return a pandas object of the given shape with the scores or labels of its states."""
+    fresh = given.copy()
+    listed = [
+        scores[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)]
+        for key, _ in _pairs(given, inputs, labels, Where("policy"))
+    ]
+    best = [labels[one.index(max(one))] for one in listed]
+    if not hasattr(given, "columns"):
+        return type(given)(best, index=given.index, name=given.name)
+    if set(labels) <= set(given.columns):
+        fresh[list(labels)] = np.array(listed, dtype=float)
+    else:
+        fresh["action"] = best
+    return fresh
 
 
 def _has(given: Mapping[Any, Any], key: tuple[Any, ...]) -> bool:
@@ -174,13 +212,19 @@ def _restore_sklearn(data: bytes, given: Any) -> Any:
 
 
 def _dump_stable_baselines(given: Any) -> bytes:
+    from polvet.policy.stable_baselines import NORMALIZATION, normalization_of
+
     buffer = io.BytesIO()
     given.save(buffer)
+    wrapper = given.get_vec_normalize_env()
+    if wrapper is not None and wrapper.norm_obs:
+        with zipfile.ZipFile(buffer, "a") as archive:
+            archive.writestr(zipfile.ZipInfo(NORMALIZATION), normalization_of(wrapper))
     return buffer.getvalue()
 
 
 def _restore_stable_baselines(data: bytes, given: Any) -> Any:
-    return type(given).load(io.BytesIO(data), device="cpu")
+    return type(given).load(io.BytesIO(data), env=given.get_env(), device="cpu")
 
 
 def _dump_torch(given: Any) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from polvet.errors import InputError, Where
+from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.results import (
@@ -33,7 +33,8 @@ from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.policy.binding import Bound, Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
@@ -364,31 +365,39 @@ class Policy:
         from polvet.repair.confirmed import confirm_repair
         from polvet.repair.keep import goal_states, kept_states
         from polvet.repair.library import repair_checked, repair_figures
+        from polvet.repair.repair import Options
 
+        work = Work.begin(limits, TimedChance)
+        how = Options(method, repair_mode, max_goal_loss=max_goal_loss / 100, seed=work.chance, solver=solver)
         if certificate is not None and output is None:
             raise InputError("a certificate speaks about a policy's file.", Where("certificate"), "Add -o POLICY.")
-        work, bound, file = Work.begin(limits, TimedChance), self.bound, self._own_file("Repair")
-        listed = self.listed(faults)
+        file = self._own_file("Repair")
+        listed, bound, budget = self.listed(faults), self.bound, work.budget.told(None)
+        kept: list[State] = []
+        not_kept: LimitReached | None = None
         if keep is not None:
             kept = kept_states(bound.task, Path(keep))
-        else:
-            kept = goal_states(bound, keep_runs, seed=work.chance) if keep_runs else []
+        elif keep_runs:
+            try:
+                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget)
+            except LimitReached as limit:  # a repair without them is one, too
+                not_kept = limit
         work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
         made, agreement = repair_checked(
-            self._fitted, listed.faults, compiled=bound.compiled, budget=work.budget.told(None), keep=kept, method=method,
-            mode=repair_mode, max_goal_loss=max_goal_loss / 100, seed=work.chance, solver=solver,
-        )  # fmt: skip
+            self._fitted, listed.faults, replace(how, keep=kept), budget=budget, compiled=bound.compiled
+        )
         work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
         target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
         save_policy(made.policy, target)
         document, checked = confirm_repair(
-            self._fitted, made, None if output is None else target, found=work.spent(), budget=work.budget.told(None),
+            self._fitted, made, None if output is None else target, found=work.spent(), budget=budget,
             output=target if certificate is None else Path(certificate),
         )  # fmt: skip
         written = None if certificate is None else str(write_certificate(document, certificate))
         done = Repair(
             figures=repair_figures(made, agreement), source=(made, agreement, document), confirmation=checked,
-            written=written, left=tuple(sorted({left.reason for left in made.left})), **why(made.limit), **work.told(),
+            written=written, left=tuple(sorted({left.reason for left in made.left})), not_kept=not_kept, **why(made.limit),
+            **work.told(),
         )  # fmt: skip
         return self.reopen(target, done)
 
@@ -476,9 +485,14 @@ class Policy:
         return run_campaign(self, self._own_file("Debug"), Path(folder), settings, work, progress)
 
     def save(self, path: str | Path) -> Path:
-        """Write the policy in the format it came in: the very bytes that were verified."""
+        """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
         file, target = self._own_file("Save", str(path)), Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".onnx" != file.suffix and isinstance(self._fitted.policy, AnyNetwork):
+            from polvet.policy.save import save_policy
+
+            save_policy(self._fitted.policy, target)
+            return target
         shutil.copyfile(file, target)
         return target
 
@@ -511,7 +525,7 @@ class Policy:
 
     def _own_file(self, verb: str, place: str = "policy") -> Path:
         """Return the file; a function has none, so that it can be neither saved nor repaired."""
-        if self._file is None:
+        if self._file is None or self._fitted.by_execution:
             what = "has no file format" if verb == "Save" else "cannot be repaired"
             raise InputError(
                 f"a Python function {what}.", Where(place), f"{verb} the network, trees or table behind it."
@@ -549,7 +563,7 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
         path = Path(what)
         return Policy(task, load_fitted(task.model_task, path), path, None, what)
     if isinstance(what, Mapping) or hasattr(what, "__array__"):
-        payload = table_payload(what, _default_inputs(task), _default_outputs(task))
+        payload = table_payload(what, default_inputs(task.model_task), default_outputs(task.model_task))
     elif (known := payload_of(what)) is not None:
         payload = known
     elif callable(what):
@@ -565,17 +579,5 @@ def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
 
     network = task.model_task.network
     booleans = frozenset(variable.name for variable in network.variables if variable.kind is VariableKind.BOOL)
-    made = CallablePolicy(_default_inputs(task), _default_outputs(task), function, booleans)
+    made = CallablePolicy(default_inputs(task.model_task), default_outputs(task.model_task), function, booleans)
     return replace(fit(task.model_task, made, Where("policy")), sha256=None)
-
-
-def _default_inputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    if reading.inputs is not None:
-        return reading.inputs
-    return tuple(variable.name for variable in task.model_task.network.variables if not variable.is_location)
-
-
-def _default_outputs(task: Task) -> tuple[str, ...]:
-    reading = task.model_task.reading
-    return reading.outputs if reading.outputs is not None else task.labels

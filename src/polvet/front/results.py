@@ -479,6 +479,7 @@ class Repair(Result):
     """What a repair did: faults fixed and left, how much was changed, and whether the policy's library confirms it."""
 
     left: tuple[str, ...] = ()  # why faults are left, where some are
+    not_kept: LimitReached | None = None  # the limit for which no runs were kept
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.budget import stopwatch
+from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
-from polvet.front.limits import Chance, Crowd, Limits, Work
+from polvet.front.limits import Chance, Crowd, Limits, TimedChance, Work
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value, why
 from polvet.front.states import is_one_state, read_states
 from polvet.front.workplace import new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task as ModelTask
+from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 
 if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
@@ -71,6 +72,7 @@ class Task:
     def explore(self, policy: Any = None, **limits: Unpack[Limits]) -> Exploration:
         """Return how many states can be reached (by a policy), goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
+        from polvet.kernel.starts import Starts
 
         work = Work.begin(limits, Limits)
         chosen = None if policy is None else self.policy(policy)
@@ -78,8 +80,7 @@ class Task:
         compiled = Compiled(task.network)
         initial = None
         if self._says_start():
-            assert task.start is not None
-            initial = compiled.pack(compiled.semantics.states_satisfying(task.start))
+            initial = compiled.pack_starts(Starts.of(task, work.budget), budget=work.budget)
         exploring = stopwatch()
         followed = None if chosen is None else chosen.fitted.bind(compiled).core
         space = compiled.explore(initial, budget=work.budget, policy=followed)
@@ -127,7 +128,7 @@ class Task:
         self,
         states: Any = None,
         *,
-        algorithm: str = "lazy",
+        algorithm: str = DEFAULT,
         order: str = "app",
         policy: Any = None,
         share: bool | None = None,
@@ -148,6 +149,7 @@ class Task:
         from polvet.records.state_files import iter_states
 
         work, alone = Work.begin(limits, Crowd), is_one_state(states)
+        search = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")].search
         if states is None:
             asked = all_starts(self._task, work)
         elif isinstance(states, Path):
@@ -159,10 +161,9 @@ class Task:
         chosen = None if policy is None else self.policy(policy)
         files = (None if path is None else Path(path) for path in (output, certificates))
         question = Question(asked, alone, algorithm, order, chosen, share, radius, *files)
-        if work.is_cluster and (bound is not None or algorithm == "propagate-bdd"):
-            raise InputError(
-                "--bound and the algorithm propagate-bdd run on one machine.", Where("workers"), "Leave --workers out."
-            )
+        if work.is_cluster and (bound is not None or not search):
+            what = "a --bound" if bound is not None else f"the algorithm {algorithm}"
+            raise InputError(f"{what} can only run on one machine.", Where("workers"), "Leave --workers out.")
         if goal_reaching:
             if bound is not None or self._task.avoid.deadlock or work.is_cluster:
                 raise InputError(
@@ -176,30 +177,31 @@ class Task:
         return decide_states(self._task, question, work)
 
     def train(
-        self, kind: str, *, output: str | Path | None = None, max_states: int | None = None, seed: int = 0,
-        progress: bool | Callable[[int, int], Any] = False, **course: Any,
-    ) -> Training:  # fmt: skip
+        self, kind: str, *, output: str | Path | None = None, max_states: int | None = None, **options: Any
+    ) -> Training:
         """Return a policy to try things with: 'trees' that imitate a teacher, or an 'mlp' by deep Q-learning.
 
-        `course` are the options of `polvet train`: `teacher`, `runs`, `noise`, `depth`, `rounds`, `learning_rate`, `hidden`, `steps`,
-        `shaping`, `max_steps`. `output` names a file for the policy.
+        `options` are those of `polvet train`: `teacher`, `runs`, `noise`, `depth`, `rounds`, `learning_rate`, `hidden`, `steps`,
+        `shaping`, `max_steps`, and `time_limit`, `seed`, `progress`. `max_states` is for a teacher that searches; `output` names a file
+        for the policy.
         """
         from polvet.policy.save import save_policy
         from polvet.train.course import SMALL, Course, pupil_of, shares, train
 
+        limits = {name: options.pop(name) for name in TimedChance.__optional_keys__ & options.keys()}
         known = {one.name for one in fields(Course)} - {"kind"}
-        for name in course:
+        for name in options:
             if name not in known:
                 raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, sorted(known)))
-        chosen = Course(kind, **course)
-        work = Work.begin({"max_states": max_states, "seed": seed, "progress": progress}, Chance, max_states=SMALL)
+        chosen, work = Course(kind, **options), Work.begin(limits, TimedChance)
         pupil = pupil_of(self._task)
-        made, figures = train(pupil, chosen, seed=seed, budget=work.budget)
+        most = SMALL if max_states is None else max_states
+        made, figures = train(pupil, chosen, seed=work.chance, budget=work.budget, max_states=most)
         target = new_folder() / ("policy.onnx" if kind == "mlp" else "policy.json") if output is None else Path(output)
         save_policy(made, target)
         figures |= {
-            **shares(self._task, target, seed=seed, max_steps=chosen.max_steps), "inputs": list(pupil.policy.inputs),
-            "outputs": list(pupil.policy.outputs),
+            **shares(self._task, target, seed=work.chance, max_steps=chosen.max_steps, budget=work.budget.told(None)),
+            "inputs": list(pupil.policy.inputs), "outputs": list(pupil.policy.outputs),
         }  # fmt: skip
         return Training(figures=figures, policy=self.policy(target), **work.told())
 

@@ -68,7 +68,7 @@ def _steps_to(condition: Expression, network: Network) -> list[Expression]:
     """Return when a step may bring the condition about: one guard with the condition taken back per edge and branch."""
     read = names(condition)
     known = {variable.name for variable in network.variables}  # not transient ones, which a state does not hold
-    found: dict[Expression, None] = {}
+    steps: dict[Expression, None] = {}
     room = MOST_NODES
     for edge in network.edges:
         for branch in edge.branches:
@@ -77,12 +77,12 @@ def _steps_to(condition: Expression, network: Network) -> list[Expression]:
                 continue
             before = _substituted(condition, values)
             step = binary("∧", edge.guard, before)
-            if before != FALSE and step not in found and names(step) <= known:
+            if before != FALSE and step not in steps and names(step) <= known:
                 room -= size(step)
                 if room < 0:
                     return []  # too much to look at in every state
-                found[step] = None
-    return list(found)
+                steps[step] = None
+    return list(steps)
 
 
 def _substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:

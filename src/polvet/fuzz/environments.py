@@ -140,9 +140,9 @@ def fuzz_environment(
             continue
         runs.append(run)
         if saved:
-            found, more = _blame(world, policy, fail, run, saved, len(runs) - 1, rng, tries, horizon)
+            new, more = _blame(world, policy, fail, run, saved, len(runs) - 1, rng, tries, horizon)
             steps += more
-            suspicions += found
+            suspicions += new
     return EnvironmentReport(tuple(runs), tuple(suspicions), share, steps)
 
 
@@ -172,7 +172,7 @@ def _blame(
     rng: np.random.Generator, tries: int, horizon: int,
 ) -> tuple[list[Suspicion], int]:  # fmt: skip
     """Judge the steps of a run from its end backwards, until two in a row are blameless after one was not."""
-    found: list[Suspicion] = []
+    suspicions: list[Suspicion] = []
     steps = quiet = 0
     for step in range(len(run.actions) - 1, -1, -1):
         shares: dict[int, list[Share]] = {}
@@ -194,13 +194,15 @@ def _blame(
             default=(taken, least),
         )
         if least.interval[0] > best.interval[1]:
-            found.append(Suspicion(number, step, run.observations[step], taken, better, least.interval, best.interval))
+            suspicions.append(
+                Suspicion(number, step, run.observations[step], taken, better, least.interval, best.interval)
+            )
             quiet = 0
         else:
             quiet += 1
-            if found and quiet >= 2:
+            if suspicions and quiet >= 2:
                 break
-    return found[::-1], steps
+    return suspicions[::-1], steps
 
 
 def _continue(

@@ -87,11 +87,6 @@ class PackedRuns(Sequence[Run]):
         return Run(states, tuple(self.bound.label(number) for number in labels.tolist()), End(int(self.ends[k])))
 
     @property
-    def first_states(self) -> Words:
-        """Return where the runs start, packed."""
-        return self.states[self.begin[:-1].astype(np.int64)]
-
-    @property
     def lengths(self) -> NDArray[np.int64]:
         """Return how many steps each run has."""
         begin = self.begin.astype(np.int64)

@@ -1,6 +1,6 @@
 """A fuzzing campaign: rounds of start states, half drawn uniformly and half searched, kept in a journal as they end.
 
-Source   step (A) of the debugging loop where no start states are given; see `search.py` and `starts.py`
+Source   step (A) of the debugging loop where no start states are given; see `search.py` and `population.py`
 Differs  a round depends on (seed, its number, the best starts of earlier generations) alone, and these stand in the journal:
          a campaign that was killed goes on exactly as if it had not been. Rounds of one generation do not know each other, so
          that a crew of workers makes them at the same time; generations grow from 1 round to 64
@@ -26,18 +26,18 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
+from polvet.fuzz.population import Population
 from polvet.fuzz.search import (
     NOVELTY,
     START,
     TEMPERATURES,
     UNBIASED,
-    Fuzzed,
-    Guided,
+    FuzzResult,
+    GuidedPolicy,
     count_ends,
     find_unsafe_runs,
     try_once,
 )  # fmt: skip
-from polvet.fuzz.starts import Population
 from polvet.interrupts import noting
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
@@ -99,15 +99,15 @@ class Campaign:
     stopped_by: str | None = None
     seen: set[tuple[tuple[State, ...], tuple[str | None, ...]]] = field(default_factory=set)
 
-    def add(self, found: Round) -> None:
+    def add(self, result: Round) -> None:
         """Add a round; a run that was found before is not kept again."""
-        self.unsafe = self.unsafe.seen(found.unsafe_draws, found.draws)
-        self.goal = self.goal.seen(found.goal_draws, found.draws)
+        self.unsafe = self.unsafe.seen(result.unsafe_draws, result.draws)
+        self.goal = self.goal.seen(result.goal_draws, result.draws)
         self.rounds += 1
-        self.tried += found.tried
-        self.steps += found.steps
-        self.ends.update(found.ends)
-        for run in found.runs:
+        self.tried += result.tried
+        self.steps += result.steps
+        self.ends.update(result.ends)
+        for run in result.runs:
             key = run.states, run.actions
             if key not in self.seen:
                 self.seen.add(key)
@@ -130,15 +130,15 @@ class Fuzzer:
 
     def __init__(self, bound: Bound, options: RoundOptions, *, threads: int = 1, budget: Budget = UNLIMITED) -> None:
         self.bound, self.options, self.threads = bound, options, threads
-        self.guided = Guided.of(bound)
+        self.guided = GuidedPolicy.of(bound)
         self.starts = drawable_starts(bound.task, budget=budget)
         self.best: list[tuple[State, float]] = []  # of earlier generations
         self._learnt: list[tuple[State, float]] = []  # of this one
 
-    def learn(self, found: Round) -> None:
+    def learn(self, result: Round) -> None:
         """Remember the starts that came nearest to `fail`, for the generations to come."""
-        self._learnt += found.best
-        if found.number + 1 == generation_end(found.number):
+        self._learnt += result.best
+        if result.number + 1 == generation_end(result.number):
             self.best = sorted([*self.best, *self._learnt], key=lambda one: one[1])[:KEPT]
             self._learnt = []
 
@@ -177,8 +177,8 @@ class Fuzzer:
         runs = PackedRuns.joined(self.bound, [replace(plain.runs, bound=self.bound), more.runs, rest.runs])
         for part in (more, rest):
             ends.update(part.ends)
-        found = searched[np.unique(rest.starts)] if len(rest.starts) else searched[:0]
-        population.learn(found, np.zeros(len(found)))
+        hits = searched[np.unique(rest.starts)] if len(rest.starts) else searched[:0]
+        population.learn(hits, np.zeros(len(hits)))
         unfinished = (plain.ends == End.UNFINISHED).any() or limit is not None
         return Round(
             number=number,
@@ -195,8 +195,8 @@ class Fuzzer:
         )
 
     def _tries(
-        self, guide: Guided, starts: Words, first_run: int, novelty: float, tries: int, budget: Budget
-    ) -> Fuzzed:
+        self, guide: GuidedPolicy, starts: Words, first_run: int, novelty: float, tries: int, budget: Budget
+    ) -> FuzzResult:
         """Return what so many tries from each start give, in the time that is left."""
         options = self.options
         return find_unsafe_runs(
@@ -232,10 +232,10 @@ def iter_rounds(
         else:
             orders = [Order(fuzzer.options, tuple(fuzzer.best), n) for n in range(number, generation_end(number))]
             rounds = crew.map(make_round, orders, budget=budget)
-        for found in rounds:
-            fuzzer.learn(found)
-            yield found
-            if found.limit is not None:
+        for result in rounds:
+            fuzzer.learn(result)
+            yield result
+            if result.limit is not None:
                 return
             number += 1
 
@@ -295,19 +295,19 @@ def run_campaign(
         with noting() as interrupts:
             if store is not None:
                 for record in store.records[1:]:
-                    found = _round_from_json(fuzzer.bound, record)
-                    fuzzer.learn(found)
-                    campaign.add(found)
+                    result = _round_from_json(fuzzer.bound, record)
+                    fuzzer.learn(result)
+                    campaign.add(result)
             campaign.stopped_by = target.ended(campaign)
             if campaign.stopped_by is not None:
                 return campaign
-            for found in iter_rounds(fuzzer, campaign.rounds, budget=budget, crew=crew):
+            for result in iter_rounds(fuzzer, campaign.rounds, budget=budget, crew=crew):
                 interrupts.check()  # a round that swallowed one may be wrong
                 with interrupts.held():  # what is counted is on the disk, and the other way round
-                    if store is not None and found.limit is None:
-                        store.append(_round_to_json(fuzzer.bound, found))
-                    campaign.add(found)
-                    campaign.limit = found.limit
+                    if store is not None and result.limit is None:
+                        store.append(_round_to_json(fuzzer.bound, result))
+                    campaign.add(result)
+                    campaign.limit = result.limit
                 if on_round is not None:
                     on_round(campaign)
                 campaign.stopped_by = target.ended(campaign)
@@ -353,13 +353,13 @@ def _open(path: Path, head: dict[str, Any]) -> Journal:
     return store
 
 
-def _round_to_json(bound: Bound, found: Round) -> dict[str, Any]:
+def _round_to_json(bound: Bound, result: Round) -> dict[str, Any]:
     write = StateFormat(bound.task).write
     return {
-        "round": found.number, "draws": found.draws, "unsafe_draws": found.unsafe_draws, "goal_draws": found.goal_draws,
-        "tried": found.tried, "steps": found.steps, "ends": dict(found.ends),
-        "runs": [run_to_json(bound.task, run) for run in found.runs],
-        "best": [{"state": write(state), "nearest": nearest} for state, nearest in found.best],
+        "round": result.number, "draws": result.draws, "unsafe_draws": result.unsafe_draws, "goal_draws": result.goal_draws,
+        "tried": result.tried, "steps": result.steps, "ends": dict(result.ends),
+        "runs": [run_to_json(bound.task, run) for run in result.runs],
+        "best": [{"state": write(state), "nearest": nearest} for state, nearest in result.best],
     }  # fmt: skip
 
 

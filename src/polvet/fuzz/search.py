@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +38,14 @@ START = 2  # the place of the start condition among a guided program's condition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Guided:
+class GuidedPolicy:
     """A bound policy whose program also measures how far `fail` is."""
 
     bound: Bound
     visits: _core.Visits
 
     @classmethod
-    def of(cls, bound: Bound) -> Guided:
+    def of(cls, bound: Bound) -> GuidedPolicy:
         """Return the same policy over the same packed states, with the distance as a reward."""
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
@@ -72,7 +71,7 @@ class Tries:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fuzzed:
+class FuzzResult:
     """The unsafe runs found, each with the number of its start, and what they cost."""
 
     runs: PackedRuns
@@ -83,14 +82,6 @@ class Fuzzed:
     seconds: float
     seed: int
     limit: LimitReached | None = None
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Return counts for people and files."""
-        return {
-            "runs": self.tried, "unsafe_runs": len(self.runs), "unsafe_starts": len(np.unique(self.starts)),
-            "steps": self.steps, "ends": self.ends,
-        }  # fmt: skip
 
 
 def find_unsafe_runs(
@@ -106,15 +97,15 @@ def find_unsafe_runs(
     first_run: int = 0,
     threads: int = 1,
     budget: Budget = UNLIMITED,
-    guided: Guided | None = None,
-) -> Fuzzed:
+    guided: GuidedPolicy | None = None,
+) -> FuzzResult:
     """Return unsafe runs of the policy from the start states; with `first_only` one per start, else all that were met.
 
     Deterministic for a seed, whatever the number of threads, unless a time limit cuts it short.
     `temperatures=UNBIASED, novelty=0` draws outcomes as the model says.
     """
     spent = stopwatch()
-    guide = guided or Guided.of(bound)
+    guide = guided or GuidedPolicy.of(bound)
     packed = starts if isinstance(starts, np.ndarray) else bound.compiled.pack(starts)
     waiting = np.arange(len(packed), dtype=np.int64)
     parts: list[PackedRuns] = []
@@ -126,31 +117,31 @@ def find_unsafe_runs(
         if not len(waiting):
             break
         numbers = (first_run + attempt * len(packed) + waiting).astype(np.uint64)
-        found = try_once(
+        tries = try_once(
             guide, packed[waiting], numbers, temperatures[attempt % len(temperatures)], novelty=novelty, seed=seed,
             max_steps=max_steps, threads=threads, budget=budget,
         )  # fmt: skip
-        count_ends(found.ends, ends)
-        steps += found.steps
-        mine = waiting[found.unsafe.astype(np.int64)]
-        parts.append(replace(found.runs, bound=bound))
+        count_ends(tries.ends, ends)
+        steps += tries.steps
+        mine = waiting[tries.unsafe.astype(np.int64)]
+        parts.append(replace(tries.runs, bound=bound))
         owners.append(mine)
         # A run without a choice on it is the only run from its start: trying again would repeat it.
-        again = found.choices > 0
+        again = tries.choices > 0
         if first_only:
-            again &= found.ends != End.FAIL
+            again &= tries.ends != End.FAIL
         waiting = waiting[again]
-        if found.limit is not None:
-            limit = found.limit
+        if tries.limit is not None:
+            limit = tries.limit
             break
     runs = PackedRuns.joined(bound, parts)
     who = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
     tried = sum(count for name, count in ends.items() if name != "unfinished")
-    return Fuzzed(runs, who, tried, steps, dict(ends), spent(), seed, limit)
+    return FuzzResult(runs, who, tried, steps, dict(ends), spent(), seed, limit)
 
 
 def try_once(
-    guide: Guided,
+    guide: GuidedPolicy,
     starts: Words,
     numbers: NDArray[np.uint64],
     temperature: float | NDArray[np.float64],
@@ -163,22 +154,29 @@ def try_once(
 ) -> Tries:
     """Return one run from each packed start; run k draws its chance by (seed, numbers[k])."""
     heat = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(starts),))
-    found = _core.fuzz(
+    result = _core.fuzz(
         guide.bound.core, np.ascontiguousarray(starts), np.ascontiguousarray(numbers), np.ascontiguousarray(heat), FAIL,
         GOAL, 0, novelty, guide.visits if novelty > 0 else None, max_steps, seed, threads,
         budget.left(), budget.on_progress,
     )  # fmt: skip
-    raise_what_broke(guide.bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    limit = limit_of(found["status"], budget)
+    raise_what_broke(guide.bound, result["status"], result["faulty"], result["fault"], result["policy_broken"])
+    limit = limit_of(result["status"], budget)
     runs = PackedRuns(
         guide.bound,
-        found["states"],
-        found["state_start"],
-        found["labels"],
-        np.full(len(found["unsafe"]), End.FAIL, dtype=np.uint8),
+        result["states"],
+        result["state_start"],
+        result["labels"],
+        np.full(len(result["unsafe"]), End.FAIL, dtype=np.uint8),
     )
     return Tries(
-        found["end"], found["length"], found["choices"], found["nearest"], found["unsafe"], runs, found["steps"], limit
+        result["end"],
+        result["length"],
+        result["choices"],
+        result["nearest"],
+        result["unsafe"],
+        runs,
+        result["steps"],
+        limit,
     )
 
 

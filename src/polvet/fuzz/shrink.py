@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
-from polvet.fuzz.starts import start_test
 from polvet.kernel.compiled import Words
-from polvet.kernel.starts import drawable_starts
+from polvet.kernel.starts import drawable_starts, is_start_of
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind
 from polvet.model.semantics import State
@@ -96,21 +95,21 @@ def find_shortest(bound: Bound, start: State, depth: int, *, most_states: int = 
     layers = [_Layer(words, np.zeros(1, dtype=np.int64))]
     for _ in range(depth + 1):
         layer = layers[-1]
-        found = _core.policy_steps(bound.core, layer.states, FAIL, GOAL)
-        raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-        failing = np.flatnonzero(found["end"] == End.FAIL)
+        steps = _core.policy_steps(bound.core, layer.states, FAIL, GOAL)
+        raise_what_broke(bound, steps["status"], steps["faulty"], steps["fault"], steps["policy_broken"])
+        failing = np.flatnonzero(steps["end"] == End.FAIL)
         if len(failing):
             return _run_back(bound, layers, int(failing[0]))
         known = len(seen)
-        numbers = seen.insert(found["outcomes"]).astype(np.int64)
+        numbers = seen.insert(steps["outcomes"]).astype(np.int64)
         _, first = np.unique(numbers, return_index=True)
         first = np.sort(first[numbers[first] >= known])
         if not len(first) or len(seen) > most_states:
             return None
         sources = np.repeat(
-            np.arange(len(layer.states)), np.diff(found["outcome_start"].astype(np.int64)).astype(np.int64)
+            np.arange(len(layer.states)), np.diff(steps["outcome_start"].astype(np.int64)).astype(np.int64)
         )
-        layers.append(_Layer(np.ascontiguousarray(found["outcomes"][first]), sources[first]))
+        layers.append(_Layer(np.ascontiguousarray(steps["outcomes"][first]), sources[first]))
     return None
 
 
@@ -131,7 +130,7 @@ def _run_back(bound: Bound, layers: list[_Layer], place: int) -> Run:
 
 
 def _simplify_start(bound: Bound, run: Run, most_states: int) -> Run:
-    is_start = start_test(bound.task)
+    is_start = is_start_of(bound.task)
     starts = drawable_starts(bound.task)
     if not starts.count:
         return run
@@ -145,9 +144,9 @@ def _simplify_start(bound: Bound, run: Run, most_states: int) -> Run:
                 start = (*best.states[0][:place], value, *best.states[0][place + 1 :])
                 if not is_start(start):
                     continue
-                found = find_shortest(bound, start, len(best.actions), most_states=most_states)
-                if found is not None:
-                    best, changed = found, True
+                shorter = find_shortest(bound, start, len(best.actions), most_states=most_states)
+                if shorter is not None:
+                    best, changed = shorter, True
                     break
     return best
 

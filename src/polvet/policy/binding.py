@@ -21,9 +21,11 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
+from polvet.policy.callables import CallablePolicy
+from polvet.policy.functions import named_function
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
-from polvet.policy.protocol import Policy, has_positional_names, renamed
+from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 
@@ -67,10 +69,20 @@ class Fitted:
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
-        names = [self.task.network.labels[i] if i != UNKNOWN_LABEL else None for i in self.labels]
-        mask = np.array([[name in applicable for name in names]], dtype=np.bool_)
-        choice = int(self.policy.choose(self.row(state), mask if self.filtered else None)[0])
-        return names[choice] if choice >= 0 and mask[0, choice] else None
+        choice = int(self.policy.choose(self.row(state), self.mask(applicable))[0])
+        name = self.names[choice] if choice >= 0 else None
+        return name if name in applicable else None
+
+    @property
+    def names(self) -> list[str | None]:
+        """Return the label of each output; None where no operator has it."""
+        return [self.task.network.labels[i] if i != UNKNOWN_LABEL else None for i in self.labels]
+
+    def mask(self, applicable: Collection[str | None]) -> npt.NDArray[np.bool_] | None:
+        """Return which outputs may be chosen where these labels are applicable; None in raw mode: all."""
+        if not self.filtered:
+            return None
+        return np.array([[name is not None and name in applicable for name in self.names]], dtype=np.bool_)
 
     def followed(self, state: State, moves: Sequence[Move]) -> list[Move]:
         """Return the moves a step of the policy may make: those of its label and the silent ones; none where it is stuck."""
@@ -104,7 +116,13 @@ class Fitted:
         return {
             "inputs": list(self.policy.inputs), "inputs_from": self.inputs_from,
             "outputs": list(self.policy.outputs), "outputs_from": self.outputs_from, "mode": self.task.reading.mode,
+            "by_execution": self.by_execution,
         }  # fmt: skip
+
+    @property
+    def by_execution(self) -> bool:
+        """Return whether the policy is a Python function, about which everything holds for the answers it gave."""
+        return isinstance(self.policy, CallablePolicy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +155,23 @@ class Bound:
 def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
     booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
-    policy = load_policy(file, task.reading.inputs, task.reading.outputs, output=task.reading.output, booleans=booleans)
+    inputs, outputs = task.reading.inputs, task.reading.outputs
+    if named_function(file) is not None:
+        inputs, outputs = default_inputs(task), default_outputs(task)
+    policy = load_policy(file, inputs, outputs, output=task.reading.output, booleans=booleans)
     return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+
+
+def default_inputs(task: Task) -> tuple[str, ...]:
+    """Return the inputs of a policy that names none: the task's, else all variables that are no locations."""
+    if task.reading.inputs is not None:
+        return task.reading.inputs
+    return tuple(variable.name for variable in task.network.variables if not variable.is_location)
+
+
+def default_outputs(task: Task) -> tuple[str, ...]:
+    """Return the outputs of a policy that names none: the task's, else all labels."""
+    return task.reading.outputs if task.reading.outputs is not None else task.network.labels
 
 
 def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
@@ -161,6 +194,8 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
             names = declared if len(policy.outputs) == len(declared) != len(moving) else moving
             policy = _by_position(policy, names, "output", "label", where)
             outputs_from = "model"
+    elif (numbers := numbered(policy.outputs)) is not None and not set(policy.outputs) & set(task.network.labels):
+        policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
     variables = _find_variables(task.network, policy.inputs, where)
     labels = _find_labels(task.network, policy.outputs, where)
     return Fitted(task, policy, inputs_from, outputs_from, variables, labels)
@@ -190,6 +225,17 @@ def _by_position(policy: Policy, names: Sequence[str], what: str, thing: str, wh
             where, f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
         )  # fmt: skip
     return renamed(policy, inputs=names) if what == "input" else renamed(policy, outputs=names)
+
+
+def _by_number(numbers: Sequence[int], network: Network, where: Where | None) -> list[str]:
+    """Return the declared actions with these numbers."""
+    names = network.model.actions
+    if max(numbers) >= len(names):
+        raise InputError(
+            f"the policy chooses action number {max(numbers)}, the model has {len(names)} actions.", where,
+            "Count the actions from 0, or name the policy's outputs in task.toml: [policy] outputs = [...].",
+        )  # fmt: skip
+    return [names[number] for number in numbers]
 
 
 def _find_variables(network: Network, inputs: Sequence[str], where: Where | None) -> tuple[int, ...]:

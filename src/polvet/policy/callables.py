@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class CallablePolicy:
                     )
                 result[index, self.outputs.index(answer)] = 1.0
             else:
-                scores = np.asarray(answer, dtype=np.float64)
+                scores = _as_scores(answer)
                 if scores.shape != (len(self.outputs),):
                     raise InputError(
                         f"the policy function answers scores of shape {scores.shape}; {len(self.outputs)} are needed.",
@@ -71,3 +72,16 @@ class CallablePolicy:
         if name in self.booleans:
             return bool(value)
         return int(value) if value.is_integer() else value
+
+
+def _as_scores(answer: Any) -> Scores:
+    try:
+        scores = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        scores = np.zeros(())
+    if scores.ndim == 0:
+        raise InputError(
+            f"the policy function answers {str(answer)[:60]}.",
+            hint="Return a label, its number, or one score per label.",
+        )
+    return scores

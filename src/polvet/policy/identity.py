@@ -14,12 +14,15 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.files import beside, parse_json, read_bytes, sha256
+from polvet.policy.functions import function_sha256, named_function
 from polvet.policy.load import detect
 from polvet.policy.onnx_file import onnx_package
 
 
 def policy_files(path: str | Path) -> tuple[Path, ...]:
     """Return the file itself, then those that it reads, all of them in its folder; a file outside is refused."""
+    if (function := named_function(path)) is not None:
+        return (function[0],)
     file, where = Path(path), Where(str(path))
     data = read_bytes(file)
     try:
@@ -39,7 +42,12 @@ def policy_files(path: str | Path) -> tuple[Path, ...]:
 
 
 def policy_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of the file's bytes where the policy is one file, else of the SHA-256 of each, one to a line."""
+    """Return the SHA-256 of the file's bytes where the policy is one file, else of the SHA-256 of each, one to a line.
+
+    That of `file.py:function` covers the file and the function's name.
+    """
+    if (function := named_function(path)) is not None:
+        return function_sha256(*function)
     first, *others = (sha256(file) for file in policy_files(path))
     if not others:
         return first

@@ -75,7 +75,7 @@ def ensemble_from_lightgbm(
         (0.0,) * count,
         comparison="<=",
         arithmetic="float64",
-        origin=Origin("lightgbm", parts),
+        origin=Origin("lightgbm", parts, rounds=True),
     )
 
 

@@ -14,7 +14,10 @@ from polvet.errors import InputError, Where
 from polvet.files import MAX_DEPTH, depth_of, parse_json, read_bytes
 from polvet.policy import ubjson
 from polvet.policy.archives import open_archive
+from polvet.policy.arrays import table_from_numpy
+from polvet.policy.callables import CallablePolicy
 from polvet.policy.decimals import nearest_float32
+from polvet.policy.functions import load_function, named_function
 from polvet.policy.lightgbm_file import ensemble_from_lightgbm
 from polvet.policy.mogym import network_from_mogym
 from polvet.policy.networks import Network
@@ -22,12 +25,16 @@ from polvet.policy.nnet import interface_beside, network_from_jani2nnet, network
 from polvet.policy.onnx_file import network_from_onnx
 from polvet.policy.protocol import Policy, renamed
 from polvet.policy.rules import ConditionParser, model_condition, rules_from_json
-from polvet.policy.sklearn_trees import ensemble_from_skops
+from polvet.policy.sklearn_network import network_from_perceptron
+from polvet.policy.sklearn_trees import ensemble_from_sklearn, estimator_from_skops
 from polvet.policy.stable_baselines import network_from_stable_baselines
 from polvet.policy.tables import table_from_json
 from polvet.policy.xgboost_file import ensemble_from_xgboost
 
-READ = "ONNX, XGBoost JSON or UBJ, LightGBM text, skops, stable-baselines3 zip, .nnet or .jani2nnet, MoGym JSON, table/1, rules/1"
+READ = (
+    "ONNX, XGBoost JSON or UBJ, LightGBM text, skops, stable-baselines3 zip, .nnet or .jani2nnet, MoGym JSON, table/1, rules/1, "
+    "numpy's .npy or .npz, file.py:function"
+)
 PICKLE_HINT = "Save the policy as ONNX, XGBoost JSON, LightGBM text or skops instead."
 
 
@@ -48,6 +55,10 @@ def load_policy(
     conditions of rule lists (default: the infix language of `polvet.model`), `booleans` are the inputs that these see as
     truth values.
     """
+    if (function := named_function(path)) is not None:
+        if inputs is None or outputs is None:
+            raise InputError("a function has no inputs and outputs of its own.", Where(str(path)), "Name them.")
+        return CallablePolicy(tuple(inputs), tuple(outputs), load_function(*function), frozenset(booleans))
     data = read_bytes(path)
     where = Where(str(path))
     if not data:
@@ -55,6 +66,8 @@ def load_policy(
     kind = detect(data, where)
     if kind == "zip":
         return _from_zip(data, where, inputs, outputs)
+    if kind == "npy":
+        return table_from_numpy(data, where, inputs, outputs)
     if kind == "ubjson":
         return ensemble_from_xgboost(ubjson.load(data, where), where, inputs, outputs)
     if kind == "onnx":
@@ -68,12 +81,14 @@ def load_policy(
 
 
 def detect(data: bytes, where: Where) -> str:
-    """Return 'zip', 'ubjson', 'onnx', 'lightgbm', 'nnet' or 'json', from the first bytes; pickle is refused here."""
+    """Return 'zip', 'npy', 'ubjson', 'onnx', 'lightgbm', 'nnet' or 'json', from the first bytes; pickle is refused here."""
     head = data[:4096]
     if _is_pickle(head):
         raise InputError("is a pickle, which is never loaded: it could run any code.", where, PICKLE_HINT)
     if head.startswith(b"PK\x03\x04") or head.startswith(b"PK\x05\x06"):
         return "zip"
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
     if head.startswith((b"{L", b"{l", b"{i", b"{U", b"{I")):
         return "ubjson"
     stripped = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -85,7 +100,7 @@ def detect(data: bytes, where: Where) -> str:
         return "nnet"
     if stripped[:1].isdigit() and b"," in stripped.split(b"\n", 1)[0]:
         return "nnet"
-    if head.startswith(b"binf") or head.startswith(b"\x93NUMPY") or stripped.startswith((b"[", b"<")):
+    if head.startswith(b"binf") or stripped.startswith((b"[", b"<")):
         raise InputError("is not a policy file that polvet reads.", where, f"It reads {READ}.")
     if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head[:64]):
         raise InputError("is a text, but not a policy that polvet reads.", where, f"It reads {READ}.")
@@ -105,9 +120,14 @@ def _is_pickle(head: bytes) -> bool:
 def _from_zip(data: bytes, where: Where, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> Policy:
     names = set(open_archive(data, where).namelist())
     if "schema.json" in names:
-        return ensemble_from_skops(data, where, inputs, outputs)
+        estimator = estimator_from_skops(data, where)
+        if type(estimator).__name__ == "MLPClassifier":
+            return network_from_perceptron(estimator, where, inputs, outputs)
+        return ensemble_from_sklearn(estimator, inputs, outputs, where)
     if "policy.pth" in names:
         return network_from_stable_baselines(data, where, inputs, outputs)
+    if names and all(name.endswith(".npy") for name in names):
+        return table_from_numpy(data, where, inputs, outputs)
     if any(name.endswith("data.pkl") for name in names):
         raise InputError("is a torch file with a pickle, which is never loaded.", where, "Export the module to ONNX.")
     raise InputError("is a zip archive without 'policy.pth' or 'schema.json'.", where, f"polvet reads {READ}.")

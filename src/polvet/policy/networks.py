@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,18 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Archive:
+    """What a network of a fixed shape was read from: bytes of a stable-baselines3 archive, or an estimator of scikit-learn.
+
+    `layer` names the last layer in there; None: it cannot be changed.
+    """
+
+    kind: Literal["stable-baselines3", "scikit-learn"]
+    document: Any = field(repr=False)
+    layer: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Network:
     """A network as a policy: layers with ReLU between them; the last layer's values are the scores."""
 
@@ -50,6 +62,7 @@ class Network:
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...]
     softmax: bool = False  # what is executed ends with a softmax, which may level scores that are close
+    archive: Archive | None = field(default=None, repr=False)
     kernel: _core.Mlp = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +74,7 @@ class Network:
         object.__setattr__(self, "kernel", _core.Mlp([(layer.weights, layer.bias) for layer in layers], self.softmax))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Network, (self.inputs, self.outputs, self.layers, self.softmax)
+        return Network, (self.inputs, self.outputs, self.layers, self.softmax, self.archive)
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] in the reference order."""
@@ -75,7 +88,7 @@ class Network:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Network:
         """Return the same network under other names."""
-        return Network(tuple(inputs), tuple(outputs), self.layers, self.softmax)
+        return Network(tuple(inputs), tuple(outputs), self.layers, self.softmax, self.archive)
 
 
 def network_of(

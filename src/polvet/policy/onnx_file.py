@@ -21,7 +21,8 @@ from polvet import __version__
 from polvet.errors import InputError, MissingExtra, Where, suggest
 from polvet.files import MAX_BYTES, write_whole
 from polvet.policy.networks import MAX_PARAMETERS, Network
-from polvet.policy.onnx_graph import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value, Walk
+from polvet.policy.onnx_call import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value
+from polvet.policy.onnx_graph import Walk
 from polvet.policy.onnx_save import GraphWriter
 from polvet.policy.protocol import checked_names
 from polvet.policy.unit_graph import UnitGraph
@@ -100,6 +101,9 @@ def read_onnx(
         )
     kind, shape = _input(sources[0], graph, constants, where)
     walk.start(sources[0].name, shape, kind)
+    assert walk.tape is not None
+    wide = sources[0].type.tensor_type.elem_type == DOUBLE
+    walk.tape.narrowed = wide or any(constant.dtype == np.float64 for constant in constants.values())
     for index in needed:
         node, place = graph.node[index], where.at("graph").at("node").at(index)
         if node.op_type == "Constant":
@@ -174,7 +178,7 @@ def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None,
     for entry in graph.output:
         kind = entry.type.tensor_type
         width = kind.shape.dim[-1].dim_value if len(kind.shape.dim) >= 2 else 0
-        if kind.elem_type == FLOAT and (width == len(labels) if labels is not None else width > 1):
+        if kind.elem_type in (FLOAT, DOUBLE) and (width == len(labels) if labels is not None else width > 1):
             likely.append(entry.name)
     if len(likely) != 1:
         raise InputError(
@@ -277,10 +281,10 @@ def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
 def _input(entry: Any, graph: Any, constants: dict[str, Array], where: Where) -> tuple[str, tuple[int, ...]]:
     """Return the kind of the input's numbers, and its shape without the batch."""
     kind = entry.type.tensor_type
-    if kind.elem_type not in (0, FLOAT, INT32, INT64):
-        name = {FLOAT16: "float16", DOUBLE: "float64"}.get(kind.elem_type, f"of type {kind.elem_type}")
+    if kind.elem_type not in (0, FLOAT, DOUBLE, INT32, INT64):
+        name = {FLOAT16: "float16"}.get(kind.elem_type, f"of type {kind.elem_type}")
         raise InputError(
-            f"the input '{entry.name}' is {name}; float32 and whole numbers are read.", where,
+            f"the input '{entry.name}' is {name}; float32, float64 and whole numbers are read.", where,
             "Export the network in float32.",
         )  # fmt: skip
     whole = "int" if kind.elem_type in (INT32, INT64) else "float"

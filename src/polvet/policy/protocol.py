@@ -69,6 +69,16 @@ def has_positional_names(names: Sequence[str]) -> bool:
     return all(name == f"#{index}" for index, name in enumerate(names))
 
 
+def numbered(names: Sequence[str]) -> list[int] | None:
+    """Return the numbers of names such as `#2`; None where one is no such name.
+
+    >>> numbered(("#0", "#2")), numbered(("x", "#1"))
+    ([0, 2], None)
+    """
+    found = [int(name[1:]) for name in names if name[:1] == "#" and name[1:].isdecimal()]
+    return found if found and len(found) == len(names) else None
+
+
 def checked_names(names: Sequence[str], count: int, what: str, where: Where | str | None = None) -> tuple[str, ...]:
     """Return the names as a tuple, or raise an InputError: one per column, each a text, none twice."""
     if len(names) != count:

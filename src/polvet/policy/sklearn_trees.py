@@ -1,12 +1,15 @@
 """scikit-learn's trees, forests and gradient boosting, in memory or from a skops file, as tree ensembles.
 
 Arithmetic, equal to scikit-learn's bit for bit: rows are float32, thresholds float64, `x <= threshold` goes left, sums are
-float64 in the order of the estimators (a forest fitted with several jobs adds in any order: here in order).
+float64 in the order of the estimators.
 Scores   trees: the leaf's class fractions (or regression values); forests: their sum divided by the number of trees;
          gradient boosting: the raw score, from the constant initial prediction, leaf values times the learning rate.
          Binary gradient boosting has two outputs: class 0 has a constant score, so that `>= 0` (GradientBoosting) or
          `> 0` (HistGradientBoosting) chooses class 1 as the library does.
-Refused  several outputs of a classifier, categorical splits, an initial estimator that is not constant; pickle
+Outputs  classes that are texts are labels, whole numbers are the labels' numbers
+Refused  several outputs of a classifier, categorical splits, an initial estimator that is not constant, forests with several jobs
+         (they add in changing order); pickle
+Saved    by `sklearn_save.py`, in the same class
 """
 
 from __future__ import annotations
@@ -19,20 +22,23 @@ import numpy as np
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.policy.archives import open_archive
 from polvet.policy.protocol import names_or_positions
-from polvet.policy.trees import MISSING_NAN, VECTOR, Tree, TreeEnsemble, make_tree
+from polvet.policy.trees import MISSING_NAN, VECTOR, Origin, Tree, TreeEnsemble, make_tree
 
 JUST_BELOW_ZERO = -5e-324
 SINGLE = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor")
 FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HISTOGRAM = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
-TRUSTED = ("sklearn.tree._tree.Tree", "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
+TRUSTED = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+)
 
 
-def ensemble_from_skops(
-    data: bytes, where: Where, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
-) -> TreeEnsemble:
-    """Return the ensemble in a skops file's bytes; types that skops does not trust are refused by name."""
+def estimator_from_skops(data: bytes, where: Where) -> Any:
+    """Return the estimator in a skops file's bytes; types that skops does not trust are refused by name."""
     try:
         import skops.io
     except ImportError:
@@ -42,9 +48,11 @@ def ensemble_from_skops(
         strange = sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED))
         if strange:
             raise InputError(
-                f"the file holds objects of the types {', '.join(strange)}.", where, "Only tree models are read."
+                f"the file holds objects of the types {', '.join(strange)}.",
+                where,
+                "Only trees and MLPClassifier are read.",
             )
-        estimator = skops.io.loads(data, trusted=list(TRUSTED))
+        return skops.io.loads(data, trusted=list(TRUSTED))
     except InputError:
         raise
     except Exception as error:  # skops raises errors of many kinds on damaged files
@@ -53,7 +61,6 @@ def ensemble_from_skops(
             where,
             "Save it again with skops.io.dump.",
         ) from None
-    return ensemble_from_sklearn(estimator, inputs, outputs, where)
 
 
 def ensemble_from_sklearn(
@@ -71,6 +78,12 @@ def ensemble_from_sklearn(
     if kind in SINGLE:
         trees, base = [_tree(estimator, VECTOR, 1.0, place)], [0.0] * _width(estimator, place)
     elif kind in FORESTS:
+        if estimator.n_jobs not in (None, 1):
+            raise InputError(
+                f"the forest adds its trees in {estimator.n_jobs} jobs, in changing order: near ties fall either way.",
+                place,
+                "Save it after model.set_params(n_jobs=1).",
+            )
         trees = [_tree(part, VECTOR, 1.0, place) for part in estimator.estimators_]
         base = [0.0] * _width(estimator, place)
         divisor = float(len(trees))
@@ -79,13 +92,9 @@ def ensemble_from_sklearn(
     elif kind in HISTOGRAM:
         trees, base = _histogram(estimator, place)
     else:
-        supported = ", ".join((*SINGLE, *FORESTS, *BOOSTED, *HISTOGRAM))
+        supported = ", ".join((*SINGLE, *FORESTS, *BOOSTED, *HISTOGRAM, "MLPClassifier"))
         raise InputError(f"{kind} is not supported.", place, f"Supported are {supported}.")
     own_inputs = getattr(estimator, "feature_names_in_", None)
-    classes = getattr(estimator, "classes_", None)
-    own_outputs = None
-    if classes is not None and len(classes) == len(base) and all(isinstance(label, str) for label in classes.tolist()):
-        own_outputs = [str(label) for label in classes]
     return TreeEnsemble(
         names_or_positions(
             inputs,
@@ -94,13 +103,26 @@ def ensemble_from_sklearn(
             "input",
             place,
         ),
-        names_or_positions(outputs, own_outputs, len(base), "output", place),
+        names_or_positions(outputs, class_names(estimator, len(base)), len(base), "output", place),
         tuple(trees),
         tuple(base),
         comparison="<=",
         arithmetic="float64",
         divisor=divisor,
+        origin=Origin("sklearn", estimator, rounds=kind in BOOSTED + HISTOGRAM),
     )
+
+
+def class_names(estimator: Any, count: int) -> list[str] | None:
+    """Return the classes as labels: texts as they are, a whole number n as `#n`, the label with that number; else None."""
+    classes = getattr(estimator, "classes_", None)
+    listed = [] if classes is None else classes.tolist()
+    if len(listed) != count or not listed:
+        return None
+    if all(isinstance(one, str) for one in listed):
+        return list(listed)
+    numbers = [int(one) for one in listed if isinstance(one, int | float) and one == int(one) >= 0]
+    return [f"#{number}" for number in numbers] if len(numbers) == count else None
 
 
 def _width(estimator: Any, where: Where) -> int:

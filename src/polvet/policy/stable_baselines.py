@@ -4,25 +4,32 @@
 Read     PPO, A2C, TRPO, MaskablePPO: the actor; DQN: the Q-network; QRDQN: the mean of its quantiles. Tanh, ReLU and the other units of
          `torch_network.ACTIVATIONS`; observations in a Box, Discrete and MultiDiscrete ones (one-hot), MultiBinary ones
 Refused  recurrent policies, feature extractors with weights, dictionaries of observations, actions that are not Discrete; each by name
-Limits   normalisation by VecNormalize is not part of the archive: a policy trained with it must be exported with it folded in
+Normal   the statistics of a VecNormalize are read from the member `polvet.normalization.json`, which `normalization_of` makes of the
+         wrapper: (observation - mean) / sqrt(variance + epsilon), clipped. The library never looks at that member
+Saved    with other weights in the last layer; every other member is copied as it is
 An actor's choice is the best *probability*: what its softmax may level is part of the near ties.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
+import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json
+from polvet.files import parse_json, write_whole
 from polvet.policy.archives import open_archive, read_member
+from polvet.policy.networks import Archive
 from polvet.policy.tape import Tape
 from polvet.policy.torch_network import ACTIVATIONS, torch_package
-from polvet.policy.unit_graph import AnyNetwork, Columns
+from polvet.policy.unit_graph import AnyNetwork, Columns, dense_layers
 
 AGAIN = "Save the model again with model.save, or export the policy to ONNX."
 
@@ -31,6 +38,10 @@ _IGNORED = ("q_net_target.", "quantile_net_target.", "mlp_extractor.value_net.",
 _SHARED, _ACTOR = "mlp_extractor.shared_net.", "mlp_extractor.policy_net."
 _VALUES = {"q_net.q_net.": "DQN", "quantile_net.quantile_net.": "QRDQN"}
 MOST_VALUES = 1 << 16
+NORMALIZATION = "polvet.normalization.json"
+NORMAL_HINT = (
+    "Write it with json.dumps of mean, variance, epsilon and clip of the VecNormalize, one number per observed value."
+)
 
 
 def network_from_stable_baselines(
@@ -53,6 +64,8 @@ def network_from_stable_baselines(
     names = _layer_names(weights, values, place)
     layers = [_layer(weights, name, place) for name in names]
     tape, columns = _observed(settings, where)
+    if NORMALIZATION in archive.namelist():
+        columns = _normalized(tape, columns, settings, read_member(archive, NORMALIZATION, where), where)
     for index, (matrix, bias) in enumerate(layers):
         if matrix.shape[1] != len(columns):
             raise InputError(f"'{names[index]}' takes {matrix.shape[1]} values, {len(columns)} arrive.", place, AGAIN)
@@ -63,7 +76,66 @@ def network_from_stable_baselines(
         columns = _means(tape, columns, actions, place)
     if len(columns) != actions:
         raise InputError(f"there are {len(columns)} scores for {actions} actions.", place, AGAIN)
-    return tape.policy(columns, inputs, outputs, softmax=values is None)
+    return replace(
+        tape.policy(columns, inputs, outputs, softmax=values is None),
+        archive=Archive("stable-baselines3", data, names[-1]),
+    )
+
+
+def save_stable_baselines(network: AnyNetwork, path: str | Path) -> None:
+    """Write the archive that the network was read from, with the network's last layer."""
+    if network.archive is None or network.archive.kind != "stable-baselines3":
+        raise InputError(
+            "this network does not come from a stable-baselines3 archive.", Where(str(path)), "Save it as .onnx."
+        )
+    torch = torch_package()
+    where, name = Where(str(path)), network.archive.layer
+    old = open_archive(network.archive.document, where)
+    weights = _weights(read_member(old, "policy.pth", where), where)
+    layers = dense_layers(network)
+    for part, made in zip(("weight", "bias"), layers[-1], strict=True):
+        before = weights[f"{name}.{part}"]
+        if tuple(before.shape) != made.shape:
+            raise InputError(
+                f"the repaired network has another shape than '{name}' in the archive.", where, "Save it as .onnx."
+            )
+        weights[f"{name}.{part}"] = torch.from_numpy(made.copy())
+    stored, fresh = io.BytesIO(), io.BytesIO()
+    torch.save(weights, stored)
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_STORED) as archive:
+        for member in old.infolist():
+            content = stored.getvalue() if member.filename == "policy.pth" else read_member(old, member.filename, where)
+            archive.writestr(zipfile.ZipInfo(member.filename, member.date_time), content)
+    write_whole(path, fresh.getvalue())
+
+
+def normalization_of(wrapper: Any) -> str:
+    """Return the statistics of a VecNormalize as the JSON text that the archive's member `polvet.normalization.json` holds."""
+    found = wrapper.obs_rms
+    return json.dumps({
+        "mean": np.asarray(found.mean, dtype=np.float64).reshape(-1).tolist(),
+        "variance": np.asarray(found.var, dtype=np.float64).reshape(-1).tolist(),
+        "epsilon": float(wrapper.epsilon), "clip": float(wrapper.clip_obs),
+    })  # fmt: skip
+
+
+def _normalized(tape: Tape, columns: Columns, settings: dict[str, Any], text: bytes, where: Where) -> Columns:
+    place = where.at(NORMALIZATION)
+    _space(settings, "observation_space", ("Box",), where)
+    try:
+        table = json.loads(text)
+        mean, variance = (np.array(table[key], dtype=np.float64) for key in ("mean", "variance"))
+        epsilon, clip = float(table["epsilon"]), float(table["clip"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError("is not JSON with mean, variance, epsilon and clip.", place, NORMAL_HINT) from None
+    if mean.shape != (len(columns),) or variance.shape != mean.shape:
+        raise InputError(f"has {mean.size} means for {len(columns)} observed values.", place, NORMAL_HINT)
+    with np.errstate(invalid="ignore"):
+        deviation = np.sqrt(variance + epsilon)
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation > 0).all() and clip > 0):
+        raise InputError("has a number that is not finite, or a deviation that is not positive.", place, NORMAL_HINT)
+    scaled = tape.normalised(columns, mean, deviation, np.ones_like(mean), np.zeros_like(mean))
+    return tape.unit("clip", scaled, -clip, clip)
 
 
 def _observed(settings: dict[str, Any], where: Where) -> tuple[Tape, Columns]:

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from polvet.errors import InputError, Where, suggest
 from polvet.files import refuse_unknown_keys, write_whole
-from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
+from polvet.policy.protocol import (
+    Choices,
+    Mask,
+    Rows,
+    Scores,
+    Value,
+    best_indices,
+    checked_names,
+    checked_rows,
+    has_positional_names,
+)
 
 Key = tuple[float, ...]
 KEYS = ("format", "comment", "inputs", "outputs", "rows", "default")
@@ -52,6 +62,18 @@ class Table:
         rows = checked_rows(self, rows)
         return best_indices(self, self.scores(rows), rows, applicable)
 
+    def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Table:
+        """Return the same table under other names; a table that names its columns keeps them."""
+        for own, given in ((self.inputs, tuple(inputs)), (self.outputs, tuple(outputs))):
+            if own != given and not has_positional_names(own):
+                raise InputError(
+                    "a Table names its inputs and outputs itself; they cannot be renamed.",
+                    hint="Leave inputs and outputs out of task.toml.",
+                )
+        checked_names(inputs, len(self.inputs), "input")
+        checked_names(outputs, len(self.outputs), "output")
+        return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
+
 
 def table_from_json(document: Any, where: Where) -> Table:
     """Return the table of a `table/1` document, or raise an InputError with the JSON path."""
@@ -80,6 +102,11 @@ def table_from_json(document: Any, where: Where) -> Table:
 
 def save_table(table: Table, path: str) -> None:
     """Write the table as `table/1`."""
+    write_whole(path, table_text(table))
+
+
+def table_text(table: Table) -> str:
+    """Return the table as the text of a `table/1` file."""
     document: dict[str, Any] = {
         "format": "table/1",
         "inputs": list(table.inputs),
@@ -91,7 +118,7 @@ def save_table(table: Table, path: str) -> None:
     }
     if table.default is not None:
         document["default"] = table.outputs[table.default]
-    write_whole(path, json.dumps(document, ensure_ascii=False) + "\n")
+    return json.dumps(document, ensure_ascii=False) + "\n"
 
 
 def _name_list(document: Any, key: str, where: Where) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class Tape:
         if not 0 < inputs <= MAX_COLUMNS:
             raise InputError(f"the network has {inputs} inputs; 1 to {MAX_COLUMNS} are read.", where, SMALLER)
         self.inputs, self.where = inputs, where
+        self.narrowed = False  # float64 numbers were met
         self.nodes: list[Node] = []
         self.begins: list[int] = []
         self.count = inputs
@@ -49,6 +50,7 @@ class Tape:
     def of(cls, graph: UnitGraph) -> Tape:
         """Return a tape that goes on where a graph ends."""
         tape = cls(len(graph.inputs))
+        tape.narrowed = graph.narrowed
         for node in graph.nodes:
             tape._append(node)
         return tape
@@ -61,7 +63,14 @@ class Tape:
         sizes: npt.ArrayLike | None = None,
         roundings: int = 0,
     ) -> Columns:
-        """Write weighted sums: `columns` [terms] serve all outputs, [outputs, terms] each its own."""
+        """Write weighted sums: `columns` [terms] serve all outputs, [outputs, terms] each its own.
+
+        SOUND: float64 numbers are rounded to float32, one rounding more per summand; a weight that is lost below 2^-126 is
+        covered as any number below is.
+        """
+        if any(_is_wide(part) for part in (weights, bias)):
+            self.narrowed = True
+            roundings += 2
         matrix = _floats(weights)
         shift = np.zeros(len(matrix), dtype=np.float32) if bias is None else _floats(bias)
         return self._append(
@@ -96,7 +105,7 @@ class Tape:
         if whole is not None and (spread[0] == 1).all() and sizes is None and not roundings:
             # A bias added after its matrix: any order of the sum is one of the affine node's orders.
             return self.affine(whole.columns, whole.weights, spread[1], None, whole.roundings)
-        return self.affine(flat[:, None], spread[0][:, None], spread[1], sizes, roundings)
+        return self.affine(flat[:, None], narrow[:, None], _floats(spread[1]), sizes, roundings)
 
     def normalised(
         self,
@@ -161,14 +170,14 @@ class Tape:
     ) -> Network | UnitGraph:
         """Return the policy whose scores are these columns: a `Network` where it is a chain with ReLU, else a `UnitGraph`."""
         nodes, wanted = self._alive(_columns(scores).reshape(-1))
-        chain = _chain(nodes, self.inputs, wanted)
+        chain = None if self.narrowed else _chain(nodes, self.inputs, wanted)
         if chain is not None:
             return network_of(chain, inputs, outputs, self.where, softmax=softmax)
         check_nodes(nodes, self.inputs, wanted, self.where)
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),
             names_or_positions(outputs, None, len(wanted), "output", self.where),
-            tuple(nodes), wanted, softmax,
+            tuple(nodes), wanted, softmax, narrowed=self.narrowed,
         )  # fmt: skip
 
     def _append(self, node: Node) -> Columns:
@@ -305,6 +314,12 @@ def _chain(nodes: Sequence[Node], inputs: int, scores: Columns) -> list[tuple[Fl
     if rectified:
         layers.append((np.eye(len(value), dtype=np.float32), np.zeros(len(value), dtype=np.float32)))
     return layers
+
+
+def _is_wide(numbers: npt.ArrayLike | None) -> bool:
+    """Return whether there are float64 numbers that are no float32 numbers."""
+    found = np.asarray(0.0 if numbers is None else numbers)
+    return found.dtype == np.float64 and bool((_floats(found) != found).any())
 
 
 def _columns(columns: npt.ArrayLike) -> Columns:

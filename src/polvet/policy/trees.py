@@ -69,15 +69,22 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file an ensemble was read from, as parsed, so that saving keeps what polvet does not use."""
+    """What an ensemble was read from (a parsed file, an estimator), so that saving keeps what polvet does not use.
 
-    kind: Literal["xgboost", "lightgbm"]
+    `rounds`: the library stores one tree per output in each round, so trees are added in whole rounds.
+    """
+
+    kind: Literal["xgboost", "lightgbm", "sklearn"]
     document: Any = field(repr=False)
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeEnsemble:
-    """Trees as a policy. `divisor` 0 means no averaging; `base` is the score of each output before the first tree."""
+    """Trees as a policy. `divisor` 0 means no averaging; `base` is the score of each output before the first tree.
+
+    An ensemble that averages divides by the number of its trees, also after a repair has added some (`with_trees`).
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -127,7 +134,12 @@ class TreeEnsemble:
 
     def with_trees(self, trees: Sequence[Tree]) -> TreeEnsemble:
         """Return the ensemble with other trees, as a repair makes it."""
-        return replace(self, trees=tuple(trees))
+        return replace(self, trees=tuple(trees), divisor=float(len(trees)) if self.divisor else 0.0)
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether trees are added in whole rounds, one for each output that moves."""
+        return self.origin is not None and self.origin.rounds
 
 
 def make_tree(

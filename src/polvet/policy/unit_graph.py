@@ -11,12 +11,15 @@ float32, products rounded to float32. `reference_scores` is the slow twin of the
 Other evaluations may add in any order, may have constant factors multiplied into weights, and their units may be anywhere
 within the enclosure (`units`): `rounding_bounds` covers them all. `sizes` is at least |bias|: the sum of the sizes of what a bias
 is made of; `roundings` counts the roundings that a library may make and this node does not, as in (x - mean) / deviation.
+Networks with float64 weights are read as the float32 network next to them: the rounding of each weight is one of `roundings`, so that
+every evaluation in float64 is within the bounds, too. Their reference evaluation is executed by nobody (`narrowed`): what it does in
+a near tie is no evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +27,7 @@ import numpy.typing as npt
 
 import polvet._core as _core
 from polvet.errors import InputError, Where
-from polvet.policy.networks import MAX_PARAMETERS, Network
+from polvet.policy.networks import MAX_PARAMETERS, Archive, Network
 from polvet.policy.protocol import (
     Choices,
     Mask,
@@ -132,6 +135,10 @@ class UnitGraph:
     nodes: tuple[Node, ...]
     score_columns: Columns
     softmax: bool = False  # the file ends with a softmax, which may level scores that are close
+    archive: Archive | None = field(default=None, repr=False)
+    narrowed: bool = (
+        False  # float64 weights were rounded to float32: the reference is near what is executed, not one way of it
+    )
     kernel: _core.UnitGraph = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -153,7 +160,15 @@ class UnitGraph:
         object.__setattr__(self, "kernel", kernel)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UnitGraph, (self.inputs, self.outputs, self.nodes, self.score_columns, self.softmax)
+        return UnitGraph, (
+            self.inputs,
+            self.outputs,
+            self.nodes,
+            self.score_columns,
+            self.softmax,
+            self.archive,
+            self.narrowed,
+        )
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] of the reference evaluation."""
@@ -167,7 +182,7 @@ class UnitGraph:
 
     def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> UnitGraph:
         """Return the same graph under other names."""
-        return UnitGraph(tuple(inputs), tuple(outputs), self.nodes, self.score_columns, self.softmax)
+        return replace(self, inputs=tuple(inputs), outputs=tuple(outputs))
 
     @property
     def unit_names(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from polvet.policy.rules import Rules, model_condition, rules_from_json
 from polvet.policy.tables import Table
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode
+from polvet.repair.method import Change, Method, Request
 
 NEVER = "false"
 
@@ -104,3 +105,13 @@ def _only(fitted: Fitted, state: State) -> str:
 def _as_read(value: Value) -> bool | int | float:
     """Return the value as a row holds it: reals are rounded to float32."""
     return value if isinstance(value, int) else float(np.float32(float(value)))
+
+
+def _direct(request: Request) -> Change:
+    if isinstance(request.policy, Rules):
+        rules = repair_rules(request.fitted, request.policy, request.faults, request.mode, request.known)
+        return Change(rules, 0.0)
+    return Change(*repair_table(request.policy, request.demands))
+
+
+DIRECT = Method("direct", "the row, or a rule put first (`repair/direct.py`)", (Table, Rules), _direct)

@@ -24,8 +24,9 @@ from polvet.records.fault_files import Fault
 from polvet.repair.demands import Reals
 from polvet.repair.gated_units import add_box_gates, score_spread
 from polvet.repair.leaf_values import leaf_change
+from polvet.repair.method import Change
 from polvet.repair.new_trees import moving_outputs, penalty, pure_shape, round_of_trees, without_idle_trees
-from polvet.repair.repair import Made, Repaired, judged
+from polvet.repair.repair import Repaired, judged
 from polvet.safety.exits import Exits, find_exits, least_of
 from polvet.symbolic.linear import NotLinear
 
@@ -49,10 +50,12 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
         case TreeEnsemble():
             trees = fence_of_trees(policy, fitted, exits)
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
-            made = Made(trees, leaf_change(policy, trees), trees_added=added)
+            made = Change(trees, leaf_change(policy, trees), trees_added=added)
+        case Network() | UnitGraph() if policy.archive is not None:
+            return f"{policy.archive.kind} has no room for the units of a fence"
         case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
-            made = Made(network, float(np.abs(shifts).sum()), units_added=len(shifts))
+            made = Change(network, float(np.abs(shifts).sum()), units_added=len(shifts))
         case _:
             return f"a {type(policy).__name__} gets no fence"
     return judged(fitted, faults, made, "fence", compiled)

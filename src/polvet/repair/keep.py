@@ -43,10 +43,12 @@ def goal_runs(
     return share, told
 
 
-def goal_states(bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> list[State]:
+def goal_states(
+    bound: Bound, runs: int, *, max_steps: int = MAX_STEPS, seed: int = 0, budget: Budget = UNLIMITED
+) -> list[State]:
     """Return the states (but the last) of runs from random starts that reach the goal, as often as they are visited."""
-    starts = bound.compiled.pack(Starts.of(bound.task).sample(runs, random.Random(seed)))
-    _, told = goal_runs(bound, starts, max_steps=max_steps, seed=seed)
+    drawn = Starts.of(bound.task, budget).sample(runs, random.Random(seed), budget=budget)
+    _, told = goal_runs(bound, bound.compiled.pack(drawn), max_steps=max_steps, seed=seed, budget=budget)
     return [state for run in told for state in run.states[:-1]]
 
 

@@ -1,6 +1,8 @@
 """The last layer of a network as columns: scores are linear in its weights and biases, the hidden values stay what they are.
 
 Differs  from the paper, which repairs trees: a row of the last layer plays the part of an action's leaf values
+Means    where scores are means of several values each (QRDQN's quantiles), the layer below is the last one, and all rows of an
+         action move together
 """
 
 from __future__ import annotations
@@ -43,20 +45,23 @@ class LastLayer:
     def apply(self, change: Reals) -> AnyNetwork:
         """Return the network with the last layer changed, rounded to float32."""
         moved = change.reshape(len(self.network.outputs), -1)
-        last = last_of(self.network)
+        last, rows = last_of(self.network), pooled_rows(self.network)
+        if rows is not None:
+            whole = np.zeros((last.weights.shape[0], moved.shape[1]))
+            whole[rows] = moved[:, None, :]
+            moved = whole
         weights = (last.weights.astype(np.float64) + moved[:, :-1]).astype(np.float32)
         bias = (last.bias.astype(np.float64) + moved[:, -1]).astype(np.float32)
         if isinstance(self.network, UnitGraph):
             assert isinstance(last, Affine)
-            nodes = (*self.network.nodes[:-1], Affine(last.columns, weights, bias, np.abs(bias)))
-            return replace(self.network, nodes=nodes)
-        layers = (*self.network.layers[:-1], Layer(weights, bias))
-        return Network(self.network.inputs, self.network.outputs, layers, self.network.softmax)
+            made = Affine(last.columns, weights, bias, np.abs(bias))
+            return replace(self.network, nodes=tuple(made if node is last else node for node in self.network.nodes))
+        return replace(self.network, layers=(*self.network.layers[:-1], Layer(weights, bias)))
 
 
 def ending_in_a_layer(network: AnyNetwork) -> AnyNetwork:
     """Return the network with the same scores whose last node is one affine map that makes them all, in order."""
-    if isinstance(network, Network):
+    if isinstance(network, Network) or pooled_rows(network) is not None:
         return network
     begin = len(network.inputs) + sum(node.size for node in network.nodes[:-1])
     last, scores = network.nodes[-1], network.score_columns
@@ -71,11 +76,26 @@ def ending_in_a_layer(network: AnyNetwork) -> AnyNetwork:
     )
 
 
+def pooled_rows(network: AnyNetwork) -> npt.NDArray[np.intp] | None:
+    """Return [outputs, rows]: the rows of the last layer whose means are the scores; None where scores are no such means."""
+    if isinstance(network, Network) or len(network.nodes) < 2:
+        return None
+    below, last = network.nodes[-2:]
+    if not (isinstance(below, Affine) and below.is_shared and isinstance(last, Affine)) or last.is_shared:
+        return None
+    end = len(network.inputs) + sum(node.size for node in network.nodes[:-1])
+    rows = last.columns - (end - below.size)
+    is_partition = np.array_equal(np.sort(rows, axis=None), np.arange(below.size))
+    is_mean = (last.weights == last.weights[0, 0]).all() and abs(last.weights[0].astype(float).sum() - 1) < 1e-6
+    in_order = np.array_equal(network.score_columns, np.arange(end, end + last.size))
+    return rows.astype(np.intp) if is_partition and is_mean and in_order and not last.bias.any() else None
+
+
 def last_of(network: AnyNetwork) -> Layer | Affine:
     """Return the last layer of a network that ends in one."""
     if isinstance(network, Network):
         return network.layers[-1]
-    last = network.nodes[-1]
+    last = network.nodes[-1] if pooled_rows(network) is None else network.nodes[-2]
     assert isinstance(last, Affine)
     return last
 
@@ -91,8 +111,11 @@ def hidden_values(network: AnyNetwork, rows: Rows) -> npt.NDArray[np.float32]:
     """Return what the last layer reads: the last hidden layer's values, or the rows where there is none."""
     if isinstance(network, UnitGraph):
         columns = last_of(network).columns  # type: ignore[union-attr]
+        if columns.max() < len(network.inputs):
+            return np.asarray(rows, dtype=np.float32)[:, columns]
         names = tuple(f"h{k}" for k in range(len(columns)))
-        below = UnitGraph(network.inputs, names, network.nodes[:-1], columns)
+        kept = network.nodes[: -1 if pooled_rows(network) is None else -2]
+        below = UnitGraph(network.inputs, names, kept, columns)
         return np.asarray(below.scores(rows), dtype=np.float32)
     if len(network.layers) == 1:
         return np.asarray(rows, dtype=np.float32)

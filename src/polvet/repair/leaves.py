@@ -14,19 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.choices import imported
 from polvet.policy.trees import TreeEnsemble
 from polvet.repair.big_m import Milp, binaries, coefficients, solve_big_m
 from polvet.repair.demands import Demands, Flags, changed_share, conflicts, equal_rows, join
 from polvet.repair.fault_tree import add_fault_tree
 from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, leaf_values
+from polvet.repair.method import Change, Method, Request
+from polvet.repair.methods import SOLVERS
 from polvet.repair.new_trees import point_shape, round_of_trees, separating_shape, wishes, without_idle_trees
 from polvet.repair.target_lp import Found, TargetLp, Unmet
-from polvet.solvers.highs import solve_milp
 
 ROUNDS = 4  # separating trees
 MANY, LARGE = 300, 2000  # more faults (thrifty, or not): a tree instead of a program where they are in conflict
@@ -59,22 +61,9 @@ Attempt = Callable[[RepairedTrees | None], RepairedTrees | None]
 """Takes the best repair so far."""
 
 
-def repair_leaves(
-    ensemble: TreeEnsemble,
-    faults: Demands,
-    sample: Demands,
-    keeps: Demands,
-    integers: list[bool],
-    *,
-    most_changed: float = 1.0,
-    budget: Budget = UNLIMITED,
-    exact: bool = False,
-    thrifty: bool = False,
-    only_tree: bool = False,
-    milp: Milp = solve_milp,
-) -> RepairedTrees:
-    """Return the ensemble in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    task = _Task(ensemble, faults, sample, keeps, integers, budget, exact, thrifty, milp)
+def repair_leaves(request: Request, *, exact: bool = False, only_tree: bool = False) -> RepairedTrees:
+    """Return the ensemble in which the faults' demands are met: by the big-M program too, or by one tree alone."""
+    task = _Task(request, exact)
     best: RepairedTrees | None = None
     attempts: list[Attempt] = [] if only_tree else [task.by_leaves]
     if only_tree or task.many:
@@ -87,7 +76,7 @@ def repair_leaves(
             continue
         better = best is None or (made.fixed.sum(), -made.changed) > (best.fixed.sum(), -best.changed)
         best = made if better else best
-        if best is made and made.changed <= most_changed and made.fixed.sum() == task.possible:
+        if best is made and made.changed <= request.most_changed and made.fixed.sum() == task.possible:
             break
     if best is None:
         raise AssertionError("leaves of their own repair every fault that can be repaired")
@@ -95,26 +84,18 @@ def repair_leaves(
 
 
 class _Task:
-    def __init__(
-        self,
-        ensemble: TreeEnsemble,
-        faults: Demands,
-        sample: Demands,
-        keeps: Demands,
-        integers: list[bool],
-        budget: Budget,
-        exact: bool,
-        thrifty: bool,
-        milp: Milp,
-    ) -> None:
-        self.ensemble, self.all_faults, self.keeps, self.integers = ensemble, faults, keeps, integers
-        self.budget, self.exact, self.milp, self.timed_out = budget, exact, milp, False
+    def __init__(self, request: Request, exact: bool) -> None:
+        faults, sample = request.demands, request.sample
+        self.ensemble: TreeEnsemble = request.policy
+        self.all_faults, self.keeps, self.integers = faults, request.keeps, request.integers
+        self.budget, self.exact, self.timed_out = request.budget, exact, False
+        self.milp: Milp = imported(SOLVERS[request.solver])
         hopeful = np.flatnonzero(faults.targets.any(axis=1))
         torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
         self.faults = faults.pick(np.delete(hopeful, torn))
         self.possible = len(self.faults)
-        self.many = len(self.faults) > (MANY if thrifty else LARGE) and not exact
-        self.most_work = MOST_WORK if self.many and thrifty else None
+        self.many = len(self.faults) > (MANY if request.thrifty else LARGE) and not exact
+        self.most_work = MOST_WORK if self.many and request.thrifty else None
         own = {row.tobytes() for row in faults.rows}
         self.sample = sample.pick(np.array([row.tobytes() not in own for row in sample.rows], dtype=np.bool_))
 
@@ -280,3 +261,30 @@ class _Task:
     def _late(self) -> bool:
         self.timed_out |= self.budget.is_over()
         return self.timed_out
+
+
+def _leaves(request: Request, *, exact: bool = False, only_tree: bool = False) -> Change:
+    trees = repair_leaves(request, exact=exact, only_tree=only_tree)
+    used = "tree" if trees.by_tree else None
+    return Change(trees.policy, trees.objective, trees.bound, trees.trees_added, timed_out=trees.timed_out, method=used)
+
+
+LEAVES = Method(
+    "leaves",
+    "leaf values by linear programs with one chosen target per fault (`repair/target_lp.py`); new trees for conflicts",
+    (TreeEnsemble,),
+    _leaves,
+)
+TREE = Method(
+    "tree",
+    "one more decision tree over faults and kept states, whose leaves put the actions in order (`repair/fault_tree.py`); "
+    "no program is solved, and it grows only where a fault is to be fixed",
+    (TreeEnsemble,),
+    partial(_leaves, only_tree=True),
+)
+MILP = Method(
+    "milp",
+    "the paper's big-M program (`repair/big_m.py`) on top: at least as small a change, with a bound; `--solver highs`, `scip`",
+    (TreeEnsemble,),
+    partial(_leaves, exact=True),
+)

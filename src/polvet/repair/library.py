@@ -1,4 +1,4 @@
-"""The repaired policy asked by the library it came from: XGBoost, LightGBM or onnxruntime, where they are installed.
+"""The repaired policy asked by the library it came from: XGBoost, LightGBM, scikit-learn or onnxruntime, where installed.
 
 `repair_checked` repairs until the library agrees that every fault is fixed: the margin is raised and the repair made again.
 """
@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
 from polvet.policy.save import save_policy
+from polvet.policy.sklearn_network import perceptron_of
+from polvet.policy.sklearn_save import estimator_of
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, fault_demands
-from polvet.repair.repair import MARGIN, Left, Repaired, repair
+from polvet.repair.repair import Left, Options, Repaired, repair
 
 RAISES = 8
 SLACK = 32.0  # roundings that a lead must outlast
@@ -39,12 +42,14 @@ class Agreement:
 
 def library_of(policy: Policy) -> str | None:
     """Return the library that executes such a policy, if it is installed and the policy can be saved for it."""
-    name = None
+    name: str | None = None
     if isinstance(policy, TreeEnsemble):
-        if policy.origin is not None and policy.origin.kind == "lightgbm":
-            name = "lightgbm"
+        if policy.origin is not None and policy.origin.kind != "xgboost":
+            name = policy.origin.kind
         elif policy.arithmetic == "float32" and policy.comparison == "<" and not policy.divisor:
             name = "xgboost"
+    elif isinstance(policy, AnyNetwork) and policy.archive is not None and policy.archive.kind == "scikit-learn":
+        name = "sklearn"
     elif isinstance(policy, AnyNetwork) and find_spec("onnx") is not None:
         name = "onnxruntime"
     return name if name is not None and find_spec(name) is not None else None
@@ -57,11 +62,12 @@ def library_scores(policy: Policy, rows: Rows) -> Scores | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / {"xgboost": "policy.json", "lightgbm": "policy.txt"}.get(name, "policy.onnx"))
-        save_policy(policy, file)
-        return _SCORERS[name](file, rows, len(policy.outputs))
+        if name != "sklearn":
+            save_policy(policy, file)
+        return _SCORERS[name](policy, file, rows)
 
 
-def _xgboost_scores(file: str, rows: Rows, outputs: int) -> Scores:
+def _xgboost_scores(policy: Any, file: str, rows: Rows) -> Scores:
     import xgboost
 
     library: Any = xgboost
@@ -70,31 +76,40 @@ def _xgboost_scores(file: str, rows: Rows, outputs: int) -> Scores:
     booster.set_param({"nthread": 1})
     names = booster.feature_names
     margins = np.asarray(booster.predict(library.DMatrix(rows, feature_names=names), output_margin=True))
-    return _with_first_output(margins, outputs)
+    return _with_first_output(margins, policy)
 
 
-def _lightgbm_scores(file: str, rows: Rows, outputs: int) -> Scores:
+def _lightgbm_scores(policy: Any, file: str, rows: Rows) -> Scores:
     import lightgbm
 
     library: Any = lightgbm
-    return _with_first_output(np.asarray(library.Booster(model_file=file).predict(rows, raw_score=True)), outputs)
+    return _with_first_output(np.asarray(library.Booster(model_file=file).predict(rows, raw_score=True)), policy)
 
 
-def _onnx_scores(file: str, rows: Rows, outputs: int) -> Scores:
+def _onnx_scores(policy: Any, file: str, rows: Rows) -> Scores:
     import onnxruntime
 
     library: Any = onnxruntime
     options = library.SessionOptions()
     options.intra_op_num_threads = 1
     session = library.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {session.get_inputs()[0].name: rows})[0]).reshape(len(rows), outputs)
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: rows})[0]).reshape(
+        len(rows), len(policy.outputs)
+    )
 
 
-def _with_first_output(margins: Scores, outputs: int) -> Scores:
-    """Return [n, outputs]; a binary model has one margin, that of the second output against 0."""
+def _sklearn_scores(policy: Any, file: str, rows: Rows) -> Scores:
+    estimator = estimator_of(policy) if isinstance(policy, TreeEnsemble) else perceptron_of(policy)
+    vars(estimator).pop("feature_names_in_", None)  # rows are arrays
+    ask = next(name for name in ("decision_function", "predict_proba", "predict") if hasattr(estimator, name))
+    return _with_first_output(np.asarray(getattr(estimator, ask)(rows)), policy)
+
+
+def _with_first_output(margins: Scores, policy: Any) -> Scores:
+    """Return [n, outputs]; a binary model has one margin, that of the second output against the first one's constant."""
     table = margins.reshape(len(margins), -1)
-    if table.shape[1] == 1 and outputs == 2:
-        table = np.concatenate([np.zeros_like(table), table], axis=1)
+    if table.shape[1] == 1 and len(policy.outputs) == 2:
+        table = np.concatenate([np.full_like(table, policy.base[0]), table], axis=1)
     return table
 
 
@@ -107,17 +122,28 @@ def _rounding(fitted: Fitted, faults: Sequence[Fault], program: Compiled) -> flo
     return float(SLACK * np.finfo(np.float32).eps * np.abs(scores).max(initial=0.0))
 
 
-_SCORERS = {"xgboost": _xgboost_scores, "lightgbm": _lightgbm_scores, "onnxruntime": _onnx_scores}
+_SCORERS = {
+    "xgboost": _xgboost_scores,
+    "lightgbm": _lightgbm_scores,
+    "sklearn": _sklearn_scores,
+    "onnxruntime": _onnx_scores,
+}
 
 
 def repair_checked(
-    fitted: Fitted, faults: Sequence[Fault], *, compiled: Compiled | None = None, margin: float = MARGIN, **options: Any
+    fitted: Fitted,
+    faults: Sequence[Fault],
+    options: Options | None = None,
+    *,
+    budget: Budget = UNLIMITED,
+    compiled: Compiled | None = None,
 ) -> tuple[Repaired, Agreement]:
     """Return a repair whose fixed faults the policy's library confirms; what it does not confirm is left."""
     program = compiled or Compiled(fitted.task.network)
-    margin = max(margin, _rounding(fitted, faults, program))
+    options = options or Options()
+    margin = max(options.margin, _rounding(fitted, faults, program))
     for raises in range(RAISES):
-        made = repair(fitted, faults, compiled=program, margin=margin, **options)
+        made = repair(fitted, faults, replace(options, margin=margin), budget=budget, compiled=program)
         name = library_of(made.policy)
         if name is None or not made.fixed:
             return made, Agreement(name, 0, raises)

@@ -1,7 +1,8 @@
 """Repair of a network: its last layer by a linear program; gated units for what that cannot fix or would cost too much.
 
 Differs  the guarantee is that of the paper's leaf repair; a fault counts as fixed only if every float32 evaluation order takes
-         another action there (`policy/rounding.py`), so no near tie stays behind
+         another action there (`policy/rounding.py`), so no near tie stays behind.
+         A network from an archive keeps its shape, so that its library loads it: its last layer alone is changed
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.budget import Budget
+from polvet.policy.networks import Network
 from polvet.policy.rounding import rounding_bounds
-from polvet.policy.unit_graph import AnyNetwork
+from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 from polvet.repair.demands import Demands, Flags, Reals, changed_share, conflicts, equal_rows, join
 from polvet.repair.gated_units import add_gates
 from polvet.repair.last_layer import ending_in_a_layer, last_layer, weight_change
+from polvet.repair.method import Change, Method, Request
 from polvet.repair.target_lp import PRICE, TargetLp, Unmet
 
 PRICES = (2.0,)
@@ -38,24 +42,15 @@ class RepairedNetwork:
     timed_out: bool
 
 
-def repair_network(
-    network: AnyNetwork,
-    faults: Demands,
-    sample: Demands,
-    keeps: Demands,
-    integers: Sequence[bool],
-    *,
-    only_units: bool = False,
-    most_changed: float = 1.0,
-    budget: Budget = UNLIMITED,
-) -> RepairedNetwork:
-    """Return the network in which the faults' demands are met; `sample` of the `keeps` are demands of the program, too."""
-    network = ending_in_a_layer(network)
+def repair_network(request: Request, *, only_units: bool = False) -> RepairedNetwork:
+    """Return the network in which the faults' demands are met; the last layer stays as it is if units are asked for."""
+    faults, keeps, integers, budget = request.demands, request.keeps, request.integers, request.budget
+    network = ending_in_a_layer(request.policy)
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
     torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
     asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
-    most = np.sort(np.argsort(-sample.weight, kind="stable")[:MOST_KEPT])
-    sample = sample.pick(most)
+    most = np.sort(np.argsort(-request.sample.weight, kind="stable")[:MOST_KEPT])
+    sample = request.sample.pick(most)
     best: RepairedNetwork | None = None
     late = False
     for price in () if only_units else (math.inf, *PRICES):
@@ -66,7 +61,7 @@ def repair_network(
         result = _with_units(network, made, asked, integers, faults, keeps)
         if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
             best = result
-        if best.changed <= most_changed and best.fixed.sum() >= len(asked):
+        if best.changed <= request.most_changed and best.fixed.sum() >= len(asked):
             return best
     result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
@@ -99,7 +94,9 @@ def _by_last_layer(
 def _with_units(
     old: AnyNetwork, made: AnyNetwork, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
 ) -> RepairedNetwork:
-    policy, shifts = _fix_by_units(made, asked, integers)
+    policy, shifts = made, np.zeros((0, len(made.outputs)))
+    if made.archive is None:
+        policy, shifts = _fix_by_units(made, asked, integers)
     changed = changed_share(keeps, ~keeps.held_by(policy))
     size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
     return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
@@ -148,3 +145,22 @@ def _with_room(network: AnyNetwork, faults: Demands) -> Demands:
     bounds = np.where(faults.allowed, rounding_bounds(network, faults.rows), 0.0).max(axis=1)
     bounds = np.where(np.isfinite(bounds), bounds, 0.0)
     return faults.with_margin(np.maximum(faults.margin, 4.0 * bounds))
+
+
+def _network(request: Request, *, only_units: bool = False) -> Change:
+    made = repair_network(request, only_units=only_units)
+    return Change(made.policy, made.objective, units_added=made.units_added, timed_out=made.timed_out)
+
+
+LAST_LAYER = Method(
+    "last-layer",
+    "weights of the last layer by the same programs; gated units for what is left (`repair/network_repair.py`)",
+    (Network, UnitGraph),
+    _network,
+)
+UNITS = Method(
+    "units",
+    "a gate for every fault: exactly 1 in its state, exactly 0 in all others (`repair/gated_units.py`)",
+    (Network, UnitGraph),
+    partial(_network, only_units=True),
+)

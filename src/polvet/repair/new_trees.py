@@ -245,10 +245,9 @@ def moving_outputs(ensemble: TreeEnsemble) -> list[int]:
 
 def without_idle_trees(ensemble: TreeEnsemble, original: int) -> TreeEnsemble:
     """Return the ensemble without added trees and splits that do nothing; where rounds must be whole, empty leaves remain."""
-    whole = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
     trees = list(ensemble.trees[:original])
     added = ensemble.trees[original:]
-    size = len(moving_outputs(ensemble)) if whole else 1
+    size = len(moving_outputs(ensemble)) if ensemble.in_rounds else 1
     for first in range(0, len(added), size):
         part = added[first : first + size]
         idle = [not tree.values[tree.leaves].any() for tree in part]

@@ -13,6 +13,8 @@ import numpy as np
 
 from polvet.policy.trees import VECTOR, Tree, TreeEnsemble
 from polvet.repair.demands import Demands, Mode
+from polvet.repair.leaf_values import leaf_change
+from polvet.repair.method import Change, Method, Request
 from polvet.repair.new_trees import moving_outputs, penalty, point_shape, round_of_trees, without_idle_trees
 
 
@@ -27,10 +29,7 @@ def add_penalty_trees(
     met = demands.met_by(ensemble)
     seen: set[bytes] = set()
     added: list[Tree] = []
-    lightgbm = ensemble.origin is not None and ensemble.origin.kind == "lightgbm"
-    rounds = lightgbm or any(
-        tree.output == VECTOR for tree in ensemble.trees
-    )  # trees come in whole rounds or with vectors
+    rounds = ensemble.in_rounds or any(tree.output == VECTOR for tree in ensemble.trees)
     for k in range(len(demands)):
         key = demands.rows[k].tobytes()
         if met[k] or key in seen or not demands.targets[k].any():
@@ -50,3 +49,18 @@ def add_penalty_trees(
         else:
             added.append(shape.tree(output, values[:, output]))
     return without_idle_trees(ensemble.with_trees([*ensemble.trees, *added]), len(ensemble.trees))
+
+
+def _penalty(request: Request) -> Change:
+    policy: TreeEnsemble = request.policy
+    bad = [policy.outputs.index(fault.action) for fault in request.faults]
+    made = add_penalty_trees(policy, request.demands, bad, request.mode, request.integers)
+    return Change(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
+
+
+PENALTY = Method(
+    "penalty",
+    "one tree per fault that is 0 elsewhere (`repair/penalty_trees.py`): does not generalise",
+    (TreeEnsemble,),
+    _penalty,
+)

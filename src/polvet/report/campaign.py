@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polvet.campaign.about import About, read_about
+from polvet.campaign.outcome import OutcomeRecord, read_outcome
+from polvet.campaign.record import Figures, Record
+from polvet.campaign.rows import Row, fold
+from polvet.campaign.store import records_in_journal
 from polvet.errors import InputError, Where
 from polvet.files import parse_json, read_json, read_text
 from polvet.records.journal import read_journal
+from polvet.records.shape import record_from_json
 from polvet.records.state_files import MAX_BYTES
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFault:
+class ShownFault:
     """A fault as its file holds it, and the iteration that found it."""
 
     iteration: int
@@ -42,12 +46,12 @@ class Campaign:
 
     folder: Path
     settings: Mapping[str, Any]
-    about: Mapping[str, Any]
-    outcome: Mapping[str, Any] | None
-    rows: tuple[Mapping[str, Any], ...]  # per iteration, the figures of all its steps
-    faults: tuple[FoundFault, ...]
+    about: About
+    outcome: OutcomeRecord | None
+    rows: tuple[Row, ...]
+    faults: tuple[ShownFault, ...]
     runs: tuple[ShownRun, ...]
-    files: Mapping[str, str]  # role and iteration, as in "policy 1", to the file's name
+    policies: tuple[Path, ...]  # the given one, and what each repair and each fence made of it
 
 
 def read_campaign(folder: str | Path) -> Campaign:
@@ -57,87 +61,60 @@ def read_campaign(folder: str | Path) -> Campaign:
         raise InputError(
             "is no folder of a campaign.", Where(str(folder)), "Make one: polvet debug TASK POLICY -o DIR."
         )
-    head, *records = read_journal(place / "journal") or [{}]
-    if not isinstance(head, dict) or head.get("format") != "campaign/1":
-        raise InputError(
-            "is no journal of a campaign.", Where(str(place / "journal")), "Give a folder of polvet debug."
-        )
-    rows: dict[int, dict[str, Any]] = {}
-    files: dict[str, str] = {}
-    faults: list[FoundFault] = []
-    runs: list[ShownRun] = []
-    for record in records:
-        iteration = record["iteration"]
-        row = rows.setdefault(iteration, {"iteration": iteration, "seconds": 0.0})
-        figures = dict(record["figures"])
-        row["seconds"] = round(row["seconds"] + figures.pop("seconds", 0.0), 3)
-        if record["step"] in ("prove", "verify"):
-            row["verification"] = figures
-            if "new_faults" in figures:  # beside those of the search before it
-                row["new_faults"] = row.get("new_faults", 0) + figures["new_faults"]
-                row["faults_so_far"] = figures["faults_so_far"]
-        elif record["step"] == "strengthen":
-            if "policy" in record["files"]:
-                row["fence"] = figures
-        else:
-            row |= figures
-        for role, file in record["files"].items():
-            files[f"{role} {record['step']} {iteration}"] = file["name"]
-            path = _inside(place, file["name"])
-            if role == "faults":
-                faults += read_faults(path, iteration)
-            elif role == "runs":
-                runs += read_runs(path, iteration)
-    return Campaign(
-        place, head["settings"], _optional(place / "about.json"), _optional(place / "outcome.json") or None,
-        tuple(row for _, row in sorted(rows.items())), tuple(faults), tuple(runs), files,
-    )  # fmt: skip
+    settings, records = records_in_journal(read_journal(place / "journal"), place)
+    faults = [
+        fault
+        for record in records
+        for path in _paths(record, "faults", place)
+        for fault in read_faults(path, record.iteration)
+    ]
+    runs = [
+        run for record in records for path in _paths(record, "runs", place) for run in read_runs(path, record.iteration)
+    ]
+    policies = tuple(path for record in records for path in _paths(record, "policy", place))
+    rows = fold(records)
+    return Campaign(place, settings, read_about(place), read_outcome(place), rows, tuple(faults), tuple(runs), policies)
 
 
-def has_goal(campaign: Campaign) -> bool:
-    """Return whether the task wants anything reached; unless the folder says that it does not, it does."""
-    return campaign.about.get("goal") != "false"
+def _paths(record: Record[Figures], role: str, folder: Path) -> list[Path]:
+    """The file of the step in that role, if it has one; one outside the folder, which a hostile journal might name, is refused."""
+    file = record.files.get(role)
+    if file is None:
+        return []
+    path = folder / file.name
+    if "\0" in file.name or not path.resolve().is_relative_to(folder.resolve()):
+        what = f"names '{file.name}', which is not in the folder."
+        raise InputError(what, Where(str(folder / "journal")), "Restore it.")
+    return [path]
 
 
-def _inside(folder: Path, name: str) -> Path:
-    """Return the file; one outside the folder, which a hostile journal might name, is refused."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise InputError(f"names '{name}', which is not in the folder.", Where(str(folder / "journal")), "Restore it.")
-    return path
+@dataclass(frozen=True, slots=True)
+class _FaultFile:
+    faults: tuple[Mapping[str, Any], ...]
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    found = read_json(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
-
-
-def read_faults(path: Path, iteration: int) -> list[FoundFault]:
+def read_faults(path: Path, iteration: int) -> list[ShownFault]:
     """Return the faults in a `faults/1` file."""
-    document = read_json(path, max_bytes=MAX_BYTES)
-    try:
-        return [
-            FoundFault(
-                iteration, dict(one["state"]), str(one["action"]), tuple(map(str, one["safe_actions"])),
-                tuple(map(dict, one["unsafe_outcomes"])),
-            )
-            for one in document["faults"]
-        ]  # fmt: skip
-    except (KeyError, TypeError, ValueError):
-        raise InputError("is no list of faults.", Where(str(path)), "Restore it, or debug in a new folder.") from None
+    where = Where(str(path))
+    found = record_from_json(_FaultFile, read_json(path, max_bytes=MAX_BYTES), where).faults
+    return [
+        record_from_json(ShownFault, {**one, "iteration": iteration}, where.at("faults").at(k))
+        for k, one in enumerate(found)
+    ]
 
 
-def read_runs(path: Path, iteration: int) -> list[ShownRun]:
+def read_runs(path: Path, iteration: int | None) -> list[ShownRun]:
     """Return the runs in a file of JSON lines."""
-    found = []
-    for number, line in enumerate(read_text(path, max_bytes=MAX_BYTES).splitlines(), start=1):
-        where = Where(str(path), line=number)
-        one = parse_json(line, where)
-        try:
-            run = ShownRun(iteration, tuple(map(dict, one["states"])), tuple(one["actions"]), str(one["end"]))
-        except (KeyError, TypeError, ValueError):
-            raise InputError("is no run.", where, "Restore it, or debug in a new folder.") from None
-        if not run.states or len(run.actions) != len(run.states) - 1:
-            raise InputError("is no run.", where, "Restore it, or debug in a new folder.")
-        found.append(run)
-    return found
+    lines = read_text(path, max_bytes=MAX_BYTES).splitlines()
+    places = [Where(str(path), line=number) for number in range(1, len(lines) + 1)]
+    return [read_run(parse_json(line, where), iteration, where) for line, where in zip(lines, places, strict=True)]
+
+
+def read_run(document: Any, iteration: int | None, where: Where) -> ShownRun:
+    """Return the run in an object with `states`, `actions` and `end`."""
+    if not isinstance(document, dict):
+        raise InputError("is no run.", where, "Restore it, or write it anew.")
+    run = record_from_json(ShownRun, {**document, "iteration": iteration}, where)
+    if not run.states or len(run.actions) != len(run.states) - 1:
+        raise InputError("is no run: it needs one state more than actions.", where, "Restore it, or write it anew.")
+    return run

@@ -13,7 +13,7 @@ SHAPES = ("circle", "square")
 def percent_chart(title: str, series: Mapping[str, Sequence[float | None]]) -> str:
     """Return the chart; series differ in colour, in dash and in the shape of their points, and are labelled at the end."""
     count = max((len(values) for values in series.values()), default=0)
-    top = _ceiling(max((v for values in series.values() for v in values if v is not None), default=0.0))
+    top = chart_top([value for values in series.values() for value in values if value is not None])
 
     def x(k: int) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (k / (count - 1) if count > 1 else 0.5)
@@ -56,10 +56,11 @@ def _mark(shape: str, x: float, y: float, title: str) -> str:
     return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8">{title}</rect>'
 
 
-def _ceiling(value: float) -> float:
-    """Return the top of the axis: the next round number.
+def chart_top(values: Sequence[float]) -> float:
+    """Return the top of the axis for the values: the next round number.
 
-    >>> [_ceiling(v) for v in (0.0, 0.3, 5.3, 94.7)]
+    >>> [chart_top(values) for values in ([], [0.3], [5.3, 1.0], [94.7])]
     [1.0, 1.0, 10.0, 100.0]
     """
-    return next((top for top in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0) if value <= top), 100.0)
+    greatest = max(values, default=0.0)
+    return next((top for top in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0) if greatest <= top), 100.0)

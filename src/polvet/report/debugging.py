@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from polvet.campaign.record import FenceFigures, RepairFigures, VerificationFigures
+from polvet.campaign.rows import Row
+from polvet.errors import MissingExtra, Where
 from polvet.model.task import Task
-from polvet.report.campaign import Campaign, has_goal, read_campaign
-from polvet.report.chart import percent_chart
+from polvet.report.campaign import Campaign, read_campaign
+from polvet.report.chart import chart_top, percent_chart
 from polvet.report.fault_list import fault_part
 from polvet.report.invariant import invariant_part
-from polvet.report.markup import plural, section, table, text
+from polvet.report.markup import around, plural, section, table, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.repairs import BeforeAfter, compare_policies, find_task
@@ -22,125 +25,116 @@ def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool 
     """Return the page of the campaign in the folder."""
     campaign = read_campaign(folder)
     task = find_task(campaign, task_file)
-    compared = None if task is None or "policy begin 0" not in campaign.files else compare_policies(campaign, task)
+    compared = _comparison(campaign, task)
+    choices = compared if isinstance(compared, BeforeAfter) else None
     pictures = Pictures(_metadata(campaign, task))
     drawings: list[Any] = []
     replay, runs = replay_part(campaign.runs, campaign.faults, pictures)
     parts = [_course(campaign)]
     if replay is not None:
         parts.append(replay)
-    parts.append(fault_part(campaign.faults, compared, pictures, drawings))
+    parts.append(fault_part(campaign.faults, choices, pictures, drawings))
     if (repairs := _repairs(campaign, compared)) is not None:
         parts.append(repairs)
-    if (invariant := invariant_part(find_certificate(campaign) or {})) is not None:
+    if (invariant := invariant_part(find_certificate(campaign) or {}, Where(str(folder)))) is not None:
         parts.append(invariant)
     parts.append(_about(campaign))
-    name = task.network.model.name if task is not None else campaign.about.get("model") or folder.name
+    name = task.network.model.name if task is not None else campaign.about.model or folder.name
     judged = check_certificate(campaign, task_file) if checked else None
     data = {**runs, "drawings": drawings, "lines": pictures.lines}
     return Page(f"Debugging {name}", verdict_card(campaign, judged), tuple(parts), data)
 
 
+def _comparison(campaign: Campaign, task: Task | None) -> BeforeAfter | str:
+    """What the policies choose in the states that were faults, or how to have that on the page."""
+    if task is None or not campaign.policies:
+        return "Give the task (--task) to see what each policy chooses in the states that were faults."
+    try:
+        return compare_policies(campaign, task)
+    except MissingExtra as missing:
+        return f"What each policy chooses in the states that were faults is left out: {missing}"
+
+
 def _metadata(campaign: Campaign, task: Task | None) -> dict[str, str]:
     if task is not None:
         return dict(task.network.model.metadata)
-    told = campaign.about.get("metadata")
-    return {str(key): str(value) for key, value in told.items()} if isinstance(told, dict) else {}
+    return dict(campaign.about.metadata or {})
 
 
 def _course(campaign: Campaign) -> Part:
-    rows = [row for row in campaign.rows if "unsafe_percent" in row]
-    if not rows:
+    course = [row.evaluation for row in campaign.rows if row.evaluation is not None]
+    if not course:
         return Part("course", "Course", section("course", "Course", "<p>Nothing was evaluated yet.</p>"))
-    unsafe, goal = [row["unsafe_percent"] for row in rows], [row["goal_percent"] for row in rows]
-    says = f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}, %Goal from {goal[0]:.2f} to {goal[-1]:.2f}"
-    chart = percent_chart(says, {"%Unsafe": unsafe, "%Goal": goal}) if has_goal(campaign) else ""
-    small = percent_chart(f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}", {"%Unsafe": unsafe})
+    unsafe, goal = [one.unsafe_percent for one in course], [one.goal_percent for one in course]
+    says = f"%Unsafe from {unsafe[0]:.2f} to {unsafe[-1]:.2f}"
+    charts = ""
+    if campaign.about.has_goal:
+        both = f"{says}, %Goal from {goal[0]:.2f} to {goal[-1]:.2f}"
+        charts += percent_chart(both, {"%Unsafe": unsafe, "%Goal": goal})
+    # A chart of its own shows %Unsafe where it is too small to be seen beside %Goal.
+    if not charts or chart_top(unsafe) < chart_top([*unsafe, *goal]):
+        charts += percent_chart(says, {"%Unsafe": unsafe})
     head = ("repairs", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults so far", "verification", "seconds")
-    cells = [
-        (
-            str(row["iteration"]), _percent(row, "unsafe_percent"), _percent(row, "goal_percent"),
-            _count(row, "unsafe_runs"), _count(row, "new_faults"), _count(row, "faults_so_far"), _verified(row),
-            f"{row['seconds']:.1f}",
+    cells = [_course_cells(row) for row in campaign.rows]
+    body = f'<div class="charts">{charts}</div>' + table(head, cells, "Figures per iteration", numbers=True)
+    return Part("course", "Course", section("course", "Course", body))
+
+
+def _course_cells(row: Row) -> tuple[str, ...]:
+    unsafe = goal = ""
+    if (one := row.evaluation) is not None:
+        unsafe, goal = (
+            around(one.unsafe_percent, one.unsafe_percent_interval),
+            around(one.goal_percent, one.goal_percent_interval),
         )
-        for row in campaign.rows
-    ]  # fmt: skip
-    both = f'<div class="charts">{chart}{small}</div>'
-    return Part(
-        "course",
-        "Course",
-        section("course", "Course", both + table(head, cells, "Figures per iteration", numbers=True)),
+    runs = None if row.search is None else row.search.unsafe_runs
+    return (
+        str(row.iteration),
+        unsafe,
+        goal,
+        *("" if count is None else f"{count:,}" for count in (runs, row.new_faults, row.faults_so_far)),
+        _verified(row.verification),
+        f"{row.seconds:.1f}",
     )
 
 
-def _percent(row: Any, key: str) -> str:
-    if key not in row:
+def _verified(found: VerificationFigures | None) -> str:
+    if found is None:
         return ""
-    low, high = row.get(f"{key}_interval", (row[key], row[key]))
-    around = f' <span class="interval">[{low:.2f}, {high:.2f}]</span>' if low != high else ""
-    return f"{row[key]:.2f}{around}"
+    reason = f": {text(found.reason)}" if found.reason else ""
+    return f"{text(found.verdict)} ({text(found.method)}){reason}"
 
 
-def _count(row: Any, key: str) -> str:
-    return f"{row[key]:,}" if key in row else ""
+def _repair_cells(change: FenceFigures | RepairFigures) -> list[str]:
+    """What a repair fixed; a fence fixes everything: what it forbids stands in place of that."""
+    before, after = change.goal_percent_before, change.goal_percent_after
+    goal = "" if before is None or after is None else f"{before:.2f}&nbsp;→&nbsp;{after:.2f}"
+    if isinstance(change, FenceFigures):
+        forbidden = f"fence ({plural(change.exits or 0, 'exit')} forbidden)"
+        return [forbidden, "all", "0", "", str(change.fence_trees or 0), goal]
+    fixed, left = f"{change.faults_fixed:,}", f"{change.faults_left:,}"
+    return [text(change.method), fixed, left, f"{change.objective:.4g}", str(change.trees_added), goal]
 
 
-def _verified(row: Any) -> str:
-    found = row.get("verification")
-    if not found:
-        return ""
-    reason = f": {text(found['reason'])}" if found.get("reason") else ""
-    return f"{text(found['verdict'])} ({text(found['method'])}){reason}"
-
-
-def _repair(row: Any) -> list[str]:
-    return [
-        text(row["method"]), f"{row['faults_fixed']:,}", f"{row['faults_left']:,}", f"{row['objective']:.4g}",
-        str(row.get("trees_added") or 0), f"{row['goal_percent_before']:.2f}", f"{row['goal_percent_after']:.2f}",
-    ]  # fmt: skip
-
-
-def _fence(figures: Any) -> list[str]:
-    """A fence fixes everything: what it forbids stands in place of what it fixes."""
-    return [
-        f"fence ({figures['exits']:,} exits forbidden)", "all", "0", "", str(figures["fence_trees"]),
-        f"{figures['goal_percent_before']:.2f}", f"{figures['goal_percent_after']:.2f}",
-    ]  # fmt: skip
-
-
-def _repairs(campaign: Campaign, compared: BeforeAfter | None) -> Part | None:
-    rows = [row for row in campaign.rows if "faults_fixed" in row or "fence" in row]
-    if not rows:
+def _repairs(campaign: Campaign, compared: BeforeAfter | str) -> Part | None:
+    changes = [row.change for row in campaign.rows if row.change is not None]
+    if not changes:
         return None
-    head = [
-        "repair",
-        "method",
-        "faults fixed",
-        "faults left",
-        "L1 change",
-        "trees added",
-        "%Goal before",
-        "%Goal after",
-    ]
-    if compared is not None:
+    head = ["repair", "method", "faults fixed", "faults left", "L1 change", "trees added", "%Goal"]
+    if isinstance(compared, BeforeAfter):
         head += ["numbers changed", "choices changed among the faults"]
     cells = []
-    for k, row in enumerate(rows):
-        cell = [str(k + 1), *(_fence(row["fence"]) if "fence" in row else _repair(row))]
-        if compared is not None:
-            change = compared.changes[k]
+    for k, change in enumerate(changes):
+        cell = [str(k + 1), *_repair_cells(change)]
+        if isinstance(compared, BeforeAfter):
+            numbers = compared.changes[k]
             moved = sum(a != b for a, b in zip(compared.choices[k], compared.choices[k + 1], strict=True))
-            shown = "" if change is None else f"{change.changed:,} of {change.total:,} {text(change.what)}"
-            shown += f", {change.added:,} added" if change is not None and change.added else ""
+            shown = "" if numbers is None else f"{numbers.changed:,} of {numbers.total:,} {text(numbers.what)}"
+            shown += f", {numbers.added:,} added" if numbers is not None and numbers.added else ""
             cell += [shown, f"{moved:,} of {len(campaign.faults):,}"]
         cells.append(cell)
     body = table(head, cells, "Each repair, before and after", numbers=True)
-    if compared is None:
-        body += (
-            "<p>Give the task (<code>--task</code>) to see what each policy chooses in the states that were faults.</p>"
-        )
-    else:
-        body += _moves(campaign, compared)
+    body += _moves(campaign, compared) if isinstance(compared, BeforeAfter) else f"<p>{text(compared)}</p>"
     return Part("repairs", "Repairs", section("repairs", "Before and after the repairs", body))
 
 
@@ -167,8 +161,10 @@ def _moves(campaign: Campaign, compared: BeforeAfter) -> str:
 
 def _about(campaign: Campaign) -> Part:
     about = campaign.about
-    rows = [(key, about.get(key)) for key in ("task", "policy", "model", "mode", "start", "fail", "goal")]
-    rows += [(f"{key} (option)", value) for key, value in (about.get("options") or {}).items()]
+    rows: list[tuple[str, object]] = [
+        (key, getattr(about, key)) for key in ("task", "policy", "model", "mode", "start", "fail", "goal")
+    ]
+    rows += [(f"{key} (option)", value) for key, value in (about.options or {}).items()]
     rows += [(key.replace("_", " "), value) for key, value in campaign.settings.items()]
     shown = [(text(key), f"<code>{text(value)}</code>") for key, value in rows if value is not None]
     return Part(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polvet.report.campaign import FoundFault
+from polvet.report.campaign import ShownFault
 from polvet.report.markup import plural, section, show, show_state, text
 from polvet.report.page import Part
 from polvet.report.pictures import Pictures
@@ -16,7 +16,7 @@ MAX_OUTCOMES = 3
 
 
 def fault_part(
-    faults: tuple[FoundFault, ...], compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]
+    faults: tuple[ShownFault, ...], compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]
 ) -> Part:
     """Return the section; `drawings` collects what the script draws when a fault is opened."""
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
@@ -49,7 +49,7 @@ def fault_part(
     return Part("faults", "Faults", section("faults", "Faults", body))
 
 
-def _card(number: int, fault: FoundFault, compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]) -> str:
+def _card(number: int, fault: ShownFault, compared: BeforeAfter | None, pictures: Pictures, drawings: list[Any]) -> str:
     drawings.append(pictures.add(fault.state))
     image = ""
     if drawings[-1] is not None:
@@ -81,7 +81,7 @@ def _card(number: int, fault: FoundFault, compared: BeforeAfter | None, pictures
     )
 
 
-def _hint(fault: FoundFault) -> str:
+def _hint(fault: ShownFault) -> str:
     name, value = next(iter(fault.state.items()), ("x", 3))
     return f"{name}={show(value)} or an action"
 

@@ -30,7 +30,7 @@ def faults_page(path: Path, document: dict[str, Any], task: Path | None) -> Page
 
 def runs_page(path: Path, task: Path | None) -> Page:
     """Return the page of a file of runs."""
-    runs = read_runs(path, 0)
+    runs = read_runs(path, None)
     pictures = _pictures(task)
     part, data = replay_part(runs, [], pictures)
     failing = sum(run.end == "fail" for run in runs)

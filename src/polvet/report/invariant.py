@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from polvet.errors import Where
+from polvet.records.shape import record_from_json
 from polvet.report.markup import plural, section, table, text
 from polvet.report.page import Part
 
+Box = Mapping[str, tuple[Any, Any]]
 MAX_BOXES = 200
 MAX_SIDE = 120
 CELL = 18.0
 
 
-def invariant_part(certificate: Mapping[str, Any]) -> Part | None:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    terms: Mapping[str, Any]
+    marks: tuple[Any, ...] | None = None
+    lower: int | None = None
+    upper: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Invariant:
+    rows: tuple[_Row, ...]
+    blocked: tuple[Box, ...]
+
+
+def invariant_part(certificate: Mapping[str, Any], where: Where) -> Part | None:
     """Return the section of an `invariant` certificate; None for every other kind."""
     if certificate.get("kind") != "invariant":
         return None
-    rows, blocked = certificate.get("rows", []), certificate.get("blocked", [])
+    invariant = record_from_json(_Invariant, certificate, where)
+    rows, blocked = invariant.rows, invariant.blocked
     body = (
         "<p>The invariant is every state that satisfies all rows, is not failing and lies in no blocked box. It holds all start "
         "states, and no step of the policy leaves it.</p>"
@@ -33,10 +52,10 @@ def invariant_part(certificate: Mapping[str, Any]) -> Part | None:
     return Part("invariant", "Invariant", section("invariant", "The invariant", body))
 
 
-def _formula(row: Mapping[str, Any]) -> str:
-    terms = " + ".join(f"{value} · {name}" if value != 1 else str(name) for name, value in row.get("terms", {}).items())
-    marks = "".join(" + [mark]" for _ in row.get("marks", []))
-    lower, upper = row.get("lower"), row.get("upper")
+def _formula(row: _Row) -> str:
+    terms = " + ".join(f"{value} · {name}" if value != 1 else str(name) for name, value in row.terms.items())
+    marks = "".join(" + [mark]" for _ in row.marks or ())
+    lower, upper = row.lower, row.upper
     if lower == upper and lower is not None:
         return f"{terms}{marks} = {lower}"
     low = "" if lower is None else f"{lower} <= "
@@ -44,22 +63,24 @@ def _formula(row: Mapping[str, Any]) -> str:
     return f"{low}{terms}{marks}{high}"
 
 
-def _box(box: Mapping[str, Any]) -> str:
+def _box(box: Box) -> str:
     parts = []
     for name, (low, high) in box.items():
         parts.append(f"{name} = {low}" if low == high else f"{low} <= {name} <= {high}")
     return ", ".join(parts)
 
 
-def _map(blocked: Sequence[Mapping[str, Any]]) -> str:
+def _map(blocked: Sequence[Box]) -> str:
     """A picture of the boxes where they speak about two variables only."""
     names = list(dict.fromkeys(name for box in blocked for name in box))
     if len(names) != 2 or not all(len(box) == 2 for box in blocked):
         return ""
     x, y = names
-    ends = {name: (min(box[name][0] for box in blocked), max(box[name][1] for box in blocked)) for name in names}
-    (left, right), (low, high) = ends[x], ends[y]
-    if not all(type(end) is int for pair in ends.values() for end in pair) or max(right - left, high - low) >= MAX_SIDE:
+    if not all(type(end) is int for box in blocked for ends in box.values() for end in ends):
+        return ""
+    left, right = min(box[x][0] for box in blocked), max(box[x][1] for box in blocked)
+    low, high = min(box[y][0] for box in blocked), max(box[y][1] for box in blocked)
+    if max(right - left, high - low) >= MAX_SIDE:
         return ""
     width, height = (right - left + 1) * CELL, (high - low + 1) * CELL
     cells = [f'<rect class="none" x="30" y="4" width="{width:g}" height="{height:g}"/>']

@@ -19,14 +19,7 @@ def make_report(
 
     With `checked` the independent checker judges a campaign's certificate; that may take long.
     """
-    try:
-        return dump_page(_page(Path(path), task, policy, checked))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        # Files are read as data of any shape; one that has not the shape polvet writes is wrong input.
-        hint = "Write it anew with the command that made it; if that does not help, this is a bug in polvet."
-        raise InputError(
-            f"is not as polvet writes it ({type(error).__name__}: {error}).", Where(str(path)), hint
-        ) from error
+    return dump_page(_page(Path(path), task, policy, checked))
 
 
 def _page(path: Path, task: Path | None, policy: Path | None, checked: bool) -> Page:

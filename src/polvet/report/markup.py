@@ -31,6 +31,16 @@ def show_state(state: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={show(value)}" for name, value in state.items())
 
 
+def around(percent: float, interval: tuple[float, float]) -> str:
+    """Return a percentage with its interval, where there is one to see.
+
+    >>> around(5.0, (5.0, 5.0)), around(5.0, (4.0, 6.5))
+    ('5.00', '5.00 <span class="interval">[4.00, 6.50]</span>')
+    """
+    low, high = (f"{end:.2f}" for end in interval)
+    return f"{percent:.2f}" + ("" if low == high else f' <span class="interval">[{low}, {high}]</span>')
+
+
 def embedded(data: Any) -> str:
     """Return JSON that may stand inside a script element: no `<`, so that nothing in it ends the element.
 

@@ -43,8 +43,7 @@ class BeforeAfter:
 
 def find_task(campaign: Campaign, given: Path | None) -> Task | None:
     """Return the campaign's task: of the given file, else of the file the campaign remembers if that is still the same."""
-    remembered = campaign.about.get("task")
-    file = given or (Path(remembered) if isinstance(remembered, str) else None)
+    file = given or (Path(campaign.about.task) if campaign.about.task is not None else None)
     if file is None or (given is None and not file.is_file()):
         return None
     try:
@@ -62,12 +61,7 @@ def find_task(campaign: Campaign, given: Path | None) -> Task | None:
 
 def compare_policies(campaign: Campaign, task: Task) -> BeforeAfter:
     """Return what each policy of the campaign chooses in each fault's state, and how much each repair changed."""
-    names = [campaign.files["policy begin 0"]]
-    while made := [
-        name for step in ("repair", "strengthen") if (name := campaign.files.get(f"policy {step} {len(names) - 1}"))
-    ]:
-        names += made
-    fitted = [load_fitted(task, campaign.folder / name) for name in names]
+    fitted = [load_fitted(task, path) for path in campaign.policies]
     if not fitted:
         return BeforeAfter((), ())
     network = fitted[0].task.network

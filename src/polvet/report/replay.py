@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polvet.report.campaign import FoundFault, ShownRun
+from polvet.report.campaign import ShownFault, ShownRun
 from polvet.report.markup import plural, section, show, text
 from polvet.report.page import Part
 from polvet.report.pictures import Pictures
@@ -15,7 +15,7 @@ MAX_STATES = 4_000
 
 
 def replay_part(
-    runs: Sequence[ShownRun], faults: Sequence[FoundFault], pictures: Pictures, *, title: str = "Unsafe runs"
+    runs: Sequence[ShownRun], faults: Sequence[ShownFault], pictures: Pictures, *, title: str = "Unsafe runs"
 ) -> tuple[Part | None, dict[str, Any]]:
     """Return the section and the data the script replays; no section where there is no run."""
     shown = _chosen(runs)
@@ -75,7 +75,7 @@ def _key(state: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, repr(value)) for name, value in state.items()))
 
 
-def _safe_actions(run: ShownRun, step: int, at_fault: dict[Any, FoundFault]) -> list[str] | None:
+def _safe_actions(run: ShownRun, step: int, at_fault: dict[Any, ShownFault]) -> list[str] | None:
     """What would have been safe in a state that is a fault of this run; None where it is none."""
     fault = at_fault.get(_key(run.states[step]))
     return list(fault.safe_actions) if fault is not None and fault.action == run.actions[step] else None

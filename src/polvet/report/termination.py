@@ -41,16 +41,17 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
         f'<div class="verdict {sort}"><p class="level">{level}</p><p class="word">{word}</p>{claim}'
         f"<p>Check it yourself:</p>{code(command)}</div>"
     )
-    parts = [_graph(plan, certificate)]
-    if certificate.get("components"):
+    # Only what the checker has read through is drawn: a rejected certificate may hold anything.
+    parts = [_graph(plan, certificate if isinstance(result, Accepted) else {})]
+    if isinstance(result, Accepted) and certificate.get("components"):
         parts.append(_ranking(certificate))
-    if certificate["kind"] == "lasso":
+    if isinstance(result, Accepted) and certificate["kind"] == "lasso":
         parts.append(_lasso(certificate))
     return Page(f"Termination of {plan.name}", head, tuple(parts))
 
 
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
-    marks = _marked(certificate) if certificate["kind"] == "lasso" else _falling(plan, certificate)
+    marks = _marked(certificate) if certificate.get("kind") == "lasso" else _falling(plan, certificate)
     number = {name: k for k, name in enumerate(plan.control_states)}
     rows = [
         (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))

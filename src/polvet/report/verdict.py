@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from polvet.campaign.outcome import Outcome
+from polvet.campaign.rows import Row
 from polvet.check.checker import CheckResult, Rejected, Subjects, check
 from polvet.errors import InputError, Where
 from polvet.files import read_json
 from polvet.model.task import TaskOptions
-from polvet.report.campaign import Campaign, has_goal
+from polvet.report.campaign import Campaign
 from polvet.report.markup import code, plural, text
 from polvet.sources import options_from_json
 
-PROVED = ("safe", "safe, goal lost")
-"""Outcomes with a proof about the final policy."""
 PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",
     "grid": "a set of cells that holds all starts, that all runs return to, and from which no run fails",
@@ -26,15 +26,13 @@ PROOFS = {
 
 def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | None:
     """Return what the independent checker says about the campaign's certificate; None where there is none."""
-    outcome = campaign.outcome or {}
-    remembered = campaign.about.get("task")
-    file = task or (Path(remembered) if isinstance(remembered, str) else None)
-    certificate = find_certificate(campaign)
-    if certificate is None:
+    file = task or (Path(campaign.about.task) if campaign.about.task is not None else None)
+    certificate, outcome = find_certificate(campaign), campaign.outcome
+    if certificate is None or outcome is None:
         return None
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
-    policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") in PROVED else None
+    policy = campaign.folder / outcome.policy if outcome.outcome.is_proof else None
     return check(dict(certificate), Subjects(file, policy, given_options(campaign)), Where(str(campaign.folder)))
 
 
@@ -46,33 +44,37 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
             f'<div class="verdict bad"><p class="level">Not proved</p><p class="word">Rejected</p>{says}</div>'
             + _tiles(campaign)
         )
-    outcome = campaign.outcome or {}
-    word = outcome.get("outcome", "unfinished")
-    reason = outcome.get("reason")
-    last = campaign.rows[-1] if campaign.rows else {}
-    if word in PROVED:
-        sort, title, level = ("good", "Safe", "Proved") if word == "safe" else ("open", "Safe, goal lost", "Proved")
-        body = f"<p>No run of the final policy reaches a failing state, from any start state. {_proof(campaign)}</p>"
-        if judged is not None:
-            body += "<p>The independent checker accepted it while this page was written.</p>"
-        body += "<p>Check it without trusting whoever made it:</p>" + code(certify_command(campaign))
-    elif word == "stopped":
-        sort, title, level = "bad", "Unsafe task", "Proved" if outcome.get("certificate") else "Found"
-        body = f"<p>{text(reason)}.</p>"
-        if outcome.get("certificate"):
-            body += "<p>Check it without trusting whoever made it:</p>" + code(certify_command(campaign))
-    elif word == "faults remain":
-        sort, title, level = "bad", "Faults remain", "Found by executed runs"
-        body = f"<p>{text(reason)}.</p>"
-    elif word == "improved":
-        sort, title, level = "open", "No fault found, not proved", "Statistical"
-        body = f"<p>{text(reason)}.</p>{_statistics(last)}"
-    else:
-        sort, title, level = "open", "Unknown", "Unknown"
-        why = reason or "the campaign has not ended; run the same polvet debug command again to go on"
-        body = f"<p>Reason: {text(why)}.</p>{_statistics(last)}"
-    if outcome.get("warning"):
-        body += f"<p><strong>Warning:</strong> {text(outcome['warning'])}.</p>"
+    ended = campaign.outcome
+    reason = None if ended is None else ended.reason
+    last = campaign.rows[-1] if campaign.rows else None
+    way = ""
+    if ended is not None and ended.certificate is not None:
+        way = "<p>Check it without trusting whoever made it:</p>" + code(certify_command(campaign))
+    match None if ended is None else ended.outcome:
+        case Outcome.SAFE | Outcome.GOAL_LOST as outcome:
+            sort, title = ("good", "Safe") if outcome is Outcome.SAFE else ("open", "Safe, goal lost")
+            level = "Proved"
+            body = (
+                f"<p>No run of the final policy reaches a failing state, from any start state. {_proof(campaign)}</p>"
+            )
+            if judged is not None:
+                body += "<p>The independent checker accepted it while this page was written.</p>"
+            body += way
+        case Outcome.STOPPED:
+            sort, title, level = "bad", "Unsafe task", "Proved" if way else "Found"
+            body = f"<p>{text(reason)}.</p>{way}"
+        case Outcome.FAULTS_REMAIN:
+            sort, title, level = "bad", "Faults remain", "Found by executed runs"
+            body = f"<p>{text(reason)}.</p>"
+        case Outcome.IMPROVED:
+            sort, title, level = "open", "No fault found, not proved", "Statistical"
+            body = f"<p>{text(reason)}.</p>{_statistics(last)}"
+        case _:
+            sort, title, level = "open", "Unknown", "Unknown"
+            why = reason or "the campaign has not ended; run the same polvet debug command again to go on"
+            body = f"<p>Reason: {text(why)}.</p>{_statistics(last)}"
+    if ended is not None and ended.warning:
+        body += f"<p><strong>Warning:</strong> {text(ended.warning)}.</p>"
     return (
         f'<div class="verdict {sort}"><p class="level">{text(level)}</p><p class="word">{text(title)}</p>{body}</div>'
         + _tiles(campaign)
@@ -81,24 +83,25 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
 
 def certify_command(campaign: Campaign) -> str:
     """Return the command that checks the campaign's certificate."""
-    outcome = campaign.outcome or {}
-    parts = ["polvet", "certify", str(campaign.folder / str(outcome.get("certificate")))]
-    parts += ["--task", str(campaign.about.get("task") or "TASK")]
-    if outcome.get("outcome") in PROVED:
-        parts += ["--policy", str(campaign.folder / str(outcome.get("policy")))]
+    outcome = campaign.outcome
+    certificate = None if outcome is None else outcome.certificate
+    parts = ["polvet", "certify", str(campaign.folder / (certificate or "CERTIFICATE"))]
+    parts += ["--task", campaign.about.task or "TASK"]
+    if outcome is not None and outcome.outcome.is_proof:
+        parts += ["--policy", str(campaign.folder / outcome.policy)]
     return shlex.join([*parts, *given_options(campaign).arguments()])
 
 
 def given_options(campaign: Campaign) -> TaskOptions:
     """Return what was given on the command line of the campaign."""
     return options_from_json(
-        campaign.about.get("options") or {}, Where(str(campaign.folder / "about.json")).at("options")
+        dict(campaign.about.options or {}), Where(str(campaign.folder / "about.json")).at("options")
     )
 
 
 def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:
     """Return the certificate the campaign ended with, where it has one that is in the folder."""
-    name = (campaign.outcome or {}).get("certificate")
+    name = None if campaign.outcome is None else campaign.outcome.certificate
     path = (campaign.folder / str(name)).resolve()
     if name is None or not path.is_relative_to(campaign.folder.resolve()) or not path.is_file():
         return None
@@ -107,7 +110,7 @@ def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:
 
 
 def _proof(campaign: Campaign) -> str:
-    name = str((campaign.outcome or {}).get("certificate"))
+    name = None if campaign.outcome is None else campaign.outcome.certificate
     certificate = find_certificate(campaign)
     if certificate is None:
         return "The certificate is missing from the folder."
@@ -118,42 +121,43 @@ def _proof(campaign: Campaign) -> str:
     return f"The evidence is {text(about)}{text(size)}: <code>{text(name)}</code>."
 
 
-def _statistics(row: Any) -> str:
-    interval = row.get("unsafe_percent_interval")
-    if not interval:
+def _statistics(row: Row | None) -> str:
+    if row is None or row.evaluation is None:
         return ""
+    low, high = row.evaluation.unsafe_percent_interval
     return (
-        f"<p>Measured: {row['unsafe_percent']:.2f}% of start states are unsafe under the policy "
-        f"(95% interval {interval[0]:.2f} to {interval[1]:.2f}). That is a sample, not a proof.</p>"
+        f"<p>Measured: {row.evaluation.unsafe_percent:.2f}% of start states are unsafe under the policy "
+        f"(95% interval {low:.2f} to {high:.2f}). That is a sample, not a proof.</p>"
     )
 
 
 def _tiles(campaign: Campaign) -> str:
-    rows = [row for row in campaign.rows if "unsafe_percent" in row]
-    if not rows:
+    course = [row.evaluation for row in campaign.rows if row.evaluation is not None]
+    if not course:
         return ""
-    first, last = rows[0], rows[-1]
-    repairs = sum("faults_fixed" in row or "fence" in row for row in campaign.rows)
-    tiles = [
-        ("Unsafe starts", f"{first['unsafe_percent']:.2f}%", f"{last['unsafe_percent']:.2f}%"),
-        *(
-            [("Goal reached", f"{first['goal_percent']:.2f}%", f"{last['goal_percent']:.2f}%")]
-            if has_goal(campaign)
-            else []
-        ),
-        *_possible_tile(campaign),
-        ("Faults found", "", f"{len(campaign.faults):,}"),
-        ("Repairs", "", f"{repairs:,}"),
-        ("Time", "", f"{sum(row['seconds'] for row in campaign.rows):.1f} s"),
-    ]
-    cells = "".join(
-        f"<div><dt>{name}</dt><dd>{f'<span>{old} <span aria-label=to>→</span></span> ' if old else ''}<b>{new}</b></dd></div>"
-        for name, old, new in tiles
-    )
-    return f'<dl class="tiles">{cells}</dl>'
+    first, last = course[0], course[-1]
+    tiles = [_percent_tile("Unsafe starts", first.unsafe_percent, last.unsafe_percent, last.unsafe_percent_interval)]
+    if campaign.about.has_goal:
+        tiles.append(_percent_tile("Goal reached", first.goal_percent, last.goal_percent, last.goal_percent_interval))
+    if (best := _best_possible(campaign)) is not None:
+        tiles.append(_tile("Best possible goal", f"<b>{best:.2f}%</b>"))
+    tiles.append(_tile("Faults found", f"<b>{len(campaign.faults):,}</b>"))
+    tiles.append(_tile("Repairs", f"<b>{sum(row.change is not None for row in campaign.rows):,}</b>"))
+    tiles.append(_tile("Time", f"<b>{sum(row.seconds for row in campaign.rows):.1f} s</b>"))
+    return f'<dl class="tiles">{"".join(tiles)}</dl>'
 
 
-def _possible_tile(campaign: Campaign) -> list[tuple[str, str, str]]:
-    """The best that any safe policy can do, where the campaign could tell."""
-    best = next((row["goal_percent_possible"] for row in campaign.rows if "goal_percent_possible" in row), None)
-    return [] if best is None else [("Best possible goal", "", f"{best:.2f}%")]
+def _tile(name: str, value: str) -> str:
+    return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+
+
+def _percent_tile(name: str, first: float, last: float, interval: tuple[float, float]) -> str:
+    """A percentage from the first policy to the last, and the interval of the last where it is a sample."""
+    low, high = (f"{end:.2f}" for end in interval)
+    sample = "" if low == high else f'<span class="interval">95% interval {low} to {high}</span>'
+    return _tile(name, f"<span>{first:.2f}% <span aria-label=to>→</span></span> <b>{last:.2f}%</b>{sample}")
+
+
+def _best_possible(campaign: Campaign) -> float | None:
+    """The best %Goal that any safe policy can have, where the campaign could tell."""
+    return next((row.possible.goal_percent_possible for row in campaign.rows if row.possible is not None), None)

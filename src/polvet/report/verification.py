@@ -9,7 +9,7 @@ from typing import Any
 
 from polvet.check.checker import Accepted, Subjects, check
 from polvet.errors import InputError, Where
-from polvet.report.campaign import ShownRun
+from polvet.report.campaign import read_run
 from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text
 from polvet.report.page import Page, Part
@@ -44,10 +44,10 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
     data: dict[str, Any] = {}
     if certificate["kind"] == "run":
         pictures = Pictures(_metadata(task))
-        part, data = replay_part([_run(path, certificate)], [], pictures)
+        part, data = replay_part([read_run(certificate, None, Where(str(path)))], [], pictures)
         data["lines"] = pictures.lines
         parts += [part] if part is not None else []
-    if (invariant := invariant_part(certificate)) is not None:
+    if (invariant := invariant_part(certificate, Where(str(path)))) is not None:
         parts.append(invariant)
     return Page(f"Verification: {path.name}", head, tuple(parts), data)
 
@@ -58,18 +58,6 @@ def _words(options: Any) -> list[str]:
         return options_from_json(options or {}, Where("options")).arguments()
     except InputError:
         return []
-
-
-def _run(path: Path, certificate: Mapping[str, Any]) -> ShownRun:
-    try:
-        run = ShownRun(
-            None, tuple(map(dict, certificate["states"])), tuple(certificate["actions"]), str(certificate["end"])
-        )
-    except (KeyError, TypeError, ValueError):
-        raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.") from None
-    if not run.states or len(run.actions) != len(run.states) - 1:
-        raise InputError("holds no run.", Where(str(path)), "Write it anew with polvet verify.")
-    return run
 
 
 def _metadata(task: Path | None) -> dict[str, str]:

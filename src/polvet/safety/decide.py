@@ -1,9 +1,7 @@
 """Deciding the safety of states, by any of the algorithms, one by one or many at once.
 
 Source   Schmalz and Jain, Algorithms for Deciding the Safety of States in Fully Observable Non-deterministic Problems,
-         2026. One file per algorithm in `src/_core/decide/`: `tarjan.h` Algorithm 1, `values.h` Algorithm 2,
-         value iteration and topological value iteration, `ipi.h` Algorithms 3 and 4, `search.h` LAO* and
-         LRTDP, `lazy.h` our own; Algorithm 5 is `safety/propagate_bdd.py`. All play on `game.h`
+         2026. `safety/algorithms.py` says which file holds which algorithm
 Cost     see there; with sharing every state of the model is decided about once, whatever the number of questions
 Limits   models with infinitely many reachable states are searched on the fly and end at a limit where that never closes
 """
@@ -20,7 +18,8 @@ from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import InputError, LimitReached, Where, did_you_mean
+from polvet.choices import listed, one_of
+from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.model.deadlocks import deadlock_condition
 from polvet.model.expressions import Expression, conjunction, disjunction, negation
@@ -28,10 +27,9 @@ from polvet.model.network import OutOfBounds
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.policy.binding import Bound
+from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
 from polvet.system import resident_bytes
 
-ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "propagate-bdd", "vi", "tvi", "lao", "lrtdp")
-ORDERS = ("app", "policy", "random", "last")
 NO_RADIUS = 2**32 - 1
 SILENT, ENDED = -1, -2
 FAIL, GOAL = 0, 1  # the places of the conditions in the compiled task
@@ -102,7 +100,7 @@ class Decider:
         self,
         task: Task,
         *,
-        algorithm: str = "lazy",
+        algorithm: str = DEFAULT,
         order: str = "app",
         share: bool | None = None,
         threads: int = 1,
@@ -111,14 +109,19 @@ class Decider:
         preference: Bound | Preference | None = None,
         compiled: Compiled | None = None,
     ) -> None:
-        _one_of(algorithm, ALGORITHMS, "--algorithm")
-        _one_of(order, ORDERS, "--order")
-        if radius is not None and algorithm != "tarjan":
-            raise InputError("only TarjanSafe takes a radius.", Where("--radius"), "Add --algorithm tarjan.")
+        chosen = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")]
+        one_of(order, ORDERS, "--order")
+        if not chosen.search:
+            searches = listed(name for name, other in ALGORITHMS.items() if other.search)
+            what = f"'{algorithm}' is no search from single states ({chosen.file})."
+            raise InputError(what, Where("--algorithm"), f"Use {searches}.")
+        if radius is not None and not chosen.radius:
+            able = listed(name for name, other in ALGORITHMS.items() if other.radius)
+            raise InputError(f"'{algorithm}' takes no radius.", Where("--radius"), f"Add --algorithm {able}.")
         if order == "policy" and preference is None:
             raise InputError("the order 'policy' needs a policy.", Where("--order"), "Add --policy FILE.")
         self.task = task
-        self.algorithm, self.share = algorithm, algorithm == "lazy" if share is None else share
+        self.algorithm, self.share = algorithm, algorithm == DEFAULT if share is None else share
         self.radius = radius
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
         self.question = Question(algorithm, order, self.share, seed, radius)
@@ -316,9 +319,3 @@ def _preferred(
         return SILENT if label is None else number[label]
 
     return preferred
-
-
-def _one_of(given: str, known: Sequence[str], option: str) -> None:
-    if given not in known:
-        hint = did_you_mean(given, known) or f"Known are {', '.join(known)}."
-        raise InputError(f"'{given}' is unknown.", Where(option), hint)

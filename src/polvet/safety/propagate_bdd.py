@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.model.expressions import (
     Binary,
     BoolLiteral,
@@ -42,6 +42,8 @@ Item = Diagram | Number  # a truth value or a number, by the expression's kind
 
 def decide_by_diagrams(task: Task, states: Sequence[State], *, budget: Budget = UNLIMITED) -> tuple[list[Decided], int]:
     """Return the verdict on each state, and how many nodes the diagrams took."""
+    if task.avoid.deadlock:  # SOUND: diagrams are asked about `fail` alone
+        raise InputError("propagate-bdd knows no deadlocks.", Where("--avoid"), "Use another --algorithm.")
     failure: InputError | None = None
     try:
         return _decide(task, states, budget)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
 from polvet.shield.world import World, induce_permitted
+from polvet.solvers.highs import solve_milp
 
-FOREVER = 1e9
 TIGHTER = 1e-6  # the program is asked to stay that much (relatively) below the bound
 
 
@@ -38,42 +37,35 @@ class MilpAnswer:
 
 def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) -> MilpAnswer:
     """Return the most permissive scheduler that the program finds in the given time."""
-    import highspy as _highspy
-
-    highspy: Any = _highspy
-
     mdp = world.mdp
     options, states = world.options, mdp.states
     # Columns: y (option allowed and its state reached), r (state reached), p (risk).
     r, p = options, options + states
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("time_limit", min(budget.left(), FOREVER))
     columns = options + 2 * states
-    lower, upper = np.zeros(columns), np.ones(columns)
-    lower[p + np.flatnonzero(world.fail)] = 1.0
-    lower[r + mdp.initial.astype(np.int64)] = 1.0
+    upper = np.ones(columns)
     for s in mdp.initial.tolist():
         upper[p + s] = float(bound) * (1 - TIGHTER) if bound < 1 else 1.0
     cost = np.zeros(columns)
     cost[:options] = -1.0
-    rows: list[tuple[float, float, dict[int, float]]] = []
+    rows: list[tuple[float, dict[int, float]]] = [
+        (1.0, {column: 1.0}) for column in (*(p + np.flatnonzero(world.fail)), *(r + mdp.initial.astype(np.int64)))
+    ]  # failed states have risk 1, start states are reached
     starts, choices = world.option_start.tolist(), world.option_choice.tolist()
     branches, target, chance = mdp.branch_start.tolist(), mdp.target.tolist(), mdp.probability.tolist()
     for s in range(states):
         mine = range(starts[s], starts[s + 1])
         if not mine:
             continue
-        rows.append((0.0, math.inf, {**dict.fromkeys(mine, 1.0), r + s: -1.0}))  # a reached state allows something
+        rows.append((0.0, {**dict.fromkeys(mine, 1.0), r + s: -1.0}))  # a reached state allows something
         for o in mine:
-            rows.append((0.0, math.inf, {r + s: 1.0, o: -1.0}))  # only reached states count
+            rows.append((0.0, {r + s: 1.0, o: -1.0}))  # only reached states count
             for c in range(choices[o], choices[o + 1]):
                 row = {p + s: 1.0, o: -1.0}
                 for b in range(branches[c], branches[c + 1]):
                     row[p + target[b]] = row.get(p + target[b], 0.0) - chance[b]
-                rows.append((-1.0, math.inf, row))  # p_s >= sum - (1 - y)
+                rows.append((-1.0, row))  # p_s >= sum - (1 - y)
             for t in {target[b] for b in range(branches[choices[o]], branches[choices[o + 1]])}:
-                rows.append((0.0, math.inf, {r + t: 1.0, o: -1.0}))  # what is allowed reaches its outcomes
+                rows.append((0.0, {r + t: 1.0, o: -1.0}))  # what is allowed reaches its outcomes
     # Flow: a state counts as reached only where a flow from the start states arrives over allowed options and leaves
     # a little behind; so a loop that nothing leads to supports nothing.
     edges = [(o, s, t) for s in range(states) for o in range(starts[s], starts[s + 1])
@@ -81,41 +73,26 @@ def permit_by_milp(world: World, bound: Fraction, budget: Budget = UNLIMITED) ->
     flow = columns
     columns += len(edges)
     cost = np.concatenate([cost, np.zeros(len(edges))])
-    lower = np.concatenate([lower, np.zeros(len(edges))])
     upper = np.concatenate([upper, np.ones(len(edges))])
     balance: list[dict[int, float]] = [{r + s: -1.0 / states} for s in range(states)]
     for k, (o, s, t) in enumerate(edges):
-        rows.append((0.0, math.inf, {o: 1.0, flow + k: -1.0}))  # only allowed options carry flow
+        rows.append((0.0, {o: 1.0, flow + k: -1.0}))  # only allowed options carry flow
         if s != t:
             balance[t][flow + k] = 1.0
             balance[s][flow + k] = -1.0
     first = set(mdp.initial.tolist())
-    rows += [(0.0, math.inf, balance[s]) for s in range(states) if s not in first]
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = columns, len(rows)
-    program.col_cost_, program.col_lower_, program.col_upper_ = cost, lower, upper
-    program.row_lower_ = np.array([row[0] for row in rows])
-    program.row_upper_ = np.array([row[1] for row in rows])
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.start_ = np.cumsum([0] + [len(row[2]) for row in rows]).astype(np.int32)
-    program.a_matrix_.index_ = np.array([k for row in rows for k in row[2]], dtype=np.int32)
-    program.a_matrix_.value_ = np.array([v for row in rows for v in row[2].values()])
-    kinds = [highspy.HighsVarType.kInteger] * options + [highspy.HighsVarType.kContinuous] * (columns - options)
-    program.integrality_ = kinds
-    solver.passModel(program)
-    solver.run()
-    status = solver.modelStatusToString(solver.getModelStatus())
-    info = solver.getInfo()
-    values = np.array(solver.getSolution().col_value)
-    if len(values) != columns or info.primal_solution_status != 2:
-        return MilpAnswer(None, 0, math.inf, status)
-    mask = values[:options] > 0.5
+    rows += [(0.0, balance[s]) for s in range(states) if s not in first]
+    answer = solve_milp(
+        cost, upper, np.arange(columns) < options, [least for least, _ in rows],
+        [(np.array(list(row)), np.array(list(row.values()))) for _, row in rows], seconds=budget.left(),
+    )  # fmt: skip
+    if answer.values is None:
+        return MilpAnswer(None, 0, math.inf, answer.status)
     kept = np.zeros(options, dtype=bool)
-    kept[induce_permitted(world, mask).options] = True
-    complete = _allows_something_everywhere(world, kept)
-    if not complete or not is_safe(world, kept, bound):
-        return MilpAnswer(None, 0, -info.mip_dual_bound, status)
-    return MilpAnswer(kept, int(kept.sum()), -info.mip_dual_bound, status)
+    kept[induce_permitted(world, answer.values[:options] > 0.5).options] = True
+    if not _allows_something_everywhere(world, kept) or not is_safe(world, kept, bound):
+        return MilpAnswer(None, 0, -answer.bound, answer.status)
+    return MilpAnswer(kept, int(kept.sum()), -answer.bound, answer.status)
 
 
 def _allows_something_everywhere(world: World, permitted: Mask) -> bool:

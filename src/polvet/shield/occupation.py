@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +23,13 @@ from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
 from polvet.shield.least_risk import risk_per_choice
 from polvet.shield.world import World, induce_permitted
+from polvet.solvers.highs import GrowingLp
 
 MARGIN = (
     1e-7  # the program is asked to stay so much (relatively) below the bound, so that its answer can be proved safe
 )
 LOOSE = 1e-6
 """How far a proved bound may lie below the best one, relatively: sharper ones take exact arithmetic."""
-FOREVER = 1e9
 PRICED = "cost and price of failing"
 
 
@@ -55,9 +54,6 @@ class OccupationProgram:
     """The program over the occupation measures of a world, kept in one solver: choices can be closed and opened again."""
 
     def __init__(self, world: World, cost: Float64s, bound: Fraction) -> None:
-        import highspy as _highspy
-
-        highspy: Any = _highspy
         mdp = world.mdp
         inner = np.flatnonzero(~world.ended)
         number = np.full(mdp.states, -1, dtype=np.int64)
@@ -81,36 +77,23 @@ class OccupationProgram:
         lower, upper = np.zeros(rows), np.zeros(rows)
         lower[number[mdp.initial]] = upper[number[mdp.initial]] = 1.0
         lower[rows - 2], upper[rows - 2] = -math.inf, float(bound) * (1 - MARGIN)
-        program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = mdp.choices, rows
-        program.col_cost_ = cost
-        program.col_lower_, program.col_upper_ = np.zeros(mdp.choices), np.full(mdp.choices, math.inf)
-        program.row_lower_, program.row_upper_ = lower, upper
-        program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        program.a_matrix_.start_ = np.searchsorted(keys // rows, np.arange(mdp.choices + 1)).astype(np.int32)
-        program.a_matrix_.index_ = (keys % rows).astype(np.int32)
-        program.a_matrix_.value_ = sums
-        self._solver: Any = highspy.Highs()
-        self._solver.setOptionValue("output_flag", False)
-        self._solver.passModel(program)
-        self._optimal = highspy.HighsModelStatus.kOptimal
-        self._risk_row = rows - 2
+        starts = np.searchsorted(keys // rows, np.arange(mdp.choices + 1)).astype(np.int32)
+        self._program = GrowingLp.by_columns(
+            cost, (lower, upper), (starts, (keys % rows).astype(np.int32), sums.astype(np.float64))
+        )
+        self._cost, self._risk_row = cost, rows - 2
         self._closed: frozenset[int] = frozenset()
 
     def optimum(self, closed: frozenset[int] = frozenset(), budget: Budget = UNLIMITED) -> Occupation | None:
         """Return an optimal occupation measure without the closed choices, or None where the program finds none."""
-        for choice in self._closed - closed:
-            self._solver.changeColBounds(choice, 0.0, math.inf)
-        for choice in closed - self._closed:
-            self._solver.changeColBounds(choice, 0.0, 0.0)
+        for choices, most in ((self._closed - closed, math.inf), (closed - self._closed, 0.0)):
+            columns = np.array(sorted(choices), dtype=np.int64)
+            self._program.change_columns(columns, self._cost[columns], np.full(len(columns), most))
         self._closed = closed
-        # HiGHS counts its time over all runs of one object.
-        self._solver.setOptionValue("time_limit", min(self._solver.getRunTime() + budget.left(), FOREVER))
-        self._solver.run()
-        if self._solver.getModelStatus() != self._optimal:
+        answer = self._program.solve(budget.left())
+        if answer.status != "optimal":
             return None
-        solution = self._solver.getSolution()
-        return Occupation(np.maximum(0.0, np.array(solution.col_value)), max(0.0, -solution.row_dual[self._risk_row]))
+        return Occupation(np.maximum(0.0, answer.values), max(0.0, -float(answer.duals[self._risk_row])))
 
 
 def propose_occupation(world: World, cost: Float64s, bound: Fraction, budget: Budget = UNLIMITED) -> Occupation | None:

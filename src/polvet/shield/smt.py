@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -22,66 +21,59 @@ from polvet.errors import InputError
 from polvet.mdp.sparse import Mask
 from polvet.shield.permissive import is_safe
 from polvet.shield.world import World, induce_permitted
+from polvet.solvers.smt import Question, Term, either, exactly, implies, real, total, truth
 
 
 class PermissiveSmt:
     """The encoding, kept in one incremental solver."""
 
     def __init__(self, world: World, bound: Fraction, *, maximise: bool = False, budget: Budget = UNLIMITED) -> None:
-        import z3
-
         if not world.mdp.is_exact:
             raise InputError("the encoding needs exact probabilities.", hint="Build the world with exact=True.")
-        self.z3: Any = z3
         self.world, self.bound = world, bound
-        self.solver: Any = z3.Optimize() if maximise else z3.Solver()
-        self.budget = budget
-        self.allow = [z3.Bool(f"y{o}") for o in range(world.options)]
-        self.value = [z3.Real(f"p{s}") for s in range(world.mdp.states)]
+        self.question = Question(budget, maximise=maximise)
+        self.allow = [truth(f"y{o}") for o in range(world.options)]
+        self.value = [real(f"p{s}") for s in range(world.mdp.states)]
         self._encode()
         if maximise:
-            for one in self.allow:
-                self.solver.add_soft(one)
+            self.question.prefer(self.allow)
 
     def _encode(self) -> None:
-        z3, world = self.z3, self.world
+        world = self.world
         mdp = world.mdp
         exact = mdp.exact_probabilities()
-        number = {p: z3.Q(p.numerator, p.denominator) for p in set(exact)}
+        number = {p: exactly(p) for p in set(exact)}
         starts, choices = world.option_start.tolist(), world.option_choice.tolist()
         branches, target = mdp.branch_start.tolist(), mdp.target.tolist()
-        add = self.solver.add
+        add = self.question.add
         for s in mdp.initial.tolist():
-            add(self.value[s] <= z3.Q(self.bound.numerator, self.bound.denominator))  # (1)
+            add(self.value[s] <= exactly(self.bound))  # (1)
         for s in range(mdp.states):
             add(self.value[s] >= 0, self.value[s] <= 1)
             if starts[s] < starts[s + 1]:
-                add(z3.Or(self.allow[starts[s] : starts[s + 1]]))  # (2)
+                add(either(self.allow[starts[s] : starts[s + 1]]))  # (2)
             if world.fail[s]:
                 add(self.value[s] == 1)  # (3)
             for o in range(starts[s], starts[s + 1]):
                 for c in range(choices[o], choices[o + 1]):
                     terms = [number[exact[b]] * self.value[target[b]] for b in range(branches[c], branches[c + 1])]
-                    add(z3.Implies(self.allow[o], self.value[s] >= z3.Sum(terms)))  # (4)
+                    add(implies(self.allow[o], self.value[s] >= total(terms)))  # (4)
 
     def exclude(self, permitted: Mask) -> None:
         """Ban every permissive scheduler that is part of this one."""
-        self.solver.add(self.z3.Or([self.allow[o] for o in np.flatnonzero(~permitted)]))
+        self.question.add(either(self.allow[o] for o in np.flatnonzero(~permitted)))
 
-    def _check(self, *assumptions: Any) -> Any:
-        if self.budget.seconds is not None:
-            if self.budget.is_over():
-                return self.z3.unknown
-            self.solver.set("timeout", self.budget.milliseconds(self.budget.left()))
-        return self.solver.check(*assumptions)
+    def _find(self, *assumptions: Term) -> Mask | None:
+        """Return what the solver proposes in time; not yet checked."""
+        if self.question.budget.is_over() or self.question.ask(*assumptions) != "sat":
+            return None
+        found = self.question.values()
+        return np.array([found.holds(one) for one in self.allow], dtype=bool)
 
     def find(self) -> Mask | None:
         """Return a safe permissive scheduler, or None where the solver finds none (in time)."""
-        if self._check() != self.z3.sat:
-            return None
-        model = self.solver.model()
-        mask = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
-        return self._checked(mask)
+        mask = self._find()
+        return None if mask is None else self._checked(mask)
 
     def _checked(self, mask: Mask) -> Mask:
         if not is_safe(self.world, mask, self.bound):
@@ -91,18 +83,16 @@ class PermissiveSmt:
     def enlarge(self, permitted: Mask) -> Mask:
         """Return a locally maximal one: options are added one by one as long as the solver agrees (greedy, until time is up)."""
         current = permitted.copy()
-        self.solver.push()
-        self.solver.add([self.allow[o] for o in np.flatnonzero(current)])
+        self.question.push()
+        self.question.add(*(self.allow[o] for o in np.flatnonzero(current)))
         for o in np.flatnonzero(~permitted).tolist():
             if current[o]:
                 continue
-            if self._check(self.allow[o]) == self.z3.sat:
-                model = self.solver.model()
-                found = np.array([self.z3.is_true(model.eval(one)) for one in self.allow], dtype=bool)
+            if (found := self._find(self.allow[o])) is not None:
                 added = found & ~current
                 current |= found
-                self.solver.add([self.allow[k] for k in np.flatnonzero(added)])
-        self.solver.pop()
+                self.question.add(*(self.allow[k] for k in np.flatnonzero(added)))
+        self.question.pop()
         return self._checked(current)
 
 

@@ -55,6 +55,21 @@ class GrowingLp:
         self.iterations = 0
         self.add_columns(cost, upper)
 
+    @classmethod
+    def by_columns(cls, cost: Reals, ends: tuple[Reals, Reals], columns: tuple[Integers, Integers, Reals]) -> GrowingLp:
+        """Return min cost x with every row between its two ends; columns: where each begins, the rows, the coefficients."""
+        made = cls(np.zeros(0))
+        program = made._highspy.HighsLp()
+        program.num_col_, program.num_row_ = len(cost), len(ends[0])
+        program.col_cost_, program.col_lower_ = cost, np.zeros(len(cost))
+        program.col_upper_ = np.full(len(cost), made._highspy.kHighsInf)
+        program.row_lower_, program.row_upper_ = ends
+        program.a_matrix_.format_ = made._highspy.MatrixFormat.kColwise
+        program.a_matrix_.start_, program.a_matrix_.index_, program.a_matrix_.value_ = columns
+        made._solver.passModel(program)
+        made.columns, made.rows = len(cost), len(ends[0])
+        return made
+
     def add_columns(self, cost: Reals, upper: Reals | None = None) -> int:
         """Add non-negative columns and return the number of the first one."""
         count, first = len(cost), self.columns

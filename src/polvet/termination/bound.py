@@ -13,10 +13,12 @@ Limits   one strongly connected component at a time; of several components in a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, normalise
+from polvet.solvers.smt import Question, exactly, real, total
 from polvet.termination.complete import Cycle, components_of, find_ranking
 from polvet.termination.walks import Row, best_change, rows_of
 
@@ -129,36 +131,33 @@ def _layer(
     budget: Budget,
 ) -> tuple[list[int], list[int]]:
     """Return the edges that no balanced multi-cycle uses, and the rows without exponent that none raises."""
-    import z3
-
-    solver = z3.SolverFor("QF_LRA")
-    flow = {edge: z3.Real(f"f{edge}") for edge in alive}
-    solver.add([value >= 0 for value in flow.values()])
+    question = Question(budget, logic="QF_LRA")
+    flow = {edge: real(f"f{edge}") for edge in alive}
+    question.add([value >= 0 for value in flow.values()])
     balance: dict[int, list[Any]] = {}
     for edge, value in flow.items():
         balance.setdefault(graph.edges[edge].target, []).append(value)
         balance.setdefault(graph.edges[edge].source, []).append(-value)
-    solver.add([z3.Sum(terms) == 0 for terms in balance.values()])
+    question.add([total(terms) == 0 for terms in balance.values()])
 
     def change(row: int, inside: list[int]) -> Any:
         terms = [(best_change(graph.edges[edge], rows[row]) or 0) * flow[edge] for edge in inside if edge in flow]
-        return z3.Sum([z3.RealVal(0), *terms])
+        return total([exactly(Fraction(0)), *terms])
 
     for row in range(len(rows)):
         # A variable of exponent k is refilled whenever a node of layer (level - k) is left: it counts per node there.
         place = max(0, level - found.variables[row]) if row in found.variables else 0
-        solver.add([change(row, part) >= 0 for part in layers[place]])
+        question.add([change(row, part) >= 0 for part in layers[place]])
 
     def is_possible(wish: Any) -> bool:
         budget.check()
-        solver.set("timeout", budget.milliseconds(2**30 / 1000))
-        solver.push()
-        solver.add(wish)
-        answer = solver.check()
-        solver.pop()
-        if answer == z3.unknown:
+        question.push()
+        question.add(wish)
+        answer = question.ask()
+        question.pop()
+        if answer == "unknown":
             budget.check()
-        return bool(answer == z3.sat)
+        return answer == "sat"
 
     idle = [edge for edge in alive if not is_possible(flow[edge] >= 1)]
     everything = layers[0][0]

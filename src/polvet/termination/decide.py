@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -10,26 +9,22 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
 from polvet.check.lex_rank import check_ranking
-from polvet.errors import InputError, LimitReached, did_you_mean
+from polvet.choices import AUTO
+from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable, dump_fmp, normalise
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.complete import Cycle, Effort, find_ranking
-from polvet.termination.elimination import lowest_remaining_height, random_vertex
-from polvet.termination.gensieve import GenSieveTrace, gensieve
 from polvet.termination.guards import prove_with_guards
 from polvet.termination.lasso import lasso_certificate
-from polvet.termination.progress_sieve import SieveTrace, progress_sieve
-from polvet.termination.sieve import sieve
-from polvet.termination.trace import trace_lines, trace_rounds
+from polvet.termination.method import Method, Request
+from polvet.termination.methods import METHODS
 from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown
-
-METHODS = ("auto", "complete", "sieve", "progress-sieve", "gensieve")
 
 
 def terminates(
     fmp: FiniteMemoryPolicy,
     *,
-    method: str = "auto",
+    method: str = AUTO,
     seed: int = 0,
     forests: int = 20,
     most_steps: int | None = 1_000_000,
@@ -40,11 +35,11 @@ def terminates(
     `auto` decides completely where every guard is upward closed and tries the methods for other guards elsewhere;
     `complete` leaves those out; the sieves are the paper's, and only say *nonterminating* under qualitative semantics.
     """
-    if method not in METHODS:
-        hint = did_you_mean(method, METHODS) or f"Choose one of: {', '.join(METHODS)}."
-        raise InputError(f"no method '{method}'.", "--method", hint)
+    METHODS.chosen(method)
+    request = Request(seed, forests, most_steps, budget)
     try:
-        return _run(fmp, method, seed, forests, most_steps, budget)
+        graph = normalise(fmp, budget=budget)
+        return _decide(graph, request, guards=True) if method == AUTO else METHODS[method].run(graph, request)
     except LimitReached as limit:
         return Unknown(str(limit), method, limit=limit.kind)
 
@@ -57,22 +52,18 @@ def is_terminating(fmp: FiniteMemoryPolicy) -> bool:
     return not isinstance(find_ranking(normalise(fmp)), Cycle)
 
 
-def _run(
-    fmp: FiniteMemoryPolicy, method: str, seed: int, forests: int, most_steps: int | None, budget: Budget
-) -> TerminationResult:
-    graph = normalise(fmp, budget=budget)
-    size = {"control_states": len(graph.nodes), "edges": len(graph.edges), "variables": len(fmp.variables)}
-    match method:
-        case "sieve":
-            return _judge_sieve(graph, sieve(graph, budget), method, size, budget)
-        case "progress-sieve":
-            return _judge_sieve(graph, progress_sieve(graph, budget), method, size, budget)
-        case "gensieve":
-            return _judge_gensieve(graph, seed, forests, most_steps, size, budget)
+def size_of(graph: Multigraph) -> dict[str, Any]:
+    """Return the figures that every test tells."""
+    return {"control_states": len(graph.nodes), "edges": len(graph.edges), "variables": len(graph.fmp.variables)}
+
+
+def _decide(graph: Multigraph, request: Request, *, guards: bool) -> TerminationResult:
+    """Return the verdict of the complete test; with guards that it cannot judge, perhaps of the methods for guards."""
+    fmp, budget = graph.fmp, request.budget
     effort = Effort()
     found = find_ranking(graph, budget=budget, effort=effort)
     figures: dict[str, Any] = {
-        **size,
+        **size_of(graph),
         "components": effort.components,
         "levels": effort.levels,
         "largest_component": effort.largest,
@@ -86,10 +77,10 @@ def _run(
         return Nonterminating(_with_copy(fmp, certificate), "complete", figures)
     if is_upward_closed(fmp):
         raise AssertionError("with upward-closed guards every cycle that sustains replays")
-    if method == "complete":
+    if not guards:
         reason = "without its guards the policy does not end; with them this test cannot tell (try --method auto)"
-        return Unknown(reason, method, figures)
-    proof, tried, limit = prove_with_guards(fmp, budget=budget, seed=seed)
+        return Unknown(reason, "complete", figures)
+    proof, tried, limit = prove_with_guards(fmp, budget=budget, seed=request.seed)
     figures["tried"] = tried
     if proof is None:
         reason = f"guards other than lower bounds are undecidable; tried: {'; '.join(tried)}"
@@ -116,37 +107,7 @@ def _with_copy(fmp: FiniteMemoryPolicy, certificate: dict[str, Any]) -> dict[str
     return {**certificate, "fmp": dump_fmp(fmp)}
 
 
-def _judge_sieve(
-    graph: Multigraph, trace: SieveTrace, method: str, size: Mapping[str, Any], budget: Budget
-) -> TerminationResult:
-    figures = {
-        **size,
-        "rounds": len(trace.rounds),
-        "removed": [[graph.fmp.edges[graph.edges[e].edge].id for e in removed] for removed in trace.rounds],
-        "left": [graph.fmp.edges[graph.edges[e].edge].id for e in trace.left],
-    }
-    return _judge(graph, trace.proves_termination, method, figures, budget)
-
-
-def _judge_gensieve(
-    graph: Multigraph, seed: int, forests: int, most_steps: int | None, size: Mapping[str, Any], budget: Budget
-) -> TerminationResult:
-    rng = random.Random(seed)
-    last: GenSieveTrace | None = None
-    for attempt in range(max(1, forests)):
-        budget.check()
-        choose = partial(lowest_remaining_height, budget=budget) if attempt == 0 else random_vertex(rng)
-        last = gensieve(graph, choose, most_steps=most_steps, budget=budget)
-        if last.proves_termination:
-            break
-    assert last is not None
-    figures = {**size, "forests": attempt + 1, "rounds": len(last.rounds), "steps": last.steps}
-    figures["trace"] = trace_lines(graph, last)
-    figures["trace_rounds"] = trace_rounds(graph, last)
-    return _judge(graph, last.proves_termination, "gensieve", figures, budget)
-
-
-def _judge(
+def judge(
     graph: Multigraph, proved: bool, method: str, figures: Mapping[str, Any], budget: Budget
 ) -> TerminationResult:
     """Return a sieve's answer as a verdict, with evidence from the complete test, which proves at least as much."""
@@ -183,3 +144,8 @@ def _keeps_open(atom: Atom, variable: Variable) -> bool:
     if variable.upper is not None:
         return atom.operator in ("<=", "<") or (atom.operator == "!=" and atom.value >= variable.upper)
     return False
+
+
+COMPLETE = Method(
+    "complete", "the complete test only", "where guards are upward closed", partial(_decide, guards=False)
+)

@@ -14,13 +14,19 @@ Limits   sound, not complete; the answer depends on the forest
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import Multigraph
-from polvet.termination.elimination import Chooser, Tree, elimination_forest
+from polvet.termination.decide import judge, size_of
+from polvet.termination.elimination import Chooser, Tree, elimination_forest, lowest_remaining_height, random_vertex
+from polvet.termination.method import Method, Request
+from polvet.termination.trace import trace_lines, trace_rounds
+from polvet.termination.verdicts import TerminationResult
 from polvet.termination.walks import best_change, rows_of
 
 Net = tuple[int, ...]
@@ -193,3 +199,28 @@ def _through_paths(paths: _Paths, node: Tree, whole: Tree) -> Iterator[list[int]
         for path in paths.simple(entry, frozenset(exits), leaving, closed=False):
             if path:
                 yield path
+
+
+def _terminates(graph: Multigraph, request: Request) -> TerminationResult:
+    """Return the verdict of several forests: the lowest first, then random ones."""
+    rng, budget = random.Random(request.seed), request.budget
+    last: GenSieveTrace | None = None
+    for attempt in range(max(1, request.forests)):
+        budget.check()
+        choose = partial(lowest_remaining_height, budget=budget) if attempt == 0 else random_vertex(rng)
+        last = gensieve(graph, choose, most_steps=request.most_steps, budget=budget)
+        if last.proves_termination:
+            break
+    assert last is not None
+    figures = {**size_of(graph), "forests": attempt + 1, "rounds": len(last.rounds), "steps": last.steps}
+    figures["trace"] = trace_lines(graph, last)
+    figures["trace_rounds"] = trace_rounds(graph, last)
+    return judge(graph, last.proves_termination, "gensieve", figures, budget)
+
+
+GENSIEVE = Method(
+    "gensieve",
+    "net changes over cycle and through paths along elimination forests (`--forests`, `--budget`)",
+    "no",
+    _terminates,
+)

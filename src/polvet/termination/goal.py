@@ -17,12 +17,14 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.check.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.errors import Limit, LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, dump_fmp, normalise, portable
-from polvet.policy.finite_memory.fmp import Atom
 from polvet.policy.finite_memory.goal import Goal
+from polvet.solvers.smt import Question, either, integer
 from polvet.termination.guards import MAX_NODES, windows_of
 from polvet.termination.lasso import name_step
 from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown
 
+SECONDS = 2.0
+"""The longest that Z3 may look for one run."""
 MAX_PATHS = 40
 MAX_LENGTH = 25
 
@@ -148,65 +150,53 @@ def _run_along(
     graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state: str, budget: Budget
 ) -> dict[str, Any] | None:
     """Return a run along the path that stops outside the goal, as Z3 proposes it."""
-    import z3
-
     start, edges = path
     fmp = graph.fmp
-    solver = z3.Solver()
-    solver.set("timeout", budget.milliseconds(2))
+    question = Question(budget, SECONDS)
 
-    def compared(atom: Atom, values: dict[str, Any]) -> Any:
-        value = values[atom.variable]
-        return {
-            ">=": value >= atom.value, ">": value > atom.value, "<=": value <= atom.value, "<": value < atom.value,
-            "==": value == atom.value, "!=": value != atom.value,
-        }[atom.operator]  # fmt: skip
-
-    first = {variable.name: z3.Int(variable.name) for variable in fmp.variables}
+    first = {variable.name: integer(variable.name) for variable in fmp.variables}
     values: dict[str, Any] = dict(first)
     amounts: list[dict[str, Any]] = []
 
     def keep_bounds() -> None:
         for variable in fmp.variables:
             if variable.lower is not None:
-                solver.add(values[variable.name] >= variable.lower)
+                question.add(values[variable.name] >= variable.lower)
             if variable.upper is not None:
-                solver.add(values[variable.name] <= variable.upper)
+                question.add(values[variable.name] <= variable.upper)
 
     keep_bounds()
     for number, index in enumerate(edges):
         primitive = graph.edges[index]
-        solver.add([compared(atom, values) for atom in fmp.edges[primitive.edge].guard[primitive.conjunction]])
+        question.add(
+            [atom.holds(values[atom.variable]) for atom in fmp.edges[primitive.edge].guard[primitive.conjunction]]
+        )
         chosen = {}
         for variable, effect in zip(fmp.variables, primitive.effects, strict=True):
-            amount: Any = z3.Int(f"{variable.name}+{number}")
+            amount: Any = integer(f"{variable.name}+{number}")
             if effect.low is not None:
-                solver.add(amount >= effect.low)
+                question.add(amount >= effect.low)
             if effect.high is not None:
-                solver.add(amount <= effect.high)
+                question.add(amount <= effect.high)
             chosen[variable.name] = amount
         values = {name: value + chosen[name] for name, value in values.items()}
         amounts.append(chosen)
         keep_bounds()
     clauses = stop_clauses(fmp, state)
     clauses += [tuple(opposite(atom) for atom in case.atoms) for case in goal.cases if state in case.states]
-    solver.add([z3.Or([compared(atom, values) for atom in clause]) for clause in clauses])
-    if solver.check() != z3.sat:
+    question.add([either(atom.holds(values[atom.variable]) for atom in clause) for clause in clauses])
+    if question.ask() != "sat":
         return None
-    model = solver.model()
-
-    def number_of(term: Any) -> int:
-        return int(model.eval(term, model_completion=True).as_long())
-
+    found = question.values()
     steps = []
     for index, chosen in zip(edges, amounts, strict=True):
         primitive = graph.edges[index]
-        given = {name: number_of(term) for name, term in chosen.items()}
+        given = {name: found.number(term) for name, term in chosen.items()}
         steps.append(name_step(fmp, fmp.edges[primitive.edge], primitive.choice, given))
     return {
         "kind": "goal-missed",
         "goal": goal.text,
         "initial_state": graph.nodes[start].state,
-        "initial_valuation": {name: portable(number_of(term)) for name, term in first.items()},
+        "initial_valuation": {name: portable(found.number(term)) for name, term in first.items()},
         "steps": steps,
     }

@@ -15,9 +15,12 @@ from polvet.errors import LimitReached
 from polvet.policy.finite_memory import portable
 from polvet.policy.finite_memory.its import Transition, TransitionSystem, abstract_its
 from polvet.policy.finite_memory.linear import CONSTANT
+from polvet.solvers.smt import Question, Term, exactly, integer
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Nonterminating, Terminating, TerminationResult, Unknown
 
+SECONDS = 2.0
+"""The longest that Z3 may look for one run."""
 ABSTRACT_SHARE = 0.7
 """Part of the time for the abstraction; the rest is for runs of the system."""
 
@@ -92,47 +95,44 @@ def _propose(
     budget: Budget,
 ) -> dict[str, Any] | None:
     """Return a run along the transitions that Z3 finds: periodic, or into the region."""
-    import z3
-
-    solver = z3.Solver()
-    solver.set("timeout", budget.milliseconds(2))
+    question = Question(budget, SECONDS)
     names: dict[str, Any] = {}
 
     def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:
-        total: Any = z3.IntVal(expression.get(CONSTANT, 0))
+        found: Term = exactly(expression.get(CONSTANT, 0))
         for name, coefficient in expression.items():
             if name:
                 if name not in values and f"{name}@{number}" not in names:
-                    names[f"{name}@{number}"] = z3.Int(f"{name}@{number}")
-                total = total + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
-        return total
+                    names[f"{name}@{number}"] = integer(f"{name}@{number}")
+                found = found + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
+        return found
 
-    values: dict[str, Any] = {name: z3.Int(name) for name in system.variables}
+    values: dict[str, Any] = {name: integer(name) for name in system.variables}
     trail: list[dict[str, Any]] = []
     for number, step in enumerate([*prefix, *cycle]):
         if number == len(prefix):
             entry = dict(values)
         trail.append(dict(values))
-        solver.add([term(constraint, values, number) >= 0 for constraint in step.guard])
+        question.add([term(constraint, values, number) >= 0 for constraint in step.guard])
         after = {}
         for name, value in step.update.items():
-            after[name] = z3.Int(f"{name}'@{number}") if value is None else term(value, values, number)
+            after[name] = integer(f"{name}'@{number}") if value is None else term(value, values, number)
         values = {**values, **after}
     trail.append(dict(values))
     if region is None:
-        solver.add([values[name] == entry[name] for name in system.variables])
+        question.add([values[name] == entry[name] for name in system.variables])
     else:
-        solver.add([term(constraint, entry, -1) >= 0 for constraint in region])
-    if solver.check() != z3.sat:
+        question.add([term(constraint, entry, -1) >= 0 for constraint in region])
+    if question.ask() != "sat":
         return None
-    model = solver.model()
+    given = question.values()
     recorded = []
     for number, before in enumerate(trail):
-        row = {name: model.eval(value, model_completion=True).as_long() for name, value in before.items()}
+        row = {name: given.number(value) for name, value in before.items()}
         for name, symbol in names.items():
             plain, _, when = name.rpartition("@")
             if when == str(number):
-                row[plain] = model.eval(symbol, model_completion=True).as_long()
+                row[plain] = given.number(symbol)
         recorded.append(row)
     number_of = {id(step): number for number, step in enumerate(system.transitions)}
     return {

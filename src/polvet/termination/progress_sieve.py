@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.components import strong_components
+from polvet.termination.decide import judge, size_of
+from polvet.termination.method import Method, Request
+from polvet.termination.verdicts import TerminationResult
 from polvet.termination.walks import Row, best_change, rows_of
 
 
@@ -77,3 +80,26 @@ def _on_cycles(graph: Multigraph, edges: Sequence[int]) -> list[int]:
         edge for edge in edges
         if graph.edges[edge].source in home and home[graph.edges[edge].source] == home.get(graph.edges[edge].target)
     ]  # fmt: skip
+
+
+def judge_sieve(graph: Multigraph, trace: SieveTrace, method: str, budget: Budget) -> TerminationResult:
+    """Return what the rounds of a sieve say as a verdict with evidence."""
+    figures = {
+        **size_of(graph),
+        "rounds": len(trace.rounds),
+        "removed": [[graph.fmp.edges[graph.edges[e].edge].id for e in removed] for removed in trace.rounds],
+        "left": [graph.fmp.edges[graph.edges[e].edge].id for e in trace.left],
+    }
+    return judge(graph, trace.proves_termination, method, figures, budget)
+
+
+def _terminates(graph: Multigraph, request: Request) -> TerminationResult:
+    return judge_sieve(graph, progress_sieve(graph, request.budget), "progress-sieve", request.budget)
+
+
+PROGRESS_SIEVE = Method(
+    "progress-sieve",
+    "the same towards upper and lower bounds",
+    "for qualitative semantics",
+    _terminates,
+)

@@ -11,6 +11,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Atom, Multigraph, portable
+from polvet.solvers.smt import Question, Term, either, every, integer
 from polvet.termination.lasso import name_step
 
 MAX_STEPS = 400
@@ -24,16 +25,13 @@ def realise_walk(
     """Return a lasso along these primitive edges, or None if Z3 finds none in time; not yet checked."""
     if len(prefix) + len(cycle) > MAX_STEPS:
         return None
-    import z3
-
     fmp = graph.fmp
-    solver = z3.Solver()
-    solver.set("timeout", budget.milliseconds(SECONDS))
+    question = Question(budget, SECONDS)
     names = [variable.name for variable in fmp.variables]
-    values = {name: z3.Int(f"{name}@0") for name in names}
+    values = {name: integer(f"{name}@0") for name in names}
     start = dict(values)
     entry = dict(values)
-    drift = {name: z3.Int(f"drift {name}") for name in names}
+    drift = {name: integer(f"drift {name}") for name in names}
     amounts: list[dict[str, Any]] = []
     steps = [*prefix, *cycle]
     for number, index in enumerate(steps):
@@ -43,34 +41,34 @@ def realise_walk(
         edge = fmp.edges[primitive.edge]
         for position, name in enumerate(names):
             low, high = primitive.before[position]
-            solver.add(*([values[name] >= low] if low is not None else []))
-            solver.add(*([values[name] <= high] if high is not None else []))
+            question.add(*([values[name] >= low] if low is not None else []))
+            question.add(*([values[name] <= high] if high is not None else []))
         for atom in edge.guard[primitive.conjunction]:
-            solver.add(_now(atom, values[atom.variable]))
+            question.add(atom.holds(values[atom.variable]))
             if number >= len(prefix):
-                solver.add(_always(atom, values[atom.variable], drift[atom.variable], z3))
+                question.add(_always(atom, values[atom.variable], drift[atom.variable]))
         chosen = {}
         for position, name in enumerate(names):
             effect = primitive.effects[position]
-            amount: Any = z3.Int(f"{name}+{number}") if not effect.is_fixed else effect.low
+            amount: Any = integer(f"{name}+{number}") if not effect.is_fixed else effect.low
             if not effect.is_fixed:
-                solver.add(*([amount >= effect.low] if effect.low is not None else []))
-                solver.add(*([amount <= effect.high] if effect.high is not None else []))
+                question.add(*([amount >= effect.low] if effect.low is not None else []))
+                question.add(*([amount <= effect.high] if effect.high is not None else []))
             chosen[name] = amount
             values[name] = values[name] + amount
-            solver.add(*_within(values[name], fmp.variables[position].lower, fmp.variables[position].upper))
+            question.add(*_within(values[name], fmp.variables[position].lower, fmp.variables[position].upper))
         amounts.append(chosen)
     for variable in fmp.variables:
-        solver.add(drift[variable.name] == values[variable.name] - entry[variable.name])
-        solver.add(*_within(start[variable.name], variable.lower, variable.upper))
-        solver.add(*([drift[variable.name] >= 0] if variable.lower is not None else []))
-        solver.add(*([drift[variable.name] <= 0] if variable.upper is not None else []))
-    if solver.check() != z3.sat:
+        question.add(drift[variable.name] == values[variable.name] - entry[variable.name])
+        question.add(*_within(start[variable.name], variable.lower, variable.upper))
+        question.add(*([drift[variable.name] >= 0] if variable.lower is not None else []))
+        question.add(*([drift[variable.name] <= 0] if variable.upper is not None else []))
+    if question.ask() != "sat":
         return None
-    model = solver.model()
+    found = question.values()
 
-    def number_of(term: Any) -> int:
-        return term if isinstance(term, int) else int(model.eval(term, model_completion=True).as_long())
+    def number_of(term: Term) -> int:
+        return term if isinstance(term, int) else found.number(term)
 
     written = []
     for index, chosen in zip(steps, amounts, strict=True):
@@ -89,22 +87,7 @@ def _within(term: Any, low: int | None, high: int | None) -> list[Any]:
     return [*([term >= low] if low is not None else []), *([term <= high] if high is not None else [])]
 
 
-def _now(atom: Atom, value: Any) -> Any:
-    match atom.operator:
-        case ">=":
-            return value >= atom.value
-        case ">":
-            return value > atom.value
-        case "<=":
-            return value <= atom.value
-        case "<":
-            return value < atom.value
-        case "==":
-            return value == atom.value
-    return value != atom.value
-
-
-def _always(atom: Atom, value: Any, drift: Any, z3: Any) -> Any:
+def _always(atom: Atom, value: Term, drift: Term) -> Any:
     """Return a condition under which the comparison, true now, stays true when the drift is added again and again."""
     match atom.operator:
         case ">=" | ">":
@@ -113,4 +96,4 @@ def _always(atom: Atom, value: Any, drift: Any, z3: Any) -> Any:
             return drift <= 0
         case "==":
             return drift == 0
-    return z3.Or(drift == 0, z3.And(drift > 0, value > atom.value), z3.And(drift < 0, value < atom.value))
+    return either((drift == 0, every((drift > 0, value > atom.value)), every((drift < 0, value < atom.value))))

@@ -18,9 +18,12 @@ from polvet.check.lasso import Step
 from polvet.check.recurrent_set import bound_rows, find_leak, move_conditions
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, normalise
 from polvet.policy.finite_memory.linear import CONSTANT
+from polvet.solvers.smt import Question, affine, every, integer, negated
 from polvet.termination.complete import components_of
 from polvet.termination.lasso import find_path, name_step
 
+SECONDS = 1.0
+"""The longest that one question to Z3 may take."""
 Rows = dict[str, int]
 Sets = dict[str, tuple[Rows, ...]]
 
@@ -116,26 +119,23 @@ class _Search:
             yield from self.closed(rest, depth + 1)
 
     def _find_leak(self, sets: Sets) -> tuple[str, Valuation] | None:
-        import z3
-
-        symbols = {variable.name: z3.Int(variable.name) for variable in self._fmp.variables}
+        symbols = {variable.name: integer(variable.name) for variable in self._fmp.variables}
 
         def holds(row: Mapping[str, int]) -> Any:
-            return z3.Sum([z3.IntVal(0)] + [c * (symbols[n] if n else 1) for n, c in row.items()]) >= 0
+            return affine(row, symbols) >= 0
 
         lists = {state: list(rows) for state, rows in sets.items()}
         for state, rows in sets.items():
             self._budget.check()
             self._queries -= 1
-            solver = z3.Solver()
-            solver.set("timeout", self._budget.milliseconds(1))
-            solver.add(*[holds(row) for row in [*rows, *bound_rows(self._fmp)]])
+            question = Question(self._budget, SECONDS)
+            question.add(*[holds(row) for row in [*rows, *bound_rows(self._fmp)]])
             for step in self._moves[state]:
                 for condition in move_conditions(self._fmp, step, lists):
-                    solver.add(z3.Not(z3.And(*[holds(row) for row in condition])))
-            if solver.check() == z3.sat:
-                model = solver.model()
-                return state, {n: model.eval(s, model_completion=True).as_long() for n, s in symbols.items()}
+                    question.add(negated(every(holds(row) for row in condition)))
+            if question.ask() == "sat":
+                found = question.values()
+                return state, {name: found.number(symbol) for name, symbol in symbols.items()}
         return None
 
 
@@ -171,43 +171,36 @@ def _find_entry(
     fmp: FiniteMemoryPolicy, graph: Multigraph, sets: Sets, budget: Budget
 ) -> tuple[str, Valuation, list[dict[str, Any]]] | None:
     """Return a start, its valuation and the steps into the sets, as Z3 finds them along shortest paths."""
-    import z3
-
     for index, node in enumerate(graph.nodes):
         if node.state not in sets:
             continue
         budget.check()
         path = find_path(graph, index)
-        solver = z3.Solver()
-        solver.set("timeout", budget.milliseconds(1))
-        first = {variable.name: z3.Int(variable.name) for variable in fmp.variables}
+        question = Question(budget, SECONDS)
+        first = {variable.name: integer(variable.name) for variable in fmp.variables}
         values: dict[str, Any] = dict(first)
 
-        def keep(rows: Sequence[Mapping[str, int]], values: Mapping[str, Any], solver: Any = solver) -> None:
-            for row in rows:
-                solver.add(z3.Sum([z3.IntVal(0)] + [c * (values[n] if n else 1) for n, c in row.items()]) >= 0)
-
-        keep(bound_rows(fmp), values)
+        question.add(*(affine(row, values) >= 0 for row in bound_rows(fmp)))
         written = []
         for edge in path:
             primitive = graph.edges[edge]
             for position, variable in enumerate(fmp.variables):
                 low, high = primitive.before[position]
-                solver.add(*([values[variable.name] >= low] if low is not None else []))
-                solver.add(*([values[variable.name] <= high] if high is not None else []))
+                question.add(*([values[variable.name] >= low] if low is not None else []))
+                question.add(*([values[variable.name] <= high] if high is not None else []))
             effects = {}
             for position, variable in enumerate(fmp.variables):
                 effect = primitive.effects[position]
                 amount = next((end for end in (effect.high, effect.low) if end is not None), 0)
                 values[variable.name] = values[variable.name] + amount
                 effects[variable.name] = amount
-            keep(bound_rows(fmp), values)
+            question.add(*(affine(row, values) >= 0 for row in bound_rows(fmp)))
             origin = fmp.edges[primitive.edge]
             written.append(name_step(fmp, origin, primitive.choice, effects))
-        keep(list(sets[node.state]), values)
-        if solver.check() == z3.sat:
-            model = solver.model()
+        question.add(*(affine(row, values) >= 0 for row in sets[node.state]))
+        if question.ask() == "sat":
+            model = question.values()
             start = graph.nodes[graph.edges[path[0]].source].state if path else node.state
-            found = {name: model.eval(term, model_completion=True).as_long() for name, term in first.items()}
+            found = {name: model.number(term) for name, term in first.items()}
             return start, found, written
     return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.policy.finite_memory import EdgeId, Multigraph
 from polvet.termination.elimination import Tree
-from polvet.termination.gensieve import GenSieveTrace, Turn
+
+if TYPE_CHECKING:
+    from polvet.termination.gensieve import GenSieveTrace, Turn
 
 
 def trace_lines(graph: Multigraph, trace: GenSieveTrace) -> list[str]:

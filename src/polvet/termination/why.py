@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import EdgeId, FiniteMemoryPolicy, Multigraph, normalise
+from polvet.solvers.smt import Question, Term, at_most, either, every, implies, integer, real, total, truth
 from polvet.termination.complete import Cycle, components_of, find_ranking
 from polvet.termination.walks import best_change, rows_of
 
@@ -54,42 +54,39 @@ def _find_smaller(graph: Multigraph, size: int, budget: Budget) -> tuple[list[in
     parts = components_of(graph, range(len(graph.edges)))
     if sum(len(edges) for _, edges in parts) > MAX_EDGES:
         return None, False
-    import z3
-
     best: list[int] | None = None
     for nodes, edges in parts:
         while True:
             goal = (len(best) if best is not None else size) - 1
             budget.check()
-            solver = z3.Solver()
-            solver.set("timeout", budget.milliseconds(SECONDS))
-            flow = {edge: z3.Real(f"f{edge}") for edge in edges}
-            level = {node: z3.Int(f"level{node}") for node in nodes}
-            roots = {node: z3.Bool(f"root{node}") for node in nodes}
-            solver.add(*[value >= 0 for value in flow.values()], z3.Sum(list(flow.values())) >= 1)
-            solver.add(z3.AtMost(*roots.values(), 1), z3.AtMost(*[value > 0 for value in flow.values()], goal))
+            question = Question(budget, SECONDS)
+            flow = {edge: real(f"f{edge}") for edge in edges}
+            level = {node: integer(f"level{node}") for node in nodes}
+            roots = {node: truth(f"root{node}") for node in nodes}
+            question.add(*[value >= 0 for value in flow.values()], total(flow.values()) >= 1)
+            question.add(at_most(1, roots.values()), at_most(goal, [value > 0 for value in flow.values()]))
             for node in nodes:
                 into = [edge for edge in edges if graph.edges[edge].target == node]
                 out = [edge for edge in edges if graph.edges[edge].source == node]
-                solver.add(z3.Sum([flow[edge] for edge in into]) == z3.Sum([flow[edge] for edge in out]))
-                nearer = [z3.And(flow[e] > 0, level[graph.edges[e].source] < level[node]) for e in into]
-                used = z3.Or([flow[edge] > 0 for edge in out])
-                solver.add(z3.Implies(used, z3.Or(roots[node], *nearer)))
-            _add_rows(solver, graph, edges, flow, z3)
-            answer = solver.check()
-            if answer == z3.unknown:
+                question.add(total(flow[edge] for edge in into) == total(flow[edge] for edge in out))
+                nearer = [every((flow[e] > 0, level[graph.edges[e].source] < level[node])) for e in into]
+                used = either(flow[edge] > 0 for edge in out)
+                question.add(implies(used, either([roots[node], *nearer])))
+            _add_rows(question, graph, edges, flow)
+            answer = question.ask()
+            if answer == "unknown":
                 return best, False
-            if answer == z3.unsat:
+            if answer == "unsat":
                 break
-            model = solver.model()
-            best = [edge for edge, value in flow.items() if z3.is_true(model.eval(value > 0, model_completion=True))]
+            values = question.values()
+            best = [edge for edge, value in flow.items() if values.holds(value > 0)]
     return best, True
 
 
-def _add_rows(solver: Any, graph: Multigraph, edges: Sequence[int], flow: dict[int, Any], z3: Any) -> None:
+def _add_rows(question: Question, graph: Multigraph, edges: Sequence[int], flow: dict[int, Term]) -> None:
     """Demand that no row falls, unless an edge that raises it without limit is used."""
     for row in rows_of(graph):
         changes = {edge: best_change(graph.edges[edge], row) for edge in edges}
         endless = [flow[edge] > 0 for edge, change in changes.items() if change is None]
-        net = z3.Sum([(change or 0) * flow[edge] for edge, change in changes.items()])
-        solver.add(z3.Or(net >= 0, *endless))
+        net = total((change or 0) * flow[edge] for edge, change in changes.items())
+        question.add(either([net >= 0, *endless]))

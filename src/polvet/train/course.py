@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.budget import Budget
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
@@ -64,44 +64,48 @@ def pupil_of(task: Task) -> Fitted:
     return fit(task, blank_network(inputs, outputs))
 
 
-def train(pupil: Fitted, course: Course, *, seed: int, budget: Budget) -> tuple[Policy, dict[str, Any]]:
-    """Return the policy and the figures of its making; a teacher that searches keeps to the budget's states."""
+def train(
+    pupil: Fitted, course: Course, *, seed: int, budget: Budget = UNLIMITED, max_states: int = SMALL
+) -> tuple[Policy, dict[str, Any]]:
+    """Return the policy and the figures of its making; a teacher that searches stores at most so many states."""
     match course.kind:
         case "trees":
-            return _trees(pupil, course, seed, budget)
+            return _trees(pupil, course, seed, budget.told(None), max_states)
         case "mlp":
             return _network(pupil, course, seed, budget)
         case _:
             raise InputError(f"'{course.kind}' is unknown.", Where("kind"), "Use mlp or trees.")
 
 
-def shares(task: Task, file: Path, *, seed: int, max_steps: int) -> dict[str, float]:
+def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget = UNLIMITED) -> dict[str, float]:
     """Return how many percent of the runs of the policy in the file reach the goal, and fail."""
     bound = load_fitted(task, file).compile()
-    first = Starts.of(task).sample(EVALUATED_RUNS, random.Random(seed + 1))
-    batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1)
+    first = Starts.of(task, budget).sample(EVALUATED_RUNS, random.Random(seed + 1), budget=budget)
+    batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1, budget=budget)
+    if batch.limit is not None:
+        raise batch.limit
     return {
         "goal_percent": 100 * batch.count(End.GOAL) / EVALUATED_RUNS,
         "fail_percent": 100 * batch.count(End.FAIL) / EVALUATED_RUNS,
     }
 
 
-def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Policy, dict[str, Any]]:
-    rows, taught, who = _lessons(pupil, course, seed, budget)
+def _trees(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Policy, dict[str, Any]]:
+    rows, taught, who = _lessons(pupil, course, seed, budget, max_states)
     options = TreeOptions(course.depth, course.rounds, course.learning_rate or 0.4, seed)
-    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), options)
+    found = imitate(rows, taught, tuple(pupil.policy.inputs), tuple(pupil.policy.outputs), options, budget)
     figures = {"teacher": who, "lessons": len(rows), "accuracy": found.accuracy, "curve": list(found.curve)}
     return found.policy, figures
 
 
-def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[Any, Any, str]:
+def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_states: int) -> tuple[Any, Any, str]:
     teacher = course.teacher
     how: Any = {"runs": course.runs, "max_steps": course.max_steps, "noise": course.noise, "seed": seed}
     if teacher in ("auto", "optimal", "safe"):
         try:
-            compiled, space = explore_all(pupil.task, budget=budget)
-        except LimitReached:
-            if teacher != "auto":
+            compiled, space = explore_all(pupil.task, budget=budget.at_most(states=max_states))
+        except LimitReached as limit:
+            if teacher != "auto" or limit.kind == "time":
                 raise
             teacher = "random"
         else:
@@ -111,7 +115,8 @@ def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[
             rows = pupil.bind(compiled).core.rows(np.ascontiguousarray(space.states[seen[known]]))
             chosen = np.array([place[label] for label in taught[known].tolist()], dtype=np.int64)
             return rows, chosen, "safe" if teacher == "safe" else "optimal"
-    rows, chosen = policy_lessons(pupil, None if teacher == "random" else Path(teacher), _pool(pupil, seed), **how)
+    file = None if teacher == "random" else Path(teacher)
+    rows, chosen = policy_lessons(pupil, file, _pool(pupil, seed, budget), budget=budget, **how)
     return rows, chosen, teacher
 
 
@@ -121,7 +126,7 @@ def _network(pupil: Fitted, course: Course, seed: int, budget: Budget) -> tuple[
         max_steps=course.max_steps, seed=seed,
     )  # fmt: skip
     potential = None if course.shaping is None else potential_of(pupil, course.shaping, Where("shaping"))
-    found = learn(pupil, _pool(pupil, seed), options, potential=potential, on_progress=budget.on_progress)
+    found = learn(pupil, _pool(pupil, seed, budget.told(None)), options, potential=potential, budget=budget)
     return found.policy, {"curve": [asdict(point) for point in found.curve]}
 
 
@@ -132,8 +137,8 @@ def _sizes(hidden: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _pool(pupil: Fitted, seed: int) -> Words:
-    starts, compiled = Starts.of(pupil.task), pupil.compile().compiled
+def _pool(pupil: Fitted, seed: int, budget: Budget) -> Words:
+    starts, compiled = Starts.of(pupil.task, budget), pupil.compile().compiled
     if starts.count is not None and starts.count <= START_POOL:
-        return compiled.pack_starts(starts)
-    return compiled.pack(starts.sample(START_POOL, random.Random(seed)))
+        return compiled.pack_starts(starts, budget=budget)
+    return compiled.pack(starts.sample(START_POOL, random.Random(seed), budget=budget))

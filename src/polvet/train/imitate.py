@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.files import parse_json
 from polvet.policy.decimals import nearest_float32
@@ -46,6 +47,7 @@ def imitate(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     options: TreeOptions | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Imitated:
     """Return an ensemble that learnt from rows to take the taught outputs."""
     chosen = options or TreeOptions()
@@ -55,6 +57,12 @@ def imitate(
             hint="Give more --runs, or another --teacher.",
         )
     xgboost = _xgboost()
+
+    class Watch(xgboost.callback.TrainingCallback):  # type: ignore[name-defined, misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            budget.check()
+            return False
+
     data = xgboost.DMatrix(rows, label=taught, nthread=1)
     losses: dict[str, Any] = {}
     booster = xgboost.train(
@@ -64,6 +72,7 @@ def imitate(
             "verbosity": 0,
         },
         data, num_boost_round=chosen.rounds, evals=[(data, "lessons")], evals_result=losses, verbose_eval=False,
+        callbacks=[Watch()],
     )  # fmt: skip
     booster.set_attr(**{"polvet.inputs": json.dumps(list(inputs)), "polvet.outputs": json.dumps(list(outputs))})
     where = Where("the trained ensemble")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
 from polvet.kernel.compiled import Words
 from polvet.model.infix import parse_expression
@@ -31,6 +32,7 @@ def policy_lessons(
     max_steps: int,
     noise: float,
     seed: int,
+    budget: Budget = UNLIMITED,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return (row, output) of every decision in about so many runs of the teacher; None: it chooses at random."""
     guide = fitted if teacher is None else load_fitted(fitted.task, teacher)
@@ -47,6 +49,7 @@ def policy_lessons(
     place = np.array([fitted.policy.outputs.index(name) for name in guide.policy.outputs], dtype=np.int64)
     rows, taught, finished = [], [], 0
     while finished < runs:
+        budget.check()
         found = rollout.collect(bound.core, PORTION, 1.0 if teacher is None else noise)
         raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
         useful = found["end"] != End.FAIL  # what led straight to fail is not worth imitating

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet import _core
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import MissingExtra
 from polvet.kernel.compiled import Words
 from polvet.model.network import Kind, Variable
@@ -27,7 +28,6 @@ from polvet.policy.networks import Network, network_of
 from polvet.policy.runs import End, raise_what_broke
 
 Potential = Callable[[Words], NDArray[np.float64]]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def learn(
     options: QOptions | None = None,
     *,
     potential: Potential | None = None,
-    on_progress: Progress | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Learnt:
     """Return a network learnt on the task; `fitted` gives the names and order of its columns, its weights are not used."""
     chosen = options or QOptions()
@@ -83,7 +83,7 @@ def learn(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _Learner(torch, fitted, starts, chosen, potential, on_progress).run()
+        return _Learner(torch, fitted, starts, chosen, potential, budget).run()
     finally:
         torch.set_num_threads(threads)
 
@@ -105,10 +105,10 @@ def blank_network(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Network:
 class _Learner:
     def __init__(
         self, torch: Any, fitted: Fitted, starts: Words, options: QOptions, potential: Potential | None,
-        on_progress: Progress | None,
+        budget: Budget,
     ) -> None:  # fmt: skip
         self.torch, self.fitted, self.options, self.potential = torch, fitted, options, potential
-        self.on_progress = on_progress
+        self.budget = budget
         torch.manual_seed(options.seed)
         self.rng = np.random.default_rng(options.seed)
         variables = [fitted.task.network.variables[place] for place in fitted.variables]
@@ -140,6 +140,7 @@ class _Learner:
         done, portion, shown = 0, 8, max(1, options.steps // 20)
         next_point = shown
         while done < options.steps:
+            self.budget.check()
             share = min(1.0, done / max(1.0, options.explore_until * options.steps))
             epsilon = 1.0 + share * (options.epsilon_end - 1.0)
             found = self._collect(self._bound(), portion, epsilon)
@@ -153,8 +154,8 @@ class _Learner:
                 next_point += shown
                 curve.append(_point(done, np.concatenate(ends), np.concatenate(lengths), losses))
                 ends, lengths, losses = [], [], []
-            if self.on_progress is not None:
-                self.on_progress(min(done, options.steps), options.steps)
+            if self.budget.on_progress is not None:
+                self.budget.on_progress(min(done, options.steps), options.steps)
         return Learnt(self.policy(), tuple(curve))
 
     def policy(self) -> Network:

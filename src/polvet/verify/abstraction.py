@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.budget import stopwatch
 from polvet.check.invariant_format import invariant_certificate
-from polvet.errors import InputError, Where
+from polvet.choices import one_of
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Bound
@@ -29,11 +30,10 @@ from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
-from polvet.verify.box_system import ALONE, Power
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
-from polvet.verify.linearized import linearized
+from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, Method, Request, read_linear
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -293,31 +293,32 @@ class Expansion:
                 yield from self._refined(narrowed, (*chosen, truth))
 
 
-def verify_abstractly(
-    bound: Bound,
-    *,
-    predicates: Sequence[Expression] | None = None,
-    options: Options | None = None,
-    budget: Budget = UNLIMITED,
-    seed: int = 0,
-    linear: LinearTask | None = None,
-    power: Power = ALONE,
-) -> SafetyResult:
-    """Decide with the given predicates, or (none given) with those of start and fail, refined until it decides."""
+def abstraction(predicates: Sequence[Expression] | None = None, options: Options | None = None) -> Method:
+    """Return the method with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     options = options or Options()
-    if options.configuration not in (BOXES, *CONFIGURATIONS):
-        known = ", ".join((BOXES, *CONFIGURATIONS))
-        raise InputError(f"'{options.configuration}' is unknown.", Where("configuration"), f"Use {known}.")
+    one_of(options.configuration, (BOXES, *CONFIGURATIONS), "configuration")
+    # Z3 and Marabou are also asked about tables.
+    needs = (ONLY_FAIL, NETWORK_OR_TREES) if options.configuration == BOXES else (ONLY_FAIL,)
+    return Method(
+        METHOD,
+        "policy predicate abstraction (Vinzent, Steinmetz, Hoffmann 2022), refined by counterexamples",
+        partial(_verify, predicates=predicates, options=options),
+        needs,
+        linear=True,
+    )
+
+
+def _verify(
+    bound: Bound, request: Request, *, predicates: Sequence[Expression] | None, options: Options
+) -> SafetyResult:
+    task, budget = read_linear(request), request.budget
     patience = Patience(budget, options.seconds_per_question)
     figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
-        task = linear or linearized(bound, budget)
-        if isinstance(task, str):
-            return Unknown(task, METHOD, figures)
         asked: Tester
         if options.configuration == BOXES:
-            asked = BoxTester(bound, task, patience, seed=seed, power=power)
+            asked = BoxTester(bound, task, patience, seed=request.seed, power=request.power)
         else:
             asked = paper = PaperTests(bound, task, options, patience)
         if predicates is not None:
@@ -327,7 +328,7 @@ def verify_abstractly(
         facts = conserved_rows(task)
         conserved = {row.terms for row in facts if not row.marks}
         chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
-        return _decide(bound, task, chosen, facts, asked, options, budget, figures, refine_them=predicates is None)
+        return _decide(bound, request, chosen, asked, options, figures, refine_them=predicates is None)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
@@ -340,16 +341,16 @@ def verify_abstractly(
 
 def _decide(
     bound: Bound,
-    task: LinearTask,
+    request: Request,
     predicates: list[Predicate],
-    facts: Sequence[Row],
     tester: Tester,
     options: Options,
-    budget: Budget,
     figures: dict[str, Any],
     *,
     refine_them: bool,
 ) -> SafetyResult:
+    task = read_linear(request)
+    facts = conserved_rows(task)
     while True:
         spent = stopwatch()
         space = Expansion(task, predicates, tester, options, facts).build()
@@ -366,7 +367,12 @@ def _decide(
         outcome = _concretize(bound, task, predicates, space)
         if isinstance(outcome, Run):
             return Unsafe(outcome, METHOD, figures, proved_start_regions(task, predicates, space))
-        if not refine_them or outcome is None or figures["refinements"] >= options.refinements or budget.is_over():
+        if (
+            not refine_them
+            or outcome is None
+            or figures["refinements"] >= options.refinements
+            or request.budget.is_over()
+        ):
             why = "the predicates do not decide" if not refine_them else "no further refinement"
             proved = proved_start_regions(task, predicates, space)
             return Unknown(f"{why}: {len(space.unsafe)} abstract states overlap fail", METHOD, figures, proved)
@@ -518,3 +524,6 @@ def split_between(
         if predicate not in known and (widest is None or share > widest[0]):
             widest = share, predicate
     return None if widest is None else widest[1]
+
+
+ABSTRACTION = abstraction()

@@ -10,10 +10,10 @@ Limits   linear models over bounded integers; never proves more than "not within
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from polvet.budget import UNLIMITED, Budget
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Bound
 from polvet.policy.runs import End, Run
@@ -23,6 +23,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.linearized import linearized
+from polvet.verify.method import ONLY_FAIL, STRICT_BOUNDS, Method, Request
 from polvet.verify.policy_smt import NotEncodable, chooses, encode_policy
 from polvet.verify.verdicts import SafetyResult, Unknown, Unsafe
 
@@ -30,17 +31,21 @@ METHOD = "bmc"
 MOST_STEPS = 20
 
 
-def verify_bounded(
-    bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, threads: int = 1, most_steps: int = MOST_STEPS
-) -> SafetyResult:
-    """Return a shortest unsafe run of at most so many steps, or unknown with the length that was refuted."""
-    known = find_unsafe_run(bound, seed=seed, threads=threads, budget=budget)
+def bounded(most_steps: int = MOST_STEPS) -> Method:
+    """Return the method that finds a shortest unsafe run of at most so many steps, or says which length it refuted."""
+    words = "Z3 unrolls the model, one copy of the policy per step; finds runs, never proves safety"
+    return Method(METHOD, words, partial(_verify, most_steps=most_steps), (ONLY_FAIL,))
+
+
+def _verify(bound: Bound, request: Request, *, most_steps: int) -> SafetyResult:
+    budget = request.budget
+    known = find_unsafe_run(bound, seed=request.seed, threads=request.power.threads, budget=budget)
     longest = most_steps if known is None else min(most_steps, len(known.actions) - 1)
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
-        if bound.task.network.disables_out_of_bounds:
-            raise NotLinear("operators that leave the bounds are disabled")
+        if (refusal := STRICT_BOUNDS.refusal(bound)) is not None:  # asked here: simulation comes first
+            raise NotLinear(refusal)
         task = linearized(bound, budget)
         if isinstance(task, str):
             raise NotLinear(task)
@@ -152,3 +157,6 @@ def _labels_to(bound: Bound, semantics: Semantics, state: State, following: Stat
     for move in bound.fitted.followed(state, semantics.moves(state)):
         if any(outcome.state == following for outcome in move.outcomes):
             yield move.label
+
+
+BMC = bounded()

@@ -11,7 +11,9 @@ from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 
 def certificate_of(bound: Bound, found: SafetyResult) -> dict[str, Any] | None:
     """Return the certificate of safety, or the run; None where there is none."""
-    given = {"options": options} if (options := bound.task.options.to_json()) else {}
+    given: dict[str, Any] = {"options": options} if (options := bound.task.options.to_json()) else {}
+    if bound.fitted.by_execution:
+        given["by_execution"] = True
     match found:
         case Safe(certificate):
             return {**certificate, **given}

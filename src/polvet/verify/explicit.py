@@ -19,21 +19,11 @@ from polvet.kernel.starts import Starts
 from polvet.policy.binding import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run, raise_what_broke
 from polvet.records.packed import fits, pack_columns
+from polvet.verify.method import Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 METHOD = "explicit"
 MOST_LISTED = 3_000_000
-
-
-def verify_explicitly(
-    bound: Bound,
-    *,
-    budget: Budget = UNLIMITED,
-    threads: int = 1,
-    most_listed: int = MOST_LISTED,
-) -> SafetyResult:
-    """Decide by visiting every state that the policy reaches from the start states."""
-    return Search(bound, budget, most_listed=most_listed).go_on(budget, threads=threads)
 
 
 class Search:
@@ -115,3 +105,15 @@ def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> d
         rows = bound.compiled.machine.unpack(reach.states())
         found["states"] = pack_columns(bound.task.network.variables, rows)
     return found
+
+
+def _verify(bound: Bound, request: Request) -> SafetyResult:
+    search = request.search or Search(bound, request.budget)
+    return search.go_on(request.budget, threads=request.power.threads)
+
+
+EXPLICIT = Method(
+    METHOD,
+    "visits every state the policy reaches from all start states, once, with all threads; they are finitely many and fit in memory",
+    _verify,
+)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.budget import UNLIMITED, Budget, stopwatch
+from polvet.budget import Budget, stopwatch
 from polvet.check.box_view import Unreadable
 from polvet.check.flow import Flow
 from polvet.check.grid import Grid, cells_between, follow, pack_marks, start_cells
@@ -30,6 +30,7 @@ from polvet.model.network import Kind
 from polvet.policy.binding import Bound
 from polvet.policy.runs import trace
 from polvet.policy.trees import TreeEnsemble
+from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "grid"
@@ -50,10 +51,9 @@ MOST_TOUCHED = 1 << 24
 """More cells than that touched by one batch: the grid is too coarse to tell anything."""
 
 
-def verify_on_grid(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0) -> SafetyResult:
+def _verify(bound: Bound, request: Request) -> SafetyResult:
     """Return safe with a certificate of kind `grid`, or unknown."""
-    if bound.task.network.disables_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", METHOD)
+    budget, seed = request.budget, request.seed
     try:
         flow = Flow(bound.task, bound.fitted)
         seen = _seen(bound, flow, seed, budget)
@@ -230,3 +230,11 @@ def _first_right(threshold: float, comparison: str, kind: Kind) -> float:
     if kind is not Kind.REAL:
         return float(np.ceil(middle))
     return middle if np.float32(middle) == right else float(np.nextafter(middle, np.inf))
+
+
+GRID = Method(
+    METHOD,
+    "follows sets of states over a grid of cells, finer and finer, until no set may fail; for real-valued models",
+    _verify,
+    (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES),
+)

@@ -21,14 +21,15 @@ from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.model.semantics import Semantics, State
-from polvet.policy.binding import Fitted
+from polvet.policy.binding import Bound, Fitted
 from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions, point_box
 from polvet.symbolic.conserved import conserved_rows, unchanging_sums
 from polvet.symbolic.linear import NotLinear
-from polvet.symbolic.operators import LinearTask, linear_task, state_of, without_holes
+from polvet.symbolic.operators import LinearTask, state_of, without_holes
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply, box_data
+from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, STRICT_BOUNDS, Method, Request, read_linear
 from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -51,39 +52,18 @@ class Obligation:
     near_tie: bool  # only some evaluation order takes the step
 
 
-def verify_by_ic3(
-    fitted: Fitted, *, budget: Budget = UNLIMITED, seed: int = 0, linear: LinearTask | None = None,
-    power: Power = ALONE,
-) -> SafetyResult:  # fmt: skip
-    """Return whether runs of the policy reach `fail`, by blocking what leads there; within the budget."""
-    return block_backwards(fitted, "ic3", budget=budget, seed=seed, linear=linear, power=power, generalize=True)
-
-
 def block_backwards(
-    fitted: Fitted,
-    method: str,
-    *,
-    budget: Budget = UNLIMITED,
-    seed: int = 0,
-    linear: LinearTask | None = None,
-    power: Power = ALONE,
-    generalize: bool = True,
-    most_boxes: int | None = None,
+    fitted: Fitted, method: str, request: Request, *, generalize: bool = True, most_boxes: int | None = None
 ) -> SafetyResult:
     """Return the verdict of backward blocking, with or without generalization, with at most `most_boxes` blocked."""
-    if fitted.task.network.disables_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", method)
-    try:
-        linear = linear_task(fitted.task) if linear is None else linear
-        rows = conserved_rows(linear)
-        rows = (*rows, *agreed_rows(fitted, linear, rows, power, budget))
-        engine = Engine(fitted, rows=rows, linear=linear, seed=seed, power=power)
-        fail = tuple(part for cell in linear.fail for part in without_holes(cell))
-        if any(row.marks for cell in fail for row in cell.rows):
-            raise NotLinear("the fail condition counts equalities")
-    except NotLinear as refusal:
-        return Unknown(f"not linear: {refusal.why}", method)
-    blocking = _Blocking(engine, budget, random.Random(seed), generalize, most_boxes)
+    linear, budget, power = read_linear(request), request.budget, request.power
+    rows = conserved_rows(linear)
+    rows = (*rows, *agreed_rows(fitted, linear, rows, power, budget))
+    engine = Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=power)
+    fail = tuple(part for cell in linear.fail for part in without_holes(cell))
+    if any(row.marks for cell in fail for row in cell.rows):
+        raise NotLinear("the fail condition counts equalities")
+    blocking = _Blocking(engine, budget, random.Random(request.seed), generalize, most_boxes)
     try:
         return blocking.run(fail, method)
     except LimitReached as limit:
@@ -322,3 +302,11 @@ def _inside(cell: Cell, box: Box) -> Cell | None:
 
 def _with(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
     return (*values[:place], value, *values[place + 1 :])
+
+
+def _verify(bound: Bound, request: Request) -> SafetyResult:
+    return block_backwards(bound.fitted, "ic3", request)
+
+
+NEEDS = (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES)
+IC3 = Method("ic3", "blocks, box by box, what leads to `fail`", _verify, NEEDS, linear=True)

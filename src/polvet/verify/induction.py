@@ -1,39 +1,27 @@
-"""1-induction, then strengthening: `fail` is closed against predecessors, perhaps after a few boxes are blocked.
+"""1-induction over one step of the policy, strengthened by a few boxes: no state outside `fail` steps into it.
 
-With no box blocked this is plain induction over one step, with the conserved rows of the model as known facts. Each
-counterexample to induction then strengthens the claim by the box of states that step so; a start state in such a box ends
-an unsafe run. `verify.ic3` is the same loop with generalization.
+Plain induction asks one question: does a state that is not in `fail`, and in which the conserved rows of the model hold, step into
+`fail`? If none does, and no start state fails, the policy is safe (k-induction with k = 1; Sheeran, Singh, Stalmarck, FMCAD 2000).
+Differs  a counterexample to induction does not make k larger: the box of states that step so is blocked, which strengthens the claim,
+         and a start state in it ends an unsafe run. At most MOST_BOXES are blocked. The loop is that of `verify/ic3.py`,
+         `block_backwards`, without its generalization: cheaper per box, and gives up sooner
+Cost, Limits   as there
 """
 
 from __future__ import annotations
 
-from polvet.budget import UNLIMITED, Budget
-from polvet.policy.binding import Fitted
-from polvet.symbolic.operators import LinearTask
-from polvet.verify.box_system import ALONE, Power
-from polvet.verify.ic3 import block_backwards
+from polvet.policy.binding import Bound
+from polvet.verify.ic3 import NEEDS, block_backwards
+from polvet.verify.method import Method, Request
 from polvet.verify.verdicts import SafetyResult
 
 MOST_BOXES = 200
 
 
-def verify_by_induction(
-    fitted: Fitted,
-    *,
-    budget: Budget = UNLIMITED,
-    seed: int = 0,
-    most_boxes: int = MOST_BOXES,
-    linear: LinearTask | None = None,
-    power: Power = ALONE,
-) -> SafetyResult:
-    """Return the verdict of 1-induction, strengthened by at most `most_boxes` boxes."""
-    return block_backwards(
-        fitted,
-        "induction",
-        budget=budget,
-        seed=seed,
-        linear=linear,
-        power=power,
-        generalize=False,
-        most_boxes=most_boxes,
-    )
+def _verify(bound: Bound, request: Request) -> SafetyResult:
+    return block_backwards(bound.fitted, "induction", request, generalize=False, most_boxes=MOST_BOXES)
+
+
+INDUCTION = Method(
+    "induction", "no step outside `fail` leads into it, strengthened by a few boxes", _verify, NEEDS, linear=True
+)

@@ -20,52 +20,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.budget import UNLIMITED, Budget
+from polvet.budget import Budget
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
-from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.binding import UNKNOWN_LABEL, Bound
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
 from polvet.safety.restrictions import wider_core_of
 from polvet.symbolic.cells import Box, Cell, cell_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
-from polvet.symbolic.operators import LinearTask, linear_task
-from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point
-from polvet.verify.ic3 import agreed_rows
+from polvet.verify.ic3 import NEEDS, agreed_rows
+from polvet.verify.method import Method, Request, read_linear
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "projection"
 MOST_CELLS = 200_000
 CELLS_AT_ONCE = 32
 """So many cells are left together, whatever the number of threads."""
-
-
-def verify_by_projection(
-    fitted: Fitted, *, budget: Budget = UNLIMITED, seed: int = 0, linear: LinearTask | None = None,
-    power: Power = ALONE,
-) -> SafetyResult:  # fmt: skip
-    """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
-    if fitted.task.network.disables_out_of_bounds:
-        return Unknown("operators that leave the bounds are disabled", METHOD)
-    try:
-        known = linear_task(fitted.task) if linear is None else linear
-        rows = conserved_rows(known)
-        rows = (*rows, *agreed_rows(fitted, known, rows, power))
-        for search in (_stay_in_won_cells, _enter_cells):
-            # Of its own: what one blocks, the other does not.
-            engine = Engine(fitted, rows=rows, linear=known, seed=seed, power=power)
-            found = search(engine, budget)
-            if not isinstance(found, str):
-                certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
-                return Safe(certificate, METHOD, engine.figures | found.figures)
-            reason = found
-        return Unknown(reason, METHOD, engine.figures)
-    except NotLinear as refusal:
-        return Unknown(f"not linear: {refusal.why}", METHOD)
-    except LimitReached as limit:
-        return Unknown(limit.limit, METHOD)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,3 +201,28 @@ def _steps_from(space: Space, keys: Sequence[Key]) -> Iterator[Key]:
         following = space.key([after[k] for k in space.kept])
         if space.is_inside(following):  # `judge_bounds` tells of others
             yield following
+
+
+def _verify(bound: Bound, request: Request) -> SafetyResult:
+    """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
+    fitted, linear = bound.fitted, read_linear(request)
+    rows = conserved_rows(linear)
+    rows = (*rows, *agreed_rows(fitted, linear, rows, request.power))
+    for search in (_stay_in_won_cells, _enter_cells):
+        # Of its own: what one blocks, the other does not.
+        engine = Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=request.power)
+        found = search(engine, request.budget)
+        if not isinstance(found, str):
+            certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
+            return Safe(certificate, METHOD, engine.figures | found.figures)
+        reason = found
+    return Unknown(reason, METHOD, engine.figures)
+
+
+PROJECTION = Method(
+    METHOD,
+    "the policy stays among combinations of values of the few variables that decide `fail` that are won, or enters none that is lost",
+    _verify,
+    NEEDS,
+    linear=True,
+)

@@ -15,7 +15,6 @@ from polvet.errors import InputError
 from polvet.kernel.starts import Starts
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Expression, Name, conjunction, conjuncts, literal, names
-from polvet.model.network import Kind
 from polvet.model.restrict import reads, steering, targets
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
@@ -117,16 +116,3 @@ def _whole_start(task: Task, places: Sequence[int], part: State) -> State:
 
 def _equals(name: str, value: Value) -> Expression:
     return Binary("=", Name(name), literal(value))
-
-
-def count_values(task: Task) -> int | None:
-    """Return the product of the sizes of all variables' domains: no more states than that; None: infinitely many."""
-    total = 1
-    for variable in task.network.variables:
-        if variable.kind is Kind.BOOL:
-            total *= 2
-        elif variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
-            return None
-        else:
-            total *= int(variable.upper - variable.lower) + 1
-    return total

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, MissingExtra, PolvetError, Where
+from polvet.interrupts import noting
 
 Shared = TypeVar("Shared")
 Chunk = TypeVar("Chunk")
@@ -34,6 +35,7 @@ class RayCluster:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
+        self.is_left = False
         self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(_do)
 
     @property
@@ -63,7 +65,9 @@ class RayCluster:
                 else:
                     budget.check()
         finally:
-            for task in under_way:
+            # What raises in the middle of a chunk may keep this alive until after the cluster was left, which has cancelled the
+            # tasks; Ray, called then, would start a new cluster while the interpreter ends.
+            for task in () if self.is_left else under_way:
                 self._ray.cancel(task, force=False)
 
     def _result(self, task: Any) -> Any:
@@ -116,10 +120,14 @@ def open_cluster(address: str) -> Iterator[RayCluster]:
     with redirect_stdout(
         sys.stderr
     ):  # where Ray tells of dead workers, until it is shut down; stdout is for the answer
+        cluster = RayCluster(ray)
         try:
-            yield RayCluster(ray)
+            yield cluster
         finally:
-            ray.shutdown()
+            cluster.is_left = True
+            # Cut in the middle, Ray believes that it is still connected, and its library ends the process with exit code 1.
+            with noting() as interrupts, interrupts.held():
+                ray.shutdown()
 
 
 def _knock(address: str) -> None:

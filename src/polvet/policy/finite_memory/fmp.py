@@ -54,7 +54,7 @@ class Atom:
     value: int
 
     def holds(self, value: int) -> bool:
-        """Return whether the comparison is true when the variable has this value."""
+        """Return whether the comparison is true when the variable has this value; of a solver's term, the term that says so."""
         match self.operator:
             case ">=":
                 return value >= self.value

@@ -10,6 +10,7 @@ from polvet.errors import InputError, Where, did_you_mean
 from polvet.policy.finite_memory.build import parse_guard
 from polvet.policy.finite_memory.fmp import Atom, FiniteMemoryPolicy
 
+_OR, _AND = re.compile(r"\|\||\s+or\s+"), re.compile(r"&&|\s+and\s+")
 _STATE = re.compile(r"\s*state\s*(==|=|!=)\s*(\S.*?)\s*")
 
 
@@ -37,18 +38,19 @@ class Goal:
 
 
 def parse_goal(text: str, fmp: FiniteMemoryPolicy) -> Goal:
-    """Return the goal: cases joined by ||, of comparisons joined by &&; `state == NAME` names a control state."""
+    """Return the goal: cases joined by || or "or", of comparisons joined by && or "and"; `state == NAME` names a control state."""
     where = Where("--goal")
     known = frozenset(fmp.control_states)
     names = {variable.name for variable in fmp.variables}
     cases = []
-    for part in text.split("||"):
+    for part in _OR.split(text):
         states = known
         atoms: list[Atom] = []
-        for item in part.split("&&"):
+        for item in _AND.split(part):
             found = _STATE.fullmatch(item)
             if found is None:
-                atoms += parse_guard(item, where)[0]
+                (conjunction,) = parse_guard(item, where)  # SOUND: all of the text counts, no case is left out
+                atoms += conjunction
                 continue
             operator, state = found.groups()
             if state not in known:

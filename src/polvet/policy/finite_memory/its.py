@@ -5,7 +5,8 @@ guard compares with a constant becomes a counter; the change of a form over a tr
 Every run of the system is a run of the policy, so a proof of termination carries over. The other direction needs a
 run of the system itself: `polvet.termination.its` looks for one.
 
-Limits   nonlinear guards are dropped, nonlinear updates are any value; calls (Com_2 and more) become alternatives
+Limits   nonlinear guards are dropped, nonlinear updates are any value (`Transition.exact` tells); calls (Com_2 and more) become
+         alternatives
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, count
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class Transition:
     target: str
     guard: tuple[Mapping[str, int], ...]
     update: Mapping[str, Mapping[str, int] | None]  # None: any value
+    exact: bool = True  # False: something nonlinear was left out, so that the transition can do more than the system's
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def parse_its(text: str, where: Where) -> TransitionSystem:
 
 
 # ---------------------------------------------------------------------------------------------------- KoAT
-_RULE = re.compile(r"(\w+)\((.*?)\)\s*->\s*Com_\d+\((.*)\)\s*(?::\|:\s*(.*))?$")
+_RULE = re.compile(r"(\w+)\(([^()]*)\)\s*->\s*Com_(\d+)\((.*)\)")
+_CALL = re.compile(r"\s*(\w+)\s*\(")
 
 
 def _parse_koat(text: str, where: Where) -> TransitionSystem:
@@ -77,41 +80,96 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
     declared = re.search(r"\(VAR([^)]*)\)", text)
     if start is None or declared is None:
         raise InputError("is no KoAT problem: STARTTERM or VAR is missing.", where, AGAIN)
-    transitions: list[Transition] = []
-    arity: list[str] = []
+    rules: list[tuple[str, list[str], list[tuple[str, list[str]]], str, Where]] = []
+    begun = False
     for number, line in enumerate(text.splitlines(), start=1):
-        if "->" not in line:
-            continue
         place = Where(where.file, line=number)
-        found = _RULE.fullmatch(line.strip())
+        if "->" not in line:
+            # SOUND: a rule that is written otherwise must not be passed over.
+            if begun and line.strip() not in ("", ")"):
+                raise InputError(f"'{line.strip()}' is no rule.", place, "Write f(A) -> Com_1(g(A - 1)) :|: A >= 1.")
+            begun = begun or "(RULES" in line
+            continue
+        head, _, condition = line.strip().partition(":|:")
+        found = _RULE.fullmatch(head.strip())
         if found is None:
             raise InputError(f"'{line.strip()}' is no rule.", place, "Write f(A) -> Com_1(g(A - 1)) :|: A >= 1.")
-        source, parameters, calls, condition = found.groups()
+        source, parameters, count, calls = found.groups()
         names = [name.strip() for name in parameters.split(",") if name.strip()]
-        arity = names if len(names) > len(arity) else arity
-        guard = _koat_guard(condition or "", place)
-        for target, arguments in _calls(calls):
-            update = {name: _koat_term(term, place) for name, term in zip(names, arguments, strict=False)}
-            transitions.append(Transition(source, target, guard, update))
-    return TransitionSystem(Path(where.file).name, tuple(arity), start.group(1), tuple(transitions))
+        if len(set(names)) < len(names) or not all(name.isidentifier() and name.isascii() for name in names):
+            raise InputError(f"'{parameters}' are no names of parameters.", place, "Give each a name of its own.")
+        called = _calls(calls, place)
+        if len(called) != int(count):
+            raise InputError(f"Com_{count} has {len(called)} calls.", place, AGAIN)
+        rules.append((source, names, called, condition, place))
+    arity: dict[str, int] = {}
+    for source, names, called, _, place in rules:
+        for symbol, size in [(source, len(names)), *((target, len(terms)) for target, terms in called)]:
+            if arity.setdefault(symbol, size) != size:
+                raise InputError(f"'{symbol}' has {size} arguments here, {arity[symbol]} elsewhere.", place, AGAIN)
+    variables = max((names for _, names, _, _, _ in rules), key=len, default=[])
+    transitions = [step for rule in rules for step in _koat_transitions(*rule, variables)]
+    return TransitionSystem(Path(where.file).name, tuple(variables), start.group(1), tuple(transitions))
 
 
-def _calls(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the function and the arguments of each call in `f(A, B), g(C)`."""
-    for found in re.finditer(r"(\w+)\(((?:[^()]|\([^()]*\))*)\)", text):
-        yield found.group(1), [part for part in found.group(2).split(",") if part.strip()]
+def _koat_transitions(
+    source: str, names: list[str], called: list[tuple[str, list[str]]], condition: str, where: Where,
+    variables: list[str],
+) -> Iterator[Transition]:  # fmt: skip
+    """Yield a rule's transitions; parameters mean places, whatever a rule calls them, and other names are free."""
+    own: dict[str, Mapping[str, int]] = {name: {f"{name} (free)": 1} for name in variables}
+    own |= {name: {variable: 1} for name, variable in zip(names, variables, strict=False)}
+    guard, exact = _koat_guard(condition, where)
+    constraints = tuple(substituted(row, own) for row in guard)
+    for target, arguments in called:
+        update: dict[str, Mapping[str, int] | None] = dict.fromkeys(variables)
+        terms = [_koat_term(argument, where) for argument in arguments]
+        if len(terms) > len(variables):
+            raise InputError(f"'{target}' has more arguments than any rule has parameters.", where, AGAIN)
+        for name, term in zip(variables, terms, strict=False):
+            update[name] = None if term is None else substituted(term, own)
+        yield Transition(source, target, constraints, update, exact and None not in terms)
 
 
-def _koat_guard(text: str, where: Where) -> tuple[Linear, ...]:
+def _calls(text: str, where: Where) -> list[tuple[str, list[str]]]:
+    """Return the function and the arguments of each call in `f(A, B), g(C)`; all of the text is calls."""
+    found: list[tuple[str, list[str]]] = []
+    place = 0
+    while text[place:].strip():
+        head = _CALL.match(text, place)
+        if head is None:
+            raise InputError(f"'{text[place:].strip()}' is no call.", where, AGAIN)
+        parts, begin, depth, place = [], head.end(), 1, head.end()
+        while depth:
+            if place == len(text):
+                raise InputError(f"a bracket of '{head[1]}' is not closed.", where, AGAIN)
+            depth += {"(": 1, ")": -1}.get(text[place], 0)
+            if depth == 0 or (depth == 1 and text[place] == ","):
+                parts.append(text[begin:place])
+                begin = place + 1
+            place += 1
+        found.append((head[1], [part for part in parts if part.strip()]))
+        rest = text[place:].lstrip()
+        if rest and not rest.startswith(","):
+            raise InputError(f"'{rest}' follows a call.", where, AGAIN)
+        place = len(text) - len(rest[1:])
+    return found
+
+
+def _koat_guard(text: str, where: Where) -> tuple[list[Linear], bool]:
+    """Return the constraints that are linear, and whether all are."""
     guard: list[Linear] = []
+    exact = True
     for part in filter(str.strip, text.split("&&")):
         sides = re.split(r"(>=|<=|==|=|>|<)", part)
         if len(sides) != 3:
             raise InputError(f"'{part.strip()}' is no comparison.", where, "Write A >= B + 1.")
         left, right = _koat_term(sides[0], where), _koat_term(sides[2], where)
-        if left is not None and right is not None:
+        if left is None or right is None:
+            exact = False
+        else:
             guard += _compared(left, sides[1], right)
-    return tuple(guard)
+    return guard, exact
 
 
 def _compared(left: Linear, operator: str, right: Linear) -> list[Linear]:
@@ -170,7 +228,12 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
     if "next_main" not in definitions or "init_main" not in definitions:
         raise InputError("defines no init_main and next_main.", where, AGAIN)
     parameters = [name for name, sort in definitions["init_main"][2] if sort == "Int"]
-    initial = _find(definitions["init_main"][4], "cfg_init")[2]
+    begin = _find(definitions["init_main"][4], "cfg_init")
+    if len(begin) != 4 or begin[3] != "true":
+        raise InputError(
+            "init_main restricts the first values, which is not read.", where, "Write (cfg_init pc l true)."
+        )
+    initial = begin[2]
     transitions: list[Transition] = []
     _, _, both, _, body = definitions["next_main"]
     after = {f"{name.removesuffix('^0')}^post": name for name in parameters}
@@ -182,8 +245,9 @@ def _parse_smt(text: str, where: Where) -> TransitionSystem:
     for clause in body[1:] if body[0] == "or" else [body]:
         if clause[0] != "cfg_trans2":
             raise InputError(f"'{clause[0]}' is not read: only cfg_trans2 is.", where, AGAIN)
-        for guard in _disjuncts(clause[5], where):
-            transitions.append(_smt_transition(clause[2], clause[4], guard, after))
+        for guard in _disjuncts(_apart(clause[5], {}, count()), where):
+            step = _smt_transition(clause[2], clause[4], [row for row in guard if row is not None], after)
+            transitions.append(replace(step, exact=None not in guard))
     return TransitionSystem(Path(where.file).name, tuple(parameters), initial, tuple(transitions))
 
 
@@ -214,15 +278,25 @@ def _find(form: Any, head: str) -> list[Any]:
     return []
 
 
-def _disjuncts(form: Any, where: Where) -> list[list[Linear]]:
-    """Return the formula as a disjunction of conjunctions of constraints; existential names stay free."""
+def _apart(form: Any, names: Mapping[str, str], numbers: Iterator[int]) -> Any:
+    """Return the formula with a name of its own for everything that is said to exist: equal names may mean different values."""
+    if isinstance(form, str):
+        return names.get(form, form)
+    if form and form[0] == "exists":
+        names = {**names, **{name: f"{name} ({next(numbers)})" for name, _ in form[1]}}
+        return ["exists", form[1], _apart(form[2], names, numbers)]
+    return [_apart(part, names, numbers) for part in form]
+
+
+def _disjuncts(form: Any, where: Where) -> list[list[Linear | None]]:
+    """Return the formula as a disjunction of conjunctions of constraints; None: one that is not linear; what exists stays free."""
     if form == "true":
         return [[]]
     if form == "false":
         return []
     match form[0]:
         case "and":
-            parts: list[list[Linear]] = [[]]
+            parts: list[list[Linear | None]] = [[]]
             for inner in form[1:]:
                 parts = [first + second for first in parts for second in _disjuncts(inner, where)]
             return parts
@@ -230,11 +304,11 @@ def _disjuncts(form: Any, where: Where) -> list[list[Linear]]:
             return [part for inner in form[1:] for part in _disjuncts(inner, where)]
         case "exists":
             return _disjuncts(form[2], where)
-        case "<=" | "<" | ">=" | ">" | "=":
+        case "<=" | "<" | ">=" | ">" | "=" if len(form) == 3:
             try:
-                return [_compared(_from_smt(form[1]), "==" if form[0] == "=" else form[0], _from_smt(form[2]))]
+                return [[*_compared(_from_smt(form[1]), "==" if form[0] == "=" else form[0], _from_smt(form[2]))]]
             except _Nonlinear:
-                return [[]]
+                return [[None]]
     raise InputError(f"'{form[0]}' is not read in a formula.", where, AGAIN)
 
 

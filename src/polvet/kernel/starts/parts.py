@@ -1,6 +1,6 @@
 """How a start condition falls apart: bounds it gives variables, parts that share no variable, a good order to read in.
 
-Everything here looks at the condition's shape only; `kernel.starts` counts and draws.
+Everything here looks at the condition's shape only; `starts.py` counts and draws.
 """
 
 from __future__ import annotations

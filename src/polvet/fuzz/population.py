@@ -9,7 +9,6 @@ Cost     a start costs one look at the start condition per child; runs decide ho
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -19,23 +18,10 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Compiled, Words
 from polvet.kernel.starts import Starts
 from polvet.model.network import Kind
-from polvet.model.semantics import Semantics, State
-from polvet.model.task import Task
 
 TOURNAMENT = 4
 FRESH = 0.25
 """The share of every generation that is drawn anew: no start state is ever out of reach."""
-
-
-def start_test(task: Task) -> Callable[[State], bool]:
-    """Return the function that tells whether a state is a start state of the task."""
-    semantics = Semantics(task.network)
-    if task.start is not None:
-        holds = semantics.compile(task.start)
-        return lambda state: bool(holds(state))
-    holds = semantics.compile(task.network.initial_condition)
-    fixed = [(k, v.initial) for k, v in enumerate(task.network.variables) if v.initial is not None]
-    return lambda state: all(state[k] == value for k, value in fixed) and bool(holds(state))
 
 
 class Population:
@@ -84,8 +70,8 @@ class Population:
 
     def _parents(self, count: int, chance: np.random.Generator) -> NDArray[np.int64]:
         picks = chance.integers(len(self.rows), size=(count, TOURNAMENT)).min(axis=1)  # the fittest stand first
-        found: NDArray[np.int64] = self.rows[picks]
-        return found
+        picked: NDArray[np.int64] = self.rows[picks]
+        return picked
 
     def _crossed(self, count: int, free: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.int64]:
         """Return children of one parent each, half of them with some variables of another."""

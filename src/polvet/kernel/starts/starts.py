@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -29,22 +29,22 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, ModelError, Where
-from polvet.kernel.ranked import SMALL, RankedPart, Ranks
 from polvet.kernel.residuals import OP, Termwriter
-from polvet.kernel.start_parts import (
+from polvet.kernel.starts.parts import (
     independent_parts,
     names_in_order,
     narrowed_bounds,
     pinned_values,
     reading_order,
 )
+from polvet.kernel.starts.ranked import SMALL, RankedPart, Ranks
 from polvet.model.arithmetic import Value
 from polvet.model.automata import NOWHERE
 from polvet.model.evaluate import Evaluator, compile_expression
 from polvet.model.expressions import FALSE, Expression, conjuncts
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind, Network, Variable
-from polvet.model.semantics import State
+from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 
 MAX_TRIES = 1_000_000
@@ -57,20 +57,15 @@ SHOWN = 160
 """Characters of a condition in an error."""
 
 
-def count_starts(task: Task) -> int | None:
-    """Return the number of start states; None where there are infinitely many. Too hard to count: LimitReached.
-
-    >>> from polvet.model.build import ModelBuilder
-    >>> m = ModelBuilder("m"); x = m.int("x", 0, 99); y = m.int("y", 0, 99); m.edge("stay")
-    >>> count_starts(m.task(start=x + y == 99))
-    100
-    """
-    return Starts.of(task).count
-
-
-def iter_starts(task: Task, limit: int | None = None, budget: Budget = UNLIMITED) -> Iterator[State]:
-    """Yield the start states (at most `limit`), each once; infinitely many are an InputError."""
-    return Starts.of(task, budget).states(limit, budget)
+def is_start_of(task: Task) -> Callable[[State], bool]:
+    """Return the function that tells whether a state is a start state of the task."""
+    semantics = Semantics(task.network)
+    if task.start is not None:
+        holds = semantics.compile(task.start)
+        return lambda state: bool(holds(state))
+    holds = semantics.compile(task.network.initial_condition)
+    fixed = [(k, v.initial) for k, v in enumerate(task.network.variables) if v.initial is not None]
+    return lambda state: all(state[k] == value for k, value in fixed) and bool(holds(state))
 
 
 def sample_starts(task: Task, n: int, seed: int) -> list[State]:

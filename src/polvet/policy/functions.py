@@ -1,0 +1,71 @@
+"""Policies named as `file.py:function`: a Python file that the user names is executed, and its function is asked state by state.
+
+What is said of such a policy holds *by execution*: for the answers that the function gave. It must be a function of its argument
+alone; what else it reads (time, files, chance) is not seen. The digest covers the named file and the function's name.
+SOUND: only a name that the user gives leads here; no file that polvet reads can name a function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from polvet.errors import InputError, Where, suggest
+from polvet.files import read_bytes, sha256
+
+BY_EXECUTION = "by execution: for the answers the function gave, which must depend on the state alone"
+
+
+def named_function(path: str | Path) -> tuple[Path, str] | None:
+    """Return the file and the function's name of `file.py:function`; None where it is no such name.
+
+    >>> named_function("pilots/greedy.py:choose")[1], named_function("policy.onnx")
+    ('choose', None)
+    """
+    file, colon, name = str(path).rpartition(":")
+    return (Path(file), name) if colon and file.endswith(".py") and name.isidentifier() else None
+
+
+def function_sha256(file: Path, name: str) -> str:
+    """Return the SHA-256 of the file's digest and the function's name, one to a line."""
+    return hashlib.sha256(f"{sha256(file)}\n{name}\n".encode()).hexdigest()
+
+
+def load_function(file: Path, name: str) -> Any:
+    """Execute the file and return its function, or raise an InputError."""
+    where = Where(str(file))
+    read_bytes(file)  # a missing file is said in the usual words
+    spec = spec_from_file_location(f"polvet_policy_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise InputError("is no Python file.", where, "Name a .py file.")
+    module = module_from_spec(spec)
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)  # so that it may import what stands beside it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file raises is a matter of that file
+        raise InputError(
+            f"cannot be executed ({type(error).__name__}: {error}).", where, "Run it with Python, and fix it."
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
+        raise InputError(f"has no function '{name}'.", where, suggest(name, known))
+
+    def choose(state: Mapping[str, Any]) -> Any:
+        try:
+            return found(state)
+        except Exception as error:  # in memory it would reach the caller; here nobody is there to catch it
+            raise InputError(
+                f"'{name}' raises {type(error).__name__} ({error}) for {dict(state)}.",
+                where,
+                "Make it answer in every state.",
+            ) from error
+
+    return choose
