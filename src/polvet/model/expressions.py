@@ -258,6 +258,8 @@ def names(expression: Expression) -> set[str]:
     >>> sorted(names(Binary("+", Name("x"), Element(Name("a"), Name("i")))))
     ['a', 'i', 'x']
     """
+    if isinstance(expression, BoolLiteral | IntLiteral | RealLiteral):
+        return set()
     found: set[str] = set()
     seen: set[int] = set()
     pending = [expression]

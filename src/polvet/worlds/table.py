@@ -16,7 +16,7 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.model.build import ModelBuilder
-from polvet.model.terms import every, some
+from polvet.model.terms import Term, balanced, every
 
 EVENTS = ("failed", "reached", "ended")
 STATE = "s"
@@ -71,9 +71,11 @@ def build_table(table: TransitionTable) -> ModelBuilder:
     for (source, action), outcomes in sorted(table.rows.items()):
         to = []
         for outcome in outcomes:
-            assigned: dict[str, Any] = {STATE: outcome.state} | {
-                name: table.features[name][outcome.state] for name in features
-            }
+            # SOUND: the guard names the state, and features are functions of it: what stays the same needs no assignment.
+            assigned: dict[str, Any] = {STATE: outcome.state} if outcome.state != source else {}
+            for name, values in table.features.items():
+                if values[outcome.state] != values[source]:
+                    assigned[name] = values[outcome.state]
             if outcome.event is not None:
                 assigned[outcome.event] = True
             if rewarded and outcome.reward:
@@ -82,9 +84,8 @@ def build_table(table: TransitionTable) -> ModelBuilder:
         m.edge(table.labels[action], guard=every(state == source, *going), to=to)
     if first is None:
         here = ((one, {name: table.features[name][one] for name in features}) for one in table.starts)
-        m.restrict_initial(
-            some(*(every(state == one, *(features[name] == value for name, value in row.items())) for one, row in here))
-        )
+        parts = [every(state == one, *(features[name] == value for name, value in row.items())) for one, row in here]
+        m.restrict_initial(Term(balanced("∨", [part.expression for part in parts])))
     return m
 
 
