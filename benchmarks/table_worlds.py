@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,15 @@ def main() -> None:
     start_up = rows[0]["cpu_seconds"]
     for one in rows:
         one["above_start_up"] = round(one["cpu_seconds"] - start_up, 2)
-    for before, one in zip(rows[1:], rows[2:-1], strict=False):
+    for before, one in pairwise(rows[1:-1]):
         one["growth"] = round(one["above_start_up"] / max(before["above_start_up"], 0.01), 2)
     given.output.write_text(json.dumps({"unit": "CPU seconds", "rows": rows}, indent=1) + "\n", encoding="utf-8")
-    lines = ["# Debugging in worlds given by a table", "", "| world | edges | verdict | CPU seconds | above start-up | times the row before |", "|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "# Debugging in worlds given by a table",
+        "",
+        "| world | edges | verdict | CPU seconds | above start-up | times the row before |",
+        "|---|---|---|---|---|---|",
+    ]
     lines += [
         f"| {one['world']} | {one['edges']:,} | {one['verdict']} | {one['cpu_seconds']:.2f} | {one['above_start_up']:.2f} | "
         f"{one.get('growth', '')} |"
