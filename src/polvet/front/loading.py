@@ -102,6 +102,43 @@ def from_gym(
     return Task(_written(document.model, conditions, document.inputs, TaskOptions()))
 
 
+def from_matrix(
+    matrices: Any,
+    *,
+    labels: Sequence[str] | None = None,
+    features: Mapping[str, Sequence[int]] | None = None,
+    start: Sequence[int] | None = None,
+    fail: str | Sequence[int] | None = None,
+    goal: str | Sequence[int] | None = None,
+) -> Task:
+    """Return the task of a transition matrix per action (numpy, scipy's sparse ones, a dictionary by label), or of stormpy's model.
+
+    `features` give each state's value of further variables (stormpy: its state labels, 0 or 1); `start`, `fail` and `goal` are
+    numbers of states (`start` absent: 0, or stormpy's own), `fail` and `goal` also conditions over `s` and the features.
+
+    >>> chain = from_matrix({"go": [[0.5, 0.5], [0, 1]]}, fail=[1])
+    >>> chain.decide({"s": 0}).verdict.value
+    'unsafe'
+    """
+    from polvet.worlds.gym import OBSERVED
+    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
+    from polvet.worlds.table import build_table
+
+    if is_storm_model(matrices):
+        if labels is not None or features is not None or start is not None:
+            what = "a model of stormpy brings its own labels, features and start."
+            raise InputError(what, Where("matrix"), "Leave them out.")
+        table = table_of_storm(matrices)
+    else:
+        table = table_of_matrices(matrices, labels, start, features or {})
+    conditions = {
+        role: one if isinstance(one, str) else " || ".join(f"s == {int(number)}" for number in one) or "false"
+        for role, one in (("fail", fail), ("goal", goal))
+        if one is not None
+    }
+    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+
+
 def certify(
     certificate: Any, task: Any = None, policy: Any = None, *, allow_options: bool = False
 ) -> Accepted | Rejected:

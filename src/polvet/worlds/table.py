@@ -134,8 +134,10 @@ def simplest_fraction(number: float, roundings: int = 0) -> Fraction:
 
 def _check(table: TransitionTable) -> None:
     where = Where(table.name)
-    if not table.starts:
-        raise InputError("there is no start state.", where, "Name at least one state in which runs start.")
+    if not table.starts or not all(0 <= one < table.states for one in table.starts):
+        raise InputError(
+            "there is no start state, or one that is no state.", where, f"Name states from 0 to {table.states - 1}."
+        )
     if not table.labels or len(set(table.labels)) != len(table.labels):
         raise InputError("the labels are not different names.", where, "Give each action a name of its own.")
     reserved = {STATE, "reward", *EVENTS}
