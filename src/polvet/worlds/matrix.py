@@ -68,7 +68,10 @@ def table_of_storm(given: Any) -> TransitionTable:
                 raise InputError(
                     f"two choices of state {state.id} are called '{name}'.", MATRIX, "Build it with choice labels."
                 )
-            values = {int(one.column): float(one.value()) for one in action.transitions}
+            # Before version 2, stormpy's `value` is a method.
+            values = {
+                int(one.column): float(one.value() if callable(one.value) else one.value) for one in action.transitions
+            }
             rows[place] = _outcomes(values, MATRIX.at(name).at(int(state.id)))
     states = int(given.nr_states)
     features: dict[str, tuple[int, ...]] = {}
