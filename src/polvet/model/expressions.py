@@ -262,7 +262,7 @@ def names(expression: Expression) -> set[str]:
         return set()
     found: set[str] = set()
     seen: set[int] = set()
-    pending = [expression]
+    pending: list[Expression] = [expression]
     while pending:
         part = pending.pop()
         if id(part) in seen:
