@@ -2,7 +2,7 @@
 
 A table is learned for five episodes (too few to be good; the first seed whose table has a fault), debugged by polvet until it is safe
 or cannot be, and both are run in the environment itself, seeds 0, 1, ... The certificate is checked by the independent checker.
-    python -m benchmarks.gym_repairs [--episodes 10000] [-o benchmarks/results/gym-repairs.json]
+    python -m benchmarks.gym_repairs [WORLD ...] [--episodes 10000] [-o benchmarks/results/gym-repairs.json]
 """
 
 from __future__ import annotations
@@ -88,14 +88,17 @@ def main() -> None:
     """Run all worlds and write the results."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("worlds", nargs="*", help="the worlds whose rows are measured anew (absent: all)")
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "gym-repairs.json")
     given = parser.parse_args()
-    rows = []
-    for name, arguments in WORLDS.items():
-        rows.append(row(name, arguments, given.episodes))
+    rows = (
+        json.loads(given.output.read_text(encoding="utf-8"))["rows"] if given.worlds and given.output.exists() else []
+    )
+    for name in given.worlds or WORLDS:
+        rows = [one for one in rows if one["world"] != name] + [row(name, WORLDS[name], given.episodes)]
         print(json.dumps(rows[-1]), flush=True)
-    given.output.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
+        given.output.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

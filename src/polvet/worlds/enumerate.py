@@ -32,6 +32,8 @@ STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests 
 NEUTRAL = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
 """Wrappers that only watch, or cut episodes: enumeration goes around them."""
 StateOf = Callable[[Any], Any]
+Key = Callable[[Any, Any], tuple[Hashable, Mapping[str, int]]]
+"""From an environment and its observation to what tells the state from others, and to its features."""
 Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
 
 
@@ -55,7 +57,7 @@ class Enumerated:
     starts: tuple[int, ...]
     rows: Mapping[tuple[int, int], tuple[Seen, ...]]
     rewarded: bool  # whether rewards are functions of states and actions
-    state_of: Callable[[Any, Any], tuple[Hashable, Mapping[str, int]]]
+    state_of: Key
     where: Where
 
 
@@ -81,7 +83,7 @@ class _Enumeration:
         self, world: Clonable, where: Where, state: StateOf | None, cuts: tuple[Fraction, ...], budget: Budget
     ) -> None:
         self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
-        self.state_of = lambda one, observation: _key(one, observation, state, where)
+        self.state_of: Key = lambda one, observation: _key(one, observation, state, where)
         self.numbers: dict[Hashable, int] = {}
         self.decoded: list[Mapping[str, int]] = []
         self.paths: dict[int, tuple[int, int] | None] = {}  # how a state was first reached: from where, by which action
@@ -314,7 +316,8 @@ def _frozen(value: Any, where: Where) -> Hashable:
         return tuple((str(name), _frozen(value[name], where)) for name in sorted(value, key=str))
     if isinstance(value, list | tuple):
         return tuple(_frozen(one, where) for one in value)
-    if value is not None and type(value).__hash__ in (None, object.__hash__):
+    hashing: Any = type(value).__hash__
+    if value is not None and (hashing is None or hashing is object.__hash__):
         raise InputError(
             f"the state cannot be compared: a {type(value).__name__} in it is equal to itself only, or to nothing.",
             where,
