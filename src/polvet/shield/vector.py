@@ -99,6 +99,7 @@ def sb3_vec_env(task: Task, n: int, *, cost: str | None = None, max_steps: int =
             self.lanes = Lanes(task, n, cost=cost, max_steps=max_steps, at_once=True)
             self.rewards, self._asked = Rewards(**rewards), None
             self._masks = np.ones((n, self.lanes.labels), dtype=np.bool_)
+            self._seeds: list[int | None] = [None] * n
             super().__init__(n, *spaces_of(self.lanes))
 
         def reset(self) -> Any:
