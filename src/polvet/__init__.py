@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polvet.errors import InputError, LimitReached, MissingExtra, ModelError, PolvetError
     from polvet.front.campaign import Campaign
-    from polvet.front.loading import certify, from_gym, gate, load, terminates
+    from polvet.front.loading import certify, from_gym, from_matrix, gate, load, terminates
     from polvet.front.policy import Policy
     from polvet.front.results import (
         Accepted,
@@ -48,7 +48,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "polvet.errors": ("InputError", "LimitReached", "MissingExtra", "ModelError", "PolvetError"),
     "polvet.front.campaign": ("Campaign",),
-    "polvet.front.loading": ("certify", "from_gym", "gate", "load", "terminates"),
+    "polvet.front.loading": ("certify", "from_gym", "from_matrix", "gate", "load", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.results": (
         "Accepted", "Decisions", "Evaluation", "Exploration", "Fault", "Faults", "Gate", "Impossible", "Nonterminating",
@@ -65,7 +65,7 @@ __all__ = [
     "Accepted", "Campaign", "Decisions", "Evaluation", "Exploration", "Fault", "Faults", "Gate", "Impossible",
     "InputError", "LearnedScheduler", "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError",
     "Nonterminating", "Policy", "PolvetError", "Rejected", "Run", "Safe", "Shield", "Simulation", "Task", "Terminating",
-    "Unknown", "Unsafe", "Value", "Verdict", "certify", "from_gym", "gate", "load", "terminates",
+    "Unknown", "Unsafe", "Value", "Verdict", "certify", "from_gym", "from_matrix", "gate", "load", "terminates",
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ NAMES = tuple(
     """
     Accepted Campaign Decisions Evaluation Exploration Fault Faults Gate Impossible InputError LearnedScheduler LimitReached
     MissingExtra Model ModelBuilder ModelError Nonterminating Policy PolvetError Rejected Run Safe Shield Simulation Task
-    Terminating Unknown Unsafe Value Verdict certify from_gym gate load terminates
+    Terminating Unknown Unsafe Value Verdict certify from_gym from_matrix gate load terminates
     """.split()  # noqa: SIM905
 )
 

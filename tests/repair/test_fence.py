@@ -150,7 +150,7 @@ def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
         save_policy(random_line_policy(task, seed), tmp_path / "policy.json")
         found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", steps.Settings(starts=200))
         assert found.outcome is Outcome.SAFE
-        proofs = [record for record in found.records if record["step"] == "strengthen" and record["files"]]
+        proofs = [record for record in found.records if record.step.name == "strengthen" and record.files]
         fenced += len(proofs)
         subjects = Subjects(tmp_path / "line.toml", found.policy)
         assert isinstance(check_file(found.certificate, subjects), Accepted)
@@ -174,11 +174,11 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
         folder = tmp_path / f"campaign-{seconds}"
         settings = steps.Settings(starts=200)
         found = debug(task, tmp_path / "policy.json", folder, settings, budget=Budget(seconds))
-        keys = [(record["iteration"], record["step"]) for record in found.records]
+        keys = [(record.iteration, record.step.name) for record in found.records]
         assert len(set(keys)) == len(keys)
-        fenced = next(record["iteration"] for record in found.records if record["step"] == "prove")
-        verdicts = {r["step"]: r["figures"]["verdict"] for r in found.records
-                    if r["iteration"] == fenced and r["step"] in ("prove", "verify")}  # fmt: skip
+        fenced = next(record.iteration for record in found.records if record.step.name == "prove")
+        verdicts = {r.step.name: r.figures.verdict for r in found.records
+                    if r.iteration == fenced and r.step.name in ("prove", "verify")}  # fmt: skip
         assert verdicts == {"prove": "unknown", "verify": "safe"}
         assert found.outcome is Outcome.SAFE
         assert isinstance(check_file(found.certificate, Subjects(tmp_path / "line.toml", found.policy)), Accepted)

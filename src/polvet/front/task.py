@@ -224,10 +224,23 @@ class Task:
         return learn_inside(self._task, bound, cost, iterations, episodes, random.Random(seed), within)
 
     def env(self, **options: Any) -> Any:
-        """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label."""
+        """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label.
+
+        Options: `cost` (a reward variable of the model, taken off), `goal_reward`, `fail_reward`, `max_steps`.
+        """
         from polvet.shield.gym import model_env
 
         return model_env(self._task, **options)
+
+    def vec_env(self, n: int, *, sb3: bool = False, **options: Any) -> Any:
+        """Return the task as `n` environments that step together in the kernel (extra `train`).
+
+        They are a `VectorEnv` of Gymnasium, or with `sb3` a `VecEnv` of stable-baselines3. Options are those of `env`;
+        `action_masks()` says what is applicable.
+        """
+        from polvet.shield.vector import VectorEnv, sb3_vec_env
+
+        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write the task to a `.toml` file and its model beside it, and return the `.toml` file's path.
