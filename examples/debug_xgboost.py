@@ -19,6 +19,7 @@ from polvet.campaign.settings import Settings
 from polvet.check.checker import Subjects, check_file
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import trace
 from polvet.report import make_report
 from polvet.sources import load_task
@@ -32,7 +33,7 @@ def learn(output: Path, runs: int, mistakes: float, rounds: int, seed: int) -> N
     import xgboost
 
     task = load_task(TASK)
-    expert = load_fitted(task, EXPERT).compile()
+    expert = compile_policy(load_fitted(task, EXPERT))
     rng = random.Random(seed)
     rows: list[list[float]] = []
     actions: list[int] = []

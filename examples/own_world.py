@@ -14,6 +14,7 @@ from polvet.model.build import ModelBuilder
 from polvet.model.task import Task
 from polvet.model.terms import every
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.shield.gym import model_env
 from polvet.sources import load_task
 from polvet.verify.portfolio import verify
@@ -57,7 +58,7 @@ def main() -> None:
         file = folder / f"{name}.json"
         rows = [{"when": when, "action": action} for when, action in rules]
         file.write_text(json.dumps({"format": "rules/1", "rules": rows}))
-        found = verify(load_fitted(task, file).compile())
+        found = verify(compile_policy(load_fitted(task, file)))
         print(f"{name}: {found.verdict.value}")
         if found.verdict.value == "unsafe":
             names = [variable.name for variable in task.network.variables]

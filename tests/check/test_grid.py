@@ -24,6 +24,7 @@ from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral
 from polvet.model.infix import parse_expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
@@ -164,7 +165,7 @@ def heater(folder: Path, *, careless: bool = False) -> tuple[Path, Path]:
 
 def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(tmp_path: Path) -> None:
     task, policy = heater(tmp_path)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     found = verify(bound, method="grid")
     assert isinstance(found, Safe)
     certificate = json.loads(json.dumps(certificate_of(bound, found)))
@@ -196,6 +197,6 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
 
 def test_an_unsafe_switch_is_never_proved(tmp_path: Path) -> None:
     task, policy = heater(tmp_path, careless=True)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     assert isinstance(verify_on_grid(bound), Unknown)
     assert verify(bound).verdict.value == "unsafe"

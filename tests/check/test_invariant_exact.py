@@ -15,6 +15,7 @@ from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.check.invariant_rows import FAR, Row, contract, contradicts, merged, row_between
 from polvet.errors import ModelError, Where
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import TaskOptions, load_task
@@ -116,7 +117,7 @@ def test_real_coefficients_mean_what_the_interpreter_computes(way, tmp_path):
     edges = [("a", op("=", op("-", sum_in_doubles, "y"), 2**53 - 1), [("bad", True, 0)])]
     subjects = subjects_of(tmp_path, ints, edges)
     fitted = load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy)
-    found = verify(fitted.compile(), method="explicit")
+    found = verify(compile_policy(fitted), method="explicit")
     assert isinstance(judged(subjects, []), Accepted) == isinstance(found, Safe)
 
 
@@ -204,7 +205,7 @@ def test_what_the_interpreter_calls_an_error_is_no_invariant(name, way, tmp_path
 @pytest.mark.parametrize("name", ERRORS)
 def test_no_engine_calls_safe_what_explicit_search_calls_an_error(name, method, tmp_path):
     subjects = subjects_of(tmp_path, SMALL, ERRORS[name], arrays=[("cells", 4)])
-    bound = load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy).compile()
+    bound = compile_policy(load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy))
     with pytest.raises(ModelError):
         verify(bound, method="explicit")
     with contextlib.suppress(ModelError):

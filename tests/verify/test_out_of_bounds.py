@@ -14,6 +14,7 @@ from polvet.model.restrict import restrict
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.tables import Table
 from polvet.safety.projections import iter_lost
 from polvet.safety.restrictions import iter_won
@@ -57,7 +58,7 @@ def test_the_interpreter_asks_the_network(task):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_answers_for_the_other_task(task, method):
-    found = verify(always(task, "up").compile(), method=method)
+    found = verify(compile_policy(always(task, "up")), method=method)
     assert found.verdict is not Verdict.SAFE
     if method in ("auto", "explicit"):
         assert found.verdict is Verdict.UNSAFE
@@ -88,5 +89,5 @@ def test_random_tasks_get_the_interpreters_verdict(world):
     except (InputError, TooMany):
         assume(False)
     for method in METHODS:
-        found = verify(fitted.compile(), method=method, budget=Budget(seconds=5.0))
+        found = verify(compile_policy(fitted), method=method, budget=Budget(seconds=5.0))
         assert found.verdict is Verdict.UNKNOWN or found.verdict.value == expected, method

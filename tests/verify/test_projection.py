@@ -12,6 +12,7 @@ from polvet.budget import Budget
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.safety.exits import boxes_around
@@ -39,12 +40,12 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
         save_policy(random_line_policy(task, seed), file)
         fitted = load_fitted(task, file)
         found = verify_by_projection(fitted)
-        truth = Search(fitted.compile()).go_on(Budget())
+        truth = Search(compile_policy(fitted)).go_on(Budget())
         assert isinstance(found, Safe | Unknown)
         if isinstance(found, Safe):
             assert isinstance(truth, Safe)
             proof = tmp_path / f"{seed}.certificate.json"
-            proof.write_text(json.dumps(certificate_of(fitted.compile(), found)))
+            proof.write_text(json.dumps(certificate_of(compile_policy(fitted), found)))
             assert isinstance(check_file(proof, Subjects(line, file)), Accepted)
             proved += 1
         refuted += isinstance(truth, Unsafe)

@@ -7,6 +7,7 @@ import pytest
 
 from polvet.model.semantics import Semantics
 from polvet.policy import near_ties, save_policy
+from polvet.policy.compiled import compile_policy
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unsafe
@@ -64,7 +65,7 @@ def judged(seed, folder):
     session = ort.InferenceSession(str(folder / "policy.onnx"), options, providers=["CPUExecutionProvider"])
     bad, tie = reaches_fail(fitted, session)
     decided = 0
-    for result in (verify_by_ic3(fitted, seed=seed), verify(fitted.compile(), method="explicit", seed=seed)):
+    for result in (verify_by_ic3(fitted, seed=seed), verify(compile_policy(fitted), method="explicit", seed=seed)):
         match result:
             case Safe():
                 assert not bad

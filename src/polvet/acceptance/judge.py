@@ -21,7 +21,8 @@ from polvet.errors import InputError, Where
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
@@ -119,8 +120,8 @@ def judge(
     before: str | Path | None = None,
 ) -> Judged:
     """Return how the policy in the file fares, also beside the one `before` where there is one."""
-    earlier = None if before is None else load_fitted(task, before).compile()
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, means or Means(), earlier)
+    earlier = None if before is None else compile_policy(load_fitted(task, before))
+    return judge_bound(compile_policy(load_fitted(task, policy)), thresholds, means or Means(), earlier)
 
 
 def judge_bound(bound: Bound, thresholds: Thresholds, means: Means, before: Bound | None = None) -> Judged:

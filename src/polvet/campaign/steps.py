@@ -38,7 +38,8 @@ from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
+from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy, compile_policy
 from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
@@ -122,7 +123,7 @@ class Steps:
 
     def load(self, policy: Path) -> Bound:
         """Return the policy in the file, ready to run."""
-        return load_fitted(self.task, policy).compile()
+        return compile_policy(load_fitted(self.task, policy))
 
     def sizes(self) -> dict[str, Any]:
         """Return what the campaign works on."""
@@ -334,7 +335,7 @@ class Steps:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
     def _tried(self, bound: Bound, made: Repaired, goals: _Kept) -> _Candidate:
-        after = fit(bound.fitted.task, made.policy).bind(bound.compiled)  # a repair may read more variables
+        after = bind_policy(fit(bound.fitted.task, made.policy), bound.compiled)  # a repair may read more variables
         return _Candidate(made, after, self._reach(after, goals.runs))
 
     def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
@@ -390,7 +391,7 @@ class Steps:
         if isinstance(made, str):
             return {"reason": made}, {}
         goals = self._goals(iteration, bound)
-        reached = self._reach(fit(bound.fitted.task, made.policy).bind(bound.compiled), goals.runs)
+        reached = self._reach(bind_policy(fit(bound.fitted.task, made.policy), bound.compiled), goals.runs)
         figures = {
             "exits": int(exits.labels.sum()), "won_cells": len(exits.cells), "fence_trees": made.trees_added,
             "fence_units": made.units_added, "reason": None, **_before_and_after(goals.found.reached, reached),

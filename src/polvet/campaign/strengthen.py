@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polvet.budget import Budget
-from polvet.policy.binding import Bound, fit
+from polvet.policy.binding import fit
+from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault
 from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired

@@ -45,6 +45,7 @@ def explore(
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     from polvet.kernel.compiled import Compiled, describe_limit
     from polvet.model.expressions import conjunction
+    from polvet.policy.compiled import bind_policy
     from polvet.sources import load_task
 
     spent = stopwatch()
@@ -63,7 +64,7 @@ def explore(
     with watching("explore", "exploring", log_json) as progress:
         budget = budget_of(time_limit, memory_limit, max_states, progress)
         exploring = stopwatch()
-        bound = None if fitted is None else fitted.bind(compiled).core
+        bound = None if fitted is None else bind_policy(fitted, compiled).core
         space = compiled.explore(initial, budget=budget, policy=bound)
     seconds = exploring()
     limit = describe_limit(space, budget)

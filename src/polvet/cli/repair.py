@@ -30,7 +30,8 @@ from polvet.errors import InputError, Where
 if TYPE_CHECKING:
     from polvet.model.semantics import State
     from polvet.model.task import Task
-    from polvet.policy.binding import Bound, Fitted
+    from polvet.policy.binding import Fitted
+    from polvet.policy.compiled import Bound
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
@@ -86,6 +87,7 @@ def repair(
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.records.fault_files import read_faults
     from polvet.repair.library import repair_checked, repair_figures
     from polvet.sources import load_task
@@ -97,7 +99,7 @@ def repair(
     fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     chosen: Any = {
         "method": method,
         "mode": mode,

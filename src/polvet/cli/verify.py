@@ -29,7 +29,7 @@ from polvet.cli.tasks import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
@@ -80,6 +80,7 @@ def verify(
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify as verify_policy
@@ -89,7 +90,7 @@ def verify(
     fitted = load_fitted(
         load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid, domain)), policy
     )
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
     budget = budget_of(time_limit, memory_limit, max_states)
     with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:

@@ -17,13 +17,14 @@ from polvet.front.workplace import keep_file, new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, fit, load_fitted
+from polvet.policy.binding import Fitted, fit, load_fitted
 from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
     from polvet.front.campaign import Campaign
     from polvet.front.task import Task
     from polvet.model.semantics import State
+    from polvet.policy.compiled import Bound
     from polvet.policy.runs import Run as EngineRun
 
 HINT = (
@@ -100,8 +101,10 @@ class Policy:
     @property
     def bound(self) -> Bound:
         """The policy as engines take it: compiled together with the task's network."""
+        from polvet.policy.compiled import compile_policy
+
         if self._bound is None:
-            self._bound = self._fitted.compile()
+            self._bound = compile_policy(self._fitted)
         return self._bound
 
     def act(self, state: Any) -> str | None:
@@ -336,11 +339,12 @@ class Policy:
 
     def _avoiding(self, avoid: str) -> Bound:
         """Return the policy in the task in which these count as unsafe, too."""
+        from polvet.policy.compiled import compile_policy
         from polvet.sources import parse_avoid
 
         fitted = self._fitted
         wanted = parse_avoid(avoid, Where("avoid"))
-        return replace(fitted, task=replace(fitted.task, avoid=wanted)).compile()
+        return compile_policy(replace(fitted, task=replace(fitted.task, avoid=wanted)))
 
     def _semantics(self) -> Any:
         return self.bound.compiled.semantics

@@ -27,7 +27,7 @@ from polvet.model.expressions import Expression, conjunction, disjunction, negat
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.system import resident_bytes
 
 ALGORITHMS = ("lazy", "ipi", "npi", "tarjan", "propagate", "propagate-bdd", "vi", "tvi", "lao", "lrtdp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.records.run_files import run_to_json
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 

@@ -27,7 +27,7 @@ from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of
 from polvet.model.network import Kind
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import trace
 from polvet.policy.trees import TreeEnsemble
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown

@@ -18,7 +18,7 @@ from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.network import Kind
 from polvet.model.task import NOTHING_ELSE
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.symbolic.operators import LinearTask
 from polvet.system import physical_bytes
 from polvet.verify.abstraction import verify_abstractly
