@@ -19,3 +19,10 @@ def test_a_checker_that_looks_at_start_states_alone_is_found_out(monkeypatch):
 
     monkeypatch.setattr(invariant, "try_all_states", lambda asked, judge: True)
     assert strike("invariant", 60, seed=1).accepted
+
+
+def test_a_checker_that_believes_the_reasons_of_split_trees_is_found_out(monkeypatch):
+    from polvet.check.invariant_tree import Follower
+
+    monkeypatch.setattr(Follower, "_holds", lambda *given: True)
+    assert strike("invariant", 120, seed=1).accepted

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from polvet.check import invariant_boxes, invariant_states
+from polvet.check import invariant_states
 from polvet.check.arena import Arena
 from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.check.invariant import check_claim
@@ -20,6 +20,7 @@ from polvet.policy.binding import fit, load_fitted
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
+from polvet.verify import split_tree
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.verdicts import Safe
 from tests.verify.test_engine import random_units
@@ -33,7 +34,8 @@ def arena_of(fitted):
 
 
 def checked(fitted, certificate):
-    return check_claim(arena_of(fitted), fitted, json.loads(json.dumps(certificate)), "the policy")
+    whole = certificate if "tree" in certificate else split_tree.with_tree(certificate, fitted)
+    return check_claim(arena_of(fitted), fitted, json.loads(json.dumps(whole)), "the policy")
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -46,7 +48,7 @@ def test_certificates_of_random_worlds_are_accepted_and_without_a_box_rejected(s
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if "boxes" in way:
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+        monkeypatch.setattr(split_tree, "SMALL", 1)
     result = verify_by_ic3(fitted, seed=seed)
     if not isinstance(result, Safe):
         # Nothing proves what is not so: the claim that `fail` alone is never entered.
@@ -121,13 +123,14 @@ def test_files_are_checked_by_their_hashes(tmp_path):
     result = verify_by_ic3(fitted)
     assert isinstance(result, Safe)
     certificate = tmp_path / "certificate.json"
-    certificate.write_text(json.dumps(result.certificate), encoding="utf-8")
+    whole = split_tree.with_tree(result.certificate, fitted)
+    certificate.write_text(json.dumps(whole), encoding="utf-8")
     assert isinstance(check_file(certificate, Subjects(task_file, policy_file)), Accepted)
     with pytest.raises(InputError, match="--policy"):
         check_file(certificate, Subjects(task_file))
     other = tmp_path / "other.onnx"
     save_onnx(transport_policy(99, 4, 3).policy, other)
     assert isinstance(check_file(certificate, Subjects(task_file, other)), Rejected)
-    altered = {**result.certificate, "policy_sha256": None}
+    altered = {**whole, "policy_sha256": None}
     certificate.write_text(json.dumps(altered), encoding="utf-8")
     assert isinstance(check_file(certificate, Subjects(task_file, policy_file)), Rejected)

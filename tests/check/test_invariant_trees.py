@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polvet.check import invariant_boxes, invariant_states
+from polvet.check import invariant_states
 from polvet.check.arena import Arena
 from polvet.check.checker import Accepted
 from polvet.check.invariant import check_claim
@@ -39,6 +39,7 @@ from polvet.policy.binding import fit
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.sources import load_task
+from polvet.verify import split_tree
 from polvet.verify.ic3 import verify_by_ic3
 from polvet.verify.projection import verify_by_projection
 from polvet.verify.verdicts import Safe
@@ -109,7 +110,8 @@ class Oracle:
         return True
 
     def is_accepted(self, certificate):
-        answer = check_claim(self.arena, self.fitted, json.loads(json.dumps(certificate)), "the policy")
+        whole = json.loads(json.dumps(split_tree.with_tree(certificate, self.fitted)))
+        answer = check_claim(self.arena, self.fitted, whole, "the policy")
         return isinstance(answer, Accepted)
 
 
@@ -117,9 +119,9 @@ class Oracle:
 def boxes_alone(request, monkeypatch):
     """No set of states is small enough to be tried; with "halving", no ensemble is small enough for masks."""
     monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-    monkeypatch.setattr(invariant_boxes, "SMALL", 4)
+    monkeypatch.setattr(split_tree, "SMALL", 4)
     if request.param == "halving":
-        monkeypatch.setattr(invariant_boxes, "fits", lambda ensemble: False)
+        monkeypatch.setattr(split_tree, "fits", lambda ensemble: False)
 
 
 def altered(certificate, rng, bounds):
@@ -215,7 +217,7 @@ def test_operators_that_leave_the_bounds_are_read_as_the_task_says(seed, way, tm
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if way == "boxes":
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+        monkeypatch.setattr(split_tree, "SMALL", 1)
     states = list(Semantics(task.network).states_satisfying(Binary("≥", IntLiteral(0), IntLiteral(0))))
     for disable in (False, True):
         oracle = Oracle(fitted, states, disable=disable)
@@ -257,7 +259,7 @@ def world_of_two(folder):
 def test_a_rival_that_is_disabled_at_the_bounds_excludes_nothing(most, tmp_path, monkeypatch):
     monkeypatch.setattr(invariant_states, "MOST_POINTS", most)
     monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
-    monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+    monkeypatch.setattr(split_tree, "SMALL", 1)
     oracle = Oracle(world_of_two(tmp_path), [(x, y) for x in range(5) for y in range(2)], disable=True)
     claim = {"rows": [], "blocked": []}
     assert not oracle.is_invariant(claim)

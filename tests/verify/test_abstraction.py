@@ -31,6 +31,7 @@ from polvet.verify.complement import rows_and_unreached
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
+from polvet.verify.split_tree import with_tree
 from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.verify.oracle import random_policy, truth
 from tests.verify.test_explicit import arena_of
@@ -152,7 +153,9 @@ def test_our_own_abstraction_is_right_and_its_invariants_are_accepted(kind, mode
             replay(bound, found.run)
         elif isinstance(found, Safe):
             assert expected.verdict == "safe"
-            assert isinstance(check_claim(arena_of(fitted), fitted, found.certificate, "the policy"), Accepted)
+            assert isinstance(
+                check_claim(arena_of(fitted), fitted, with_tree(found.certificate, fitted), "the policy"), Accepted
+            )
         decided += not isinstance(found, Unknown)
     assert decided
 

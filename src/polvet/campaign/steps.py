@@ -253,7 +253,7 @@ class Steps:
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(found.reason, "time")  # more time may decide it: resuming tries again
             return figures | {"reason": found.reason}, {}
-        proof = json.dumps(certificate_of(bound, found), ensure_ascii=False)
+        proof = json.dumps(certificate_of(bound, found, self._left()), ensure_ascii=False)
         files = {"certificate": self.store.write(f"certificates/{found.verdict.value}-{iteration}.json", proof)}
         if isinstance(found, Unsafe):
             # Which method found its run depends on the clock; what searching finds does not.

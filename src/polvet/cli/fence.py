@@ -93,7 +93,7 @@ def fence(
         reason = found.reason if isinstance(found, Unknown) else "the fenced policy is not safe"
         return answer("unknown", ExitCode.UNKNOWN, lines, figures, reason)
     if certificate is not None:
-        document = certificate_of(fenced, found)
+        document = certificate_of(fenced, found, budget)
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     return answer("safe", ExitCode.DONE, lines, figures)

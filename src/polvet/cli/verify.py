@@ -98,7 +98,7 @@ def verify(
             bound, method=method, seed=seed, threads=threads, workers=elsewhere,
             budget=(budget.share(0.5) if probability else budget).told(progress),
         )  # fmt: skip
-    certificate = certificate_of(bound, found)
+    certificate = certificate_of(bound, found, budget)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}
     lines = [*_lines(bound, found), *policy_lines(fitted, policy)]
     if probability:

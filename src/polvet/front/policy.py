@@ -204,12 +204,10 @@ class Policy:
         from polvet.verify.portfolio import verify
 
         bound = self.bound if avoid is None else self._avoiding(avoid)
-        found = verify(
-            bound, method=method, seed=seed, threads=threads_of(workers),
-            budget=budget_of(time_limit, memory_limit, max_states, progress),
-        )  # fmt: skip
+        budget = budget_of(time_limit, memory_limit, max_states, progress)
+        found = verify(bound, method=method, seed=seed, threads=threads_of(workers), budget=budget)
         figures = {**found.figures, "method": found.method, "policy": self._fitted.describe()}
-        certificate = certificate_of(bound, found)
+        certificate = certificate_of(bound, found, budget)
         match found:
             case verdicts.Safe():
                 return Safe(figures, certificate, None, found.method)

@@ -14,6 +14,7 @@ from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign, has_goal
 from polvet.report.markup import code, plural, text
 from polvet.sources import options_from_json
+from polvet.verify.split_tree import completed
 
 PROVED = ("safe", "safe, goal lost")
 """Outcomes with a proof about the final policy."""
@@ -35,7 +36,8 @@ def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | No
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
     policy = campaign.folder / str(outcome.get("policy")) if outcome.get("outcome") in PROVED else None
-    return check(dict(certificate), Subjects(file, policy, given_options(campaign)), Where(str(campaign.folder)))
+    subjects = Subjects(file, policy, given_options(campaign))
+    return check(completed(dict(certificate), subjects), subjects, Where(str(campaign.folder)))
 
 
 def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.policy.compiled import Bound
 from polvet.records.run_files import run_to_json
+from polvet.verify.split_tree import with_tree
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 
 
-def certificate_of(bound: Bound, found: SafetyResult) -> dict[str, Any] | None:
-    """Return the certificate of safety, or the run; None where there is none."""
+def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED) -> dict[str, Any] | None:
+    """Return the certificate of safety, or the run; None where there is none.
+
+    Where the budget ends before the split tree of an invariant is found, the certificate has none; `polvet certify` then looks for it.
+    """
     given = {"options": options} if (options := bound.task.options.to_json()) else {}
     match found:
+        case Safe(certificate) if certificate["kind"] == "invariant":
+            try:
+                return {**with_tree(certificate, bound.fitted, budget), **given}
+            except LimitReached:
+                return {**certificate, **given}
         case Safe(certificate):
             return {**certificate, **given}
         case Unsafe(run):
