@@ -61,6 +61,12 @@ def certify(
     subjects = Subjects(task, policy, None if allow_options else asked, budget, domain)
     document = read_json(certificate)
     try:
+        if isinstance(document, dict) and document.get("kind") == "invariant" and "tree" not in document:
+            from polvet.verify.split_tree import (
+                completed,  # polvet 0.1 wrote none; what is found is checked like any other
+            )
+
+            document = completed(document, subjects)
         result = check(document, subjects, Where(str(certificate)))
     except LimitReached as limit:
         return Answer("unknown", ExitCode.UNKNOWN, spent(), reason=said(limit), certificate=str(certificate)).show(

@@ -64,13 +64,14 @@ def compare(
     """Compare two policies. Example: `polvet compare line.toml policy.json repaired.json -o differences.jsonl`."""
     from polvet.kernel.starts import Starts
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.repair.compare import compare as compare_policies
     from polvet.sources import load_task
 
     spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     before, after = load_fitted(loaded, old), load_fitted(loaded, new)
-    bound = before.compile()
+    bound = compile_policy(before)
     budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)
     drawn = None
     if starts is not None:

@@ -142,11 +142,12 @@ def _by_search(
 ) -> tuple[list[Decided], dict[str, Any]]:  # fmt: skip
 
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
 
     threads = 1 if is_cluster(workers) else _threads(workers, len(asked))
-    preference = None if policy is None else load_fitted(task, policy).compile()
+    preference = None if policy is None else compile_policy(load_fitted(task, policy))
     decider = Decider(
         task, algorithm=algorithm, order=order, share=share, threads=threads, seed=seed, radius=radius,
         preference=preference,

@@ -69,12 +69,13 @@ def evaluate(
     from polvet.debug.evaluate import evaluate as evaluate_policy
     from polvet.debug.evaluate import evaluation_figures, evaluation_starts
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.sources import load_task
 
     spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     budget = budget_of(time_limit, memory_limit, max_states or DEFAULT_STATES)
     sample = evaluation_starts(fitted.task, starts, seed, exclude=_excluded(fitted.task, exclude), budget=budget)
     threads = 1 if is_cluster(workers) else threads_of(workers, starts)

@@ -45,6 +45,7 @@ def explore(
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     from polvet.kernel.compiled import Compiled, describe_limit
     from polvet.kernel.starts import Starts
+    from polvet.policy.compiled import bind_policy
     from polvet.sources import load_task
 
     spent = stopwatch()
@@ -62,7 +63,7 @@ def explore(
         if start is not None or (str(task).endswith(".toml") and loaded.start is not None):
             initial = compiled.pack_starts(Starts.of(loaded, budget), budget=budget)
         exploring = stopwatch()
-        bound = None if fitted is None else fitted.bind(compiled).core
+        bound = None if fitted is None else bind_policy(fitted, compiled).core
         space = compiled.explore(initial, budget=budget, policy=bound)
     seconds = exploring()
     limit = describe_limit(space, budget)

@@ -30,7 +30,7 @@ from polvet.errors import InputError, Where
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
     from polvet.model.task import Task
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.safety.decide import Decider
 
 MANY = 1_000_000
@@ -77,6 +77,7 @@ def faults(
     """Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`."""
     from polvet.debug.everywhere import find_everywhere
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.records.fault_files import FaultList, fault_to_json, write_faults
     from polvet.safety.decide import Decider
     from polvet.sources import load_task
@@ -84,7 +85,7 @@ def faults(
     spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     threads = threads_of(workers, MANY)
     decider = Decider(fitted.task, threads=threads)
     with watching("faults", "analysing", log_json) as progress:

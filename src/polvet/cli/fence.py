@@ -17,7 +17,7 @@ from polvet.cli.tasks import Constants, Fail, Goal, Start, TaskFile, task_option
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.repair.repair import Repaired
     from polvet.safety.exits import Exits
 
@@ -47,6 +47,7 @@ def fence(
     """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""
     from polvet.files import write_whole
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.policy.save import save_policy
     from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
@@ -57,7 +58,7 @@ def fence(
     if output is None:
         raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
     loaded = load_task(task, task_options(constants, start, fail, goal, mode=mode))
-    bound = load_fitted(loaded, policy).compile()
+    bound = compile_policy(load_fitted(loaded, policy))
 
     def answer(
         verdict: str, code: ExitCode, lines: list[str], figures: dict[str, Any], reason: str | None = None
@@ -71,7 +72,7 @@ def fence(
         exits, made = _fenced(bound, budget)
         if not isinstance(made, str):
             save_policy(made.policy, output)
-            fenced = load_fitted(loaded, output).compile()
+            fenced = compile_policy(load_fitted(loaded, output))
             if meter is not None:
                 meter.tell("proving")
             found = verify(fenced, method="projection", budget=budget, seed=seed)
@@ -92,7 +93,7 @@ def fence(
         reason = found.reason if isinstance(found, Unknown) else "the fenced policy is not safe"
         return answer("unknown", ExitCode.UNKNOWN, lines, figures, reason)
     if certificate is not None:
-        document = certificate_of(fenced, found)
+        document = certificate_of(fenced, found, budget)
         write_whole(certificate, json_format.dumps(document, ensure_ascii=False) + "\n")
         lines.append(f"certificate {certificate}")
     return answer("safe", ExitCode.DONE, lines, figures)

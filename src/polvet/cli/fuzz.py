@@ -30,7 +30,7 @@ from polvet.cli.tasks import (
 
 if TYPE_CHECKING:
     from polvet.fuzz.rounds import Campaign
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
 
 MANY = 1_000_000
 
@@ -75,6 +75,7 @@ def fuzz(
     from polvet.fuzz.anytime import parse_stop_rule
     from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.records.run_files import write_runs
     from polvet.sources import load_task
 
@@ -82,7 +83,7 @@ def fuzz(
     rule = None if stop_when is None else parse_stop_rule(stop_when)
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     options = RoundOptions(seed, round_starts, tries, max_steps, not unbiased)
     budget = budget_of(time_limit)
     threads = 1 if is_cluster(workers) else threads_of(workers, MANY)

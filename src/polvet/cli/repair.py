@@ -33,7 +33,8 @@ from polvet.repair.methods import METHODS, MODES, SOLVERS
 if TYPE_CHECKING:
     from polvet.model.semantics import State
     from polvet.model.task import Task
-    from polvet.policy.binding import Bound, Fitted
+    from polvet.policy.binding import Fitted
+    from polvet.policy.compiled import Bound
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
@@ -86,6 +87,7 @@ def repair(
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     from polvet.model.task import MODES as READINGS
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.records.fault_files import read_faults
     from polvet.repair.confirmed import confirm_repair
     from polvet.repair.library import repair_checked, repair_figures
@@ -102,7 +104,7 @@ def repair(
     fitted = load_fitted(load_task(task, options), policy)
     listed = read_faults(fitted.task, faults)
     _warn(fitted, listed, faults)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     how = Options(method, mode, max_goal_loss=max_goal_loss / 100, seed=seed, solver=solver)
     with watching("repair", "keeping what reaches the goal", log_json) as meter:
         kept = _kept(bound, keep, keep_runs, seed, budget)

@@ -30,7 +30,8 @@ from polvet.errors import InputError, Where
 if TYPE_CHECKING:
     from polvet.model.semantics import State
     from polvet.model.task import Task
-    from polvet.policy.binding import Bound, Fitted
+    from polvet.policy.binding import Fitted
+    from polvet.policy.compiled import Bound
     from polvet.policy.runs import Run
 
 MaxSteps = Annotated[int, typer.Option("--max-steps", help="Stop a run after so many steps.", min=1)]
@@ -67,6 +68,7 @@ def simulate(
 ) -> int:
     """Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`."""
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.policy.runs import End
     from polvet.policy.runs import simulate as run_all
     from polvet.sources import load_task
@@ -74,7 +76,7 @@ def simulate(
     spent = stopwatch()
     loaded = load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, domain=domain))
     fitted = load_fitted(loaded, policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     budget = budget_of(time_limit)
     starts, method = _starts(fitted.task, only_state(state), runs, seed, budget)
     with watching("simulate", "simulating", log_json, unit="runs", known_total=True) as progress:

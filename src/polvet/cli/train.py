@@ -149,6 +149,7 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -
     import numpy as np
 
     from polvet.errors import LimitReached
+    from polvet.policy.compiled import bind_policy
     from polvet.train.lessons import policy_lessons
     from polvet.train.teacher import explore_all, find_teacher, teacher_runs
 
@@ -171,7 +172,7 @@ def _lessons(fitted: Fitted, teacher: str, *, max_states: int, **options: Any) -
             )
             place = {label: k for k, label in enumerate(fitted.labels)}
             known = np.array([label in place for label in taught.tolist()], dtype=bool)
-            rows = fitted.bind(compiled).core.rows(np.ascontiguousarray(space.states[seen[known]]))
+            rows = bind_policy(fitted, compiled).core.rows(np.ascontiguousarray(space.states[seen[known]]))
             chosen = np.array([place[label] for label in taught[known].tolist()], dtype=np.int64)
             return rows, chosen, "safe" if teacher == "safe" else "optimal"
     rows, chosen = policy_lessons(
@@ -204,9 +205,10 @@ def _sizes(hidden: str) -> tuple[int, ...]:
 
 def _pool(fitted: Fitted, seed: int, budget: Budget) -> Words:
     from polvet.kernel.starts import Starts
+    from polvet.policy.compiled import compile_policy
 
     starts = Starts.of(fitted.task, budget)
-    compiled = fitted.compile().compiled
+    compiled = compile_policy(fitted).compiled
     if starts.count is not None and starts.count <= START_POOL:
         return compiled.pack_starts(starts, budget=budget)
     return compiled.pack(starts.sample(START_POOL, random.Random(seed), budget=budget))
@@ -215,9 +217,10 @@ def _pool(fitted: Fitted, seed: int, budget: Budget) -> Words:
 def _shares(fitted: Fitted, file: Path, seed: int, max_steps: int, budget: Budget) -> dict[str, float]:
     from polvet.kernel.starts import Starts
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.policy.runs import End, simulate
 
-    bound = load_fitted(fitted.task, file).compile()
+    bound = compile_policy(load_fitted(fitted.task, file))
     first = Starts.of(fitted.task, budget).sample(EVALUATED_RUNS, random.Random(seed + 1), budget=budget)
     batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1, budget=budget)
     if batch.limit is not None:

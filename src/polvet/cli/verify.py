@@ -31,7 +31,7 @@ from polvet.cli.tasks import (
 from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.verify.probability import Risk
     from polvet.verify.verdicts import SafetyResult
 
@@ -83,6 +83,7 @@ def verify(
     """
     from polvet.confirm.confirmation import about_policy, confirm
     from polvet.policy.binding import load_fitted
+    from polvet.policy.compiled import compile_policy
     from polvet.sources import load_task
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify as verify_policy
@@ -92,7 +93,7 @@ def verify(
     fitted = load_fitted(
         load_task(task, task_options(constants, start, fail, goal, out_of_bounds, mode, avoid, domain)), policy
     )
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     threads = threads_of("all" if is_cluster(workers) else workers, MANY_THREADS)
     budget = budget_of(time_limit, memory_limit, max_states)
     with workers_of(workers) as elsewhere, watching("verify", "verifying", log_json) as progress:
@@ -100,7 +101,7 @@ def verify(
             bound, method=method, seed=seed, threads=threads, workers=elsewhere,
             budget=(budget.share(0.5) if probability else budget).told(progress),
         )  # fmt: skip
-    certificate = certificate_of(bound, found)
+    certificate = certificate_of(bound, found, budget)
     about = about_policy(bound.task, policy, fitted.sha256)
     checked = confirm(f"{found.verdict.value} policy", certificate, about, found=spent(), budget=budget, output=output)
     figures = {**found.figures, "method": found.method, "policy": fitted.describe()}

@@ -160,6 +160,10 @@ def certify(
         raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
     asked = task.model_task.options if isinstance(task, Task) else NO_OPTIONS
     subjects = checker.Subjects(subject, file, None if allow_options else asked, domain=asked.domain)
+    if isinstance(document, dict) and document.get("kind") == "invariant" and "tree" not in document:
+        from polvet.verify.split_tree import completed
+
+        document = completed(document, subjects)
     found = checker.check(document, subjects, where)
     if isinstance(found, checker.Accepted):
         return Accepted({}, document, None, found.claim)

@@ -19,7 +19,8 @@ from polvet.front.workplace import keep_file, new_folder
 from polvet.model.infix import dump_expression
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.compiled import Bound
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
@@ -103,8 +104,10 @@ class Policy:
     @property
     def bound(self) -> Bound:
         """The policy as engines take it: compiled together with the task's network."""
+        from polvet.policy.compiled import compile_policy
+
         if self._bound is None:
-            self._bound = self._fitted.compile()
+            self._bound = compile_policy(self._fitted)
         return self._bound
 
     def act(self, state: Any) -> str | None:
@@ -209,7 +212,7 @@ class Policy:
         spent, budget = stopwatch(), budget_of(time_limit, memory_limit, max_states, progress)
         found = verify(bound, method=method, seed=seed, threads=threads_of(workers), budget=budget)
         figures = {**found.figures, "method": found.method, "policy": self._fitted.describe()}
-        certificate = certificate_of(bound, found)
+        certificate = certificate_of(bound, found, budget)
         about = about_policy(bound.task, self._file, self._fitted.sha256)
         checked = confirm(f"{found.verdict.value} policy", certificate, about, found=spent(), budget=budget)
         match found:
@@ -353,11 +356,12 @@ class Policy:
 
     def _avoiding(self, avoid: str) -> Bound:
         """Return the policy in the task in which these count as unsafe, too."""
+        from polvet.policy.compiled import compile_policy
         from polvet.sources import parse_avoid
 
         fitted = self._fitted
         wanted = parse_avoid(avoid, Where("avoid"))
-        return replace(fitted, task=replace(fitted.task, avoid=wanted)).compile()
+        return compile_policy(replace(fitted, task=replace(fitted.task, avoid=wanted)))
 
     def _semantics(self) -> Any:
         return self.bound.compiled.semantics

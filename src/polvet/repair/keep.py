@@ -10,7 +10,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run, simulate, trace
 
 
