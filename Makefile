@@ -73,7 +73,7 @@ portable: $(VENV)/.tools   # which files of the kernels compile for Windows and 
 	$(BIN)/python .ci/portable
 
 bench: $(TESTED) $(VENV)/.extra-peers
-	for script in exploring planning mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
+	for script in exploring planning table_worlds vec_env mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
 	    $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 clean:

@@ -31,6 +31,7 @@ from benchmarks.teachers import Row, policy_of, rows
 from polvet.budget import Budget
 from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import bind_policy, compile_policy
 from polvet.records.fault_files import read_faults
 from polvet.repair.library import repair_checked
 from polvet.sources import load_task
@@ -276,7 +277,7 @@ def fractions(row: Row, folder: Path) -> list[dict[str, float]]:
     """Return %Unsafe, %Goal and seconds of one repair of the input policy, for each part of the faults."""
     task, policy = policy_of(row, folder)
     fitted = load_fitted(load_task(task), policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     faults = list(read_faults(fitted.task, folder / f"{row.slug}-default" / "faults.json").faults)
     random.Random(0).shuffle(faults)
     starts = evaluation_starts(fitted.task, 1_000, 1)
@@ -287,7 +288,10 @@ def fractions(row: Row, folder: Path) -> list[dict[str, float]]:
         repaired = repair_checked(fitted, used, compiled=bound.compiled)[0].policy if used else fitted.policy
         spent = time.process_time() - begun
         judged = evaluate(
-            fit(fitted.task, repaired).bind(bound.compiled), starts, runs=10, budget=Budget(30.0, 8_000, 2_000_000)
+            bind_policy(fit(fitted.task, repaired), bound.compiled),
+            starts,
+            runs=10,
+            budget=Budget(30.0, 8_000, 2_000_000),
         )
         found.append(
             {

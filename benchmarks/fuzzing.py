@@ -36,7 +36,8 @@ from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, iter_rounds
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import drawable_starts
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.safety.decide import Decider
 from polvet.sources import load_task
 
@@ -87,7 +88,7 @@ def prepared(work: Path, domain: str, options: dict[str, Any]) -> tuple[Bound, s
             raise RuntimeError(made.stderr.strip()[-300:])
         taught.write_text(json.loads(made.stdout)["figures"]["teacher"])
     who = taught.read_text()
-    return load_fitted(load_task(task), policy).compile(), "rules" if who.endswith(".rules.json") else who
+    return compile_policy(load_fitted(load_task(task), policy)), "rules" if who.endswith(".rules.json") else who
 
 
 def some_starts(bound: Bound, count: int, seed: int) -> Any:
@@ -151,7 +152,7 @@ def table_row(work: Path, name: str, analysis: float) -> dict[str, Any]:
 def bound_policy(work: Path, name: str) -> Bound:
     """Return the trained policy of a row of the table, ready to run."""
     task, policy = policy_of(next(row for row in rows() if row.name == name), work)
-    return load_fitted(load_task(task), policy).compile()
+    return compile_policy(load_fitted(load_task(task), policy))
 
 
 def analysed(bound: Bound, runs: PackedRuns, analysis: float) -> dict[str, Any]:

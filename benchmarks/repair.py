@@ -26,7 +26,8 @@ from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
-from polvet.policy.binding import FAIL, GOAL, Bound, Fitted, fit
+from polvet.policy.binding import Fitted, fit
+from polvet.policy.compiled import FAIL, GOAL, Bound, compile_policy
 from polvet.records.fault_files import Fault
 from polvet.repair.big_m import solve_big_m
 from polvet.repair.demands import Applicability, fault_demands
@@ -67,7 +68,7 @@ def make_policy(task: Task, seed: int) -> Fitted:
     names = tuple(variable.name for variable in task.network.variables if not variable.is_location)
     labels = task.network.labels
     blank = network_of([(np.zeros((len(labels), len(names))), np.zeros(len(labels)))], names, labels)
-    bound = fit(task, blank).compile()
+    bound = compile_policy(fit(task, blank))
     states = walked(bound, 20_000, seed)
     rows = bound.core.rows(np.stack([state for state, _ in states]))
     rng = np.random.default_rng(seed)
@@ -120,7 +121,7 @@ def world(jigs: int, sizes: list[int], milp_seconds: float, collect_seconds: flo
     """Return the rows of one world."""
     task = generate("beluga", jigs=jigs).task()
     fitted = make_policy(task, seed=1)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     everything = collect(fitted, bound, max(sizes), collect_seconds)
     rows = []
     for size in [size for size in sizes if size <= len(everything)] or [len(everything)]:

@@ -22,6 +22,7 @@ from polvet.domains.shipped import find_shipped
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import MAX_STEPS, simulate
 from polvet.safety.batch import CREW_PORTION, decide_many
 from polvet.safety.decide import Decider
@@ -52,7 +53,7 @@ def jobs() -> dict[str, tuple[Job, int, Parcel]]:
     found: dict[str, tuple[Job, int, Parcel]] = {}
 
     fitted = load_fitted(load_task(line.task), line.policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     options = RoundOptions(seed=1, starts=1024)
 
     def fuzz(crew: Crew | None) -> Any:

@@ -30,7 +30,8 @@ from polvet.domains import generate
 from polvet.domains.flappy_bird import layout
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, fit
+from polvet.policy.binding import fit
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.policy.protocol import Policy
@@ -167,10 +168,10 @@ def main() -> None:
             task = instance.task()
             network, trees = random_network(task, rng), random_trees(task, rng)
             runs = {
-                "polvet, 2x64 network": kernel_steps(fit(task, network).compile(), PER_START),
-                "polvet, 20x5 trees": kernel_steps(fit(task, trees).compile(), PER_START),
-                "polvet, 2x64 network, one run per start": kernel_steps(fit(task, network).compile(), 1),
-                "polvet, 20x5 trees, one run per start": kernel_steps(fit(task, trees).compile(), 1),
+                "polvet, 2x64 network": kernel_steps(compile_policy(fit(task, network)), PER_START),
+                "polvet, 20x5 trees": kernel_steps(compile_policy(fit(task, trees)), PER_START),
+                "polvet, 2x64 network, one run per start": kernel_steps(compile_policy(fit(task, network)), 1),
+                "polvet, 20x5 trees, one run per start": kernel_steps(compile_policy(fit(task, trees)), 1),
                 "stormpy, random choices": storm_steps(file),
             }
             if world == "flappy-bird":

@@ -22,7 +22,8 @@ from typing import Any
 
 from benchmarks.verification_policies import FOLDER, instances
 from polvet.budget import Budget
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.symbolic.cells import Cell
 from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, abstraction
 from polvet.verify.box_tester import BoxTester
@@ -43,7 +44,7 @@ def tasks() -> Iterator[tuple[str, Bound]]:
     for name, task, _, _, _ in instances():
         path = FOLDER / f"{name}.onnx"
         if path.exists():
-            yield name, load_fitted(task, path).compile()
+            yield name, compile_policy(load_fitted(task, path))
 
 
 def measure_methods(

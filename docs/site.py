@@ -16,6 +16,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "tutorial-3-verify",
         "tutorial-4-shield",
         "tutorial-5-terminates",
+        "tutorial-6-gym",
     ),
     "Policies": (
         "policies",

@@ -97,7 +97,7 @@ def files(tmp_path, capsys):
         ("debug", "--repair-mode", "foo"),
         ("debug", "--method", "tre"),
         ("debug", "--verify", "foo"),
-        ("repair", "--reading", "foo"),
+        ("repair", "--repair-mode", "foo"),
         ("repair", "--mode", "foo"),
         ("repair", "--solver", "foo"),
         ("verify", "--method", "foo"),

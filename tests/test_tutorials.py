@@ -65,6 +65,8 @@ def test_there_is_a_tutorial_for_each_capability():
         "verify",
         "shield",
         "terminates",
+        "gym",
+        "gym",
     ]
 
 

@@ -32,6 +32,7 @@ from polvet.domains import generate
 from polvet.domains.shipped import SHIPPED, find_shipped
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.save import save_policy
 from polvet.repair.repair import Options, repair
@@ -87,7 +88,7 @@ def find_faults(seed: int) -> str:
     case = random_case(seed)
     if case is None:
         return "no case"
-    bound = case.fitted.compile()
+    bound = compile_policy(case.fitted)
     found = all_faults(bound, Decider(case.task))
     wanted = case.faults(case.reached())
     seen = {fault.state: replace(fault, unsafe_outcomes=tuple(sorted(fault.unsafe_outcomes))) for fault in found.faults}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from polvet.front.deciding import Decisions, GoalReaching
     from polvet.front.describing import info
     from polvet.front.gating import gate
-    from polvet.front.loading import from_gym, load
+    from polvet.front.loading import from_gym, from_matrix, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
     from polvet.front.results import (
@@ -60,7 +60,7 @@ _HOMES = {
     "polvet.front.deciding": ("Decisions", "GoalReaching"),
     "polvet.front.describing": ("info",),
     "polvet.front.gating": ("gate",),
-    "polvet.front.loading": ("from_gym", "load"),
+    "polvet.front.loading": ("from_gym", "from_matrix", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.results": (
@@ -80,7 +80,7 @@ __all__ = [
     "Fence", "Fuzzing", "Gate", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
     "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError", "Rejected", "Repair",
     "Run", "Safe", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
-    "certify", "from_gym", "gate", "info", "load", "terminates",
+    "certify", "from_gym", "from_matrix", "gate", "info", "load", "terminates",
 ]  # fmt: skip
 
 

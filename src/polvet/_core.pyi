@@ -500,6 +500,36 @@ class Rollout:
     ) -> None: ...
     def collect(self, policy: BoundPolicy, steps: int, epsilon: float) -> dict[str, Any]: ...
 
+class Lanes:
+    def __init__(
+        self,
+        program: Program,
+        starts: NDArray[np.uint64],
+        lanes: int,
+        labels: int,
+        inputs: list[int],
+        fail: int,
+        goal: int,
+        max_steps: int,
+        at_once: bool,
+    ) -> None: ...
+    def seed(self, lane: int, seed: int) -> None: ...
+    def restart(self, rows: NDArray[np.float32], masks: NDArray[np.uint8]) -> bool: ...
+    def step(
+        self,
+        labels: NDArray[np.int64],
+        rows: NDArray[np.float32],
+        masks: NDArray[np.uint8],
+        cost: NDArray[np.float64],
+        end: NDArray[np.uint8],
+        last: NDArray[np.float32],
+    ) -> bool: ...
+    def states(self) -> NDArray[np.uint64]: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def faulty(self) -> NDArray[np.uint64]: ...
+
 # bindings/fuzz.cpp
 
 class Visits:

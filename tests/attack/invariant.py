@@ -1,11 +1,20 @@
-"""False invariants: rows and boxes that leave a state out, or keep one from which a step leads away or breaks a rule of the model."""
+"""False invariants: rows and boxes that leave a state out, or keep one from which a step leads away or breaks a rule of the model.
+
+Each comes with split trees: an honest one, one whose maker lies about the reasons of some boxes, and one that is damaged.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import product
 
-from polvet.check import invariant_boxes, invariant_states
+import numpy as np
+
+from polvet.check import invariant_states
+from polvet.check.invariant_tree import Reason
+from polvet.check.packing import pack, unpack
+from polvet.errors import LimitReached
+from polvet.verify import split_tree
 from tests.attack.worlds import random_world
 
 MOST_MEMBERS = 2_000
@@ -14,17 +23,20 @@ MOST_MEMBERS = 2_000
 @contextmanager
 def way(name):
     """Let the checker try states one by one, many at once, or boxes, however few states there are."""
-    before = invariant_states.FEW_POINTS, invariant_states.MOST_POINTS, invariant_boxes.SMALL
-    invariant_states.MOST_POINTS = 5_000
+    few, most, small, boxes = (
+        invariant_states.FEW_POINTS, invariant_states.MOST_POINTS, split_tree.SMALL, split_tree.MOST_BOXES
+    )  # fmt: skip
+    invariant_states.MOST_POINTS, split_tree.MOST_BOXES = 5_000, 20_000
     if name == "many":
         invariant_states.FEW_POINTS = 0
     if name == "boxes":
         invariant_states.MOST_POINTS = 0
-        invariant_boxes.SMALL = 1
+        split_tree.SMALL = 1
     try:
         yield
     finally:
-        invariant_states.FEW_POINTS, invariant_states.MOST_POINTS, invariant_boxes.SMALL = before
+        invariant_states.FEW_POINTS, invariant_states.MOST_POINTS = few, most
+        split_tree.SMALL, split_tree.MOST_BOXES = small, boxes
 
 
 def false_claims(rng, folder):
@@ -40,7 +52,58 @@ def false_claims(rng, folder):
             continue
         certificate = {"kind": "invariant", **world.base, "rows": rows, "blocked": blocked}
         for name in ("states", "many", "boxes"):
-            yield certificate, world.subjects, way(name)
+            try:
+                for tree in _trees(rng, certificate, world, name):
+                    yield {**certificate, "tree": tree}, world.subjects, way(name)
+            except LimitReached:  # nobody finds a tree here
+                continue
+
+
+def _trees(rng, certificate, world, name):
+    """Yield an honest tree, and in the way of boxes lies and damage."""
+    with way(name):
+        honest = split_tree.completed(certificate, world.subjects)["tree"]
+    yield honest
+    if name != "boxes":
+        return
+    with way(name), liar(rng, rng.choice([0.1, 0.5, 1.0, 1.0])):
+        yield split_tree.completed(certificate, world.subjects)["tree"]
+    nodes = np.frombuffer(unpack(honest["packed"], 16 * honest["nodes"], "tree"), dtype="<i8").reshape(2, -1).copy()
+    lie, often = _lies(rng), rng.choice([0.0, 0.05])
+    for k in range(nodes.shape[1]):
+        if nodes[0, k] == Reason.STATES and rng.random() < 0.9:
+            nodes[:, k] = lie()
+        elif rng.random() < often:
+            nodes[0, k] = rng.choice([nodes[0, k], rng.randint(0, 4)])
+            nodes[1, k] += rng.randint(-1, 1)
+    yield {**honest, "packed": pack(nodes.tobytes()), "sums": [[[0, 1]], [[0, 1], [1, -1]], []]}
+    yield {"by": "boxes", "nodes": 0, "packed": pack(b"")}
+
+
+def _lies(rng):
+    """Return what makes up a reason: of one sort, or of any."""
+    sorts = [Reason.BLOCKED, Reason.TEST, Reason.BEATEN, Reason.SUM]
+    reasons = rng.choice([*([one] for one in sorts), sorts, [Reason.ROWS, *sorts]])
+    return lambda: (rng.choice(reasons), rng.randint(0, 2))
+
+
+@contextmanager
+def liar(rng, share):
+    """Let whoever makes trees name reasons that need not hold, for a share of the boxes that it would try or cut."""
+    honest, lie = split_tree._Part.decide, _lies(rng)
+
+    def decide(part, lower, upper):
+        what, value = honest(part, lower, upper)
+        for k in range(len(what)):
+            if (what[k] >= 0 or what[k] == Reason.STATES) and rng.random() < share:
+                what[k], value[k] = lie()
+        return what, value
+
+    split_tree._Part.decide = decide
+    try:
+        yield
+    finally:
+        split_tree._Part.decide = honest
 
 
 def _claim(rng, world, states):

@@ -64,3 +64,10 @@ def test_shields_that_tell_the_truth_are_accepted(tmp_path):
     ]
     assert len(answers) > 30
     assert all(isinstance(answer, Accepted) for answer in answers), answers
+
+
+def test_a_checker_that_believes_the_reasons_of_split_trees_is_found_out(monkeypatch):
+    from polvet.check.invariant_tree import Follower
+
+    monkeypatch.setattr(Follower, "_holds", lambda *given: True)
+    assert strike("invariant", 120, seed=1).accepted

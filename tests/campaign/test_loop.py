@@ -30,7 +30,8 @@ from polvet.domains.instance import Instance
 from polvet.errors import InputError
 from polvet.model.build import ModelBuilder
 from polvet.model.task import TaskOptions
-from polvet.policy.binding import FAIL, GOAL, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import FAIL, GOAL, compile_policy
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.records.fault_files import read_faults
@@ -94,7 +95,7 @@ def test_every_policy_fixes_all_faults_found_before_it(debugged):
     so_far = []
     for k in range(len(list((folder / "policies").iterdir()))):
         fitted = load_fitted(task, folder / f"policies/{k}.json")
-        semantics = fitted.compile().compiled.semantics
+        semantics = compile_policy(fitted).compiled.semantics
         for fault in so_far:
             assert fitted.choose(fault.state, semantics.applicable(fault.state)) in fault.safe_actions
         for file in (folder / f"faults/{k}.json", folder / f"faults/{k}-verify.json"):
@@ -116,7 +117,7 @@ def test_a_tree_over_many_faults_leaves_all_other_safe_states_alone(tmp_path, mo
     for k in repaired:
         files = [tmp_path / f"line/faults/{k}{after}.json" for after in ("", "-verify")]
         faulty |= {fault.state for file in files if file.exists() for fault in read_faults(task, file).faults}
-        before, after = (load_fitted(task, tmp_path / f"line/policies/{n}.json").compile() for n in (k, k + 1))
+        before, after = (compile_policy(load_fitted(task, tmp_path / f"line/policies/{n}.json")) for n in (k, k + 1))
         starts = evaluation_starts(task, SMALL.starts, SMALL.seed).states
         space = before.compiled.explore(before.compiled.pack(starts), stop_at=[FAIL, GOAL], policy=before.core)
         states = before.compiled.unpack(space.states(0, len(space)))

@@ -17,7 +17,8 @@ from polvet.domains import generate
 from polvet.errors import Where
 from polvet.jani import dump_model
 from polvet.kernel.starts import Starts
-from polvet.policy.binding import FAIL, GOAL, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import FAIL, GOAL, compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.records.packed import pack_columns
@@ -65,7 +66,7 @@ def test_bulk_and_interpreter_agree(world: str, mode: str, tmp_path: Path, monke
         policy = tmp_path / f"{seed}.onnx"
         save_onnx(network_of(layers, names, labels), str(policy))
         fitted = load_fitted(task, policy)
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         # Everything reached, past fail states too: `fail` is nothing special to this search.
         reach = _core.Reachability(bound.core, -1, GOAL, False, False)
         for block in Starts.of(task).blocks():

@@ -24,8 +24,10 @@ from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral
 from polvet.model.infix import parse_expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
+from polvet.policy.runs import trace
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.grid import GRID
@@ -164,7 +166,7 @@ def heater(folder: Path, *, careless: bool = False) -> tuple[Path, Path]:
 
 def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(tmp_path: Path) -> None:
     task, policy = heater(tmp_path)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     found = verify(bound, method="grid")
     assert isinstance(found, Safe)
     certificate = json.loads(json.dumps(certificate_of(bound, found)))
@@ -196,6 +198,34 @@ def test_a_switch_is_proved_safe_for_ever_and_forged_certificates_are_rejected(t
 
 def test_an_unsafe_switch_is_never_proved(tmp_path: Path) -> None:
     task, policy = heater(tmp_path, careless=True)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     assert isinstance(GRID(bound), Unknown)
     assert verify(bound).verdict.value == "unsafe"
+
+
+def test_a_mistake_that_engine_and_checker_share_is_found_by_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, policy = heater(tmp_path, careless=True)
+    bound = compile_policy(load_fitted(load_task(task), policy))
+    monkeypatch.setattr(Flow, "may_fail", lambda flow, sets: np.zeros(len(sets), dtype=np.bool_))
+    with pytest.raises(RuntimeError, match="a run that fails"):
+        GRID(bound)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_kernel_does_from_states_of_a_set_is_inside_what_follows(tmp_path: Path, seed: int) -> None:
+    """The compiled policy in the compiled model, an implementation of its own, against affine forms: step after step."""
+    task, policy = heater(tmp_path)
+    bound = compile_policy(load_fitted(load_task(task), policy))
+    flow = Flow(bound.task, bound.fitted)
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(16, 24, (40, 1))
+    high = low + rng.choice([0.0, 1e-12, 0.01, 0.5], (40, 1))
+    for k, (a, b) in enumerate(zip(low[:, 0], high[:, 0], strict=True)):
+        for x in (a, b, float(np.clip(a + rng.random() * (b - a), a, b))):
+            run = trace(bound, (float(x),), 0, max_steps=12, seed=seed)
+            sets = flow.boxes(low[[k]], high[[k]])
+            for after in run.states[1:]:
+                sets = flow.step(sets).sets
+                assert ((sets.ends[0][:, 0] <= after[0]) & (after[0] <= sets.ends[1][:, 0])).any()

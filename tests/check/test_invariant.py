@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from polvet.check import invariant_boxes, invariant_states
+from polvet.check import invariant_states
 from polvet.check.arena import Arena
 from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.check.invariant import check_claim
@@ -17,9 +17,11 @@ from polvet.errors import InputError
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
+from polvet.verify import split_tree
 from polvet.verify.ic3 import IC3
 from polvet.verify.method import Request
 from polvet.verify.verdicts import Safe
@@ -34,7 +36,8 @@ def arena_of(fitted):
 
 
 def checked(fitted, certificate):
-    return check_claim(arena_of(fitted), fitted, json.loads(json.dumps(certificate)), "the policy")
+    whole = certificate if "tree" in certificate else split_tree.with_tree(certificate, fitted)
+    return check_claim(arena_of(fitted), fitted, json.loads(json.dumps(whole)), "the policy")
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -47,8 +50,8 @@ def test_certificates_of_random_worlds_are_accepted_and_without_a_box_rejected(s
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if "boxes" in way:
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
-    result = IC3(fitted.compile(), Request(seed=seed))
+        monkeypatch.setattr(split_tree, "SMALL", 1)
+    result = IC3(compile_policy(fitted), Request(seed=seed))
     if not isinstance(result, Safe):
         # Nothing proves what is not so: the claim that `fail` alone is never entered.
         assert isinstance(checked(fitted, {"rows": [], "blocked": []}), Rejected)
@@ -80,7 +83,7 @@ def transport_policy(seed, locations, packages, width=16):
 def safe_transport(locations, packages):
     for seed in range(60):
         fitted = transport_policy(seed, locations, packages)
-        result = IC3(fitted.compile(), Request(seed=seed))
+        result = IC3(compile_policy(fitted), Request(seed=seed))
         if isinstance(result, Safe) and result.certificate["blocked"]:
             return fitted, dict(result.certificate)
     raise AssertionError("no safe policy among sixty")
@@ -119,16 +122,17 @@ def test_files_are_checked_by_their_hashes(tmp_path):
     policy_file = tmp_path / "policy.onnx"
     save_onnx(made, policy_file)
     fitted = load_fitted(task, policy_file)
-    result = IC3(fitted.compile())
+    result = IC3(compile_policy(fitted))
     assert isinstance(result, Safe)
     certificate = tmp_path / "certificate.json"
-    certificate.write_text(json.dumps(result.certificate), encoding="utf-8")
+    whole = split_tree.with_tree(result.certificate, fitted)
+    certificate.write_text(json.dumps(whole), encoding="utf-8")
     assert isinstance(check_file(certificate, Subjects(task_file, policy_file)), Accepted)
     with pytest.raises(InputError, match="--policy"):
         check_file(certificate, Subjects(task_file))
     other = tmp_path / "other.onnx"
     save_onnx(transport_policy(99, 4, 3).policy, other)
     assert isinstance(check_file(certificate, Subjects(task_file, other)), Rejected)
-    altered = {**result.certificate, "policy_sha256": None}
+    altered = {**whole, "policy_sha256": None}
     certificate.write_text(json.dumps(altered), encoding="utf-8")
     assert isinstance(check_file(certificate, Subjects(task_file, policy_file)), Rejected)

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from polvet.budget import Budget
-from polvet.check import invariant_boxes, invariant_states
+from polvet.check import invariant_states
 from polvet.check.checker import Accepted, Rejected, Subjects, check
-from polvet.check.invariant_rows import FAR, Row, contract, contradicts, merged, row_between
+from polvet.check.invariant_rows import FAR, Row, contract, is_contradiction, merged, row_between
 from polvet.errors import ModelError, Where
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import TaskOptions, load_task
+from polvet.verify import split_tree
 from polvet.verify.portfolio import verify
 from polvet.verify.verdicts import Safe, Unknown
 
@@ -70,7 +72,8 @@ def subjects_of(folder, ints, edges, arrays=()):
 def judged(subjects, rows, blocked=()):
     fitted = load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy)
     base = {"task_sha256": fitted.task.sha256, "policy_sha256": fitted.sha256}
-    return check({"kind": "invariant", **base, "rows": rows, "blocked": list(blocked)}, subjects, Where("certificate"))
+    claim = {"kind": "invariant", **base, "rows": rows, "blocked": list(blocked)}
+    return check(split_tree.completed(claim, subjects), subjects, Where("certificate"))
 
 
 @pytest.fixture(params=["states", "many", "boxes"])
@@ -79,7 +82,7 @@ def way(request, monkeypatch):
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if request.param == "boxes":
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+        monkeypatch.setattr(split_tree, "SMALL", 1)
     return request.param
 
 
@@ -116,7 +119,7 @@ def test_real_coefficients_mean_what_the_interpreter_computes(way, tmp_path):
     edges = [("a", op("=", op("-", sum_in_doubles, "y"), 2**53 - 1), [("bad", True, 0)])]
     subjects = subjects_of(tmp_path, ints, edges)
     fitted = load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy)
-    found = verify(fitted.compile(), method="explicit")
+    found = verify(compile_policy(fitted), method="explicit")
     assert isinstance(judged(subjects, []), Accepted) == isinstance(found, Safe)
 
 
@@ -147,14 +150,20 @@ def test_rows_never_take_a_state_that_satisfies_them(seed):
         assert row is not None
         rows.append(row)
     true = fractions_of(rows, (low, high))
-    left_low, left_high = contract(low[None, :].copy(), high[None, :].copy(), rows)
+    left_low, left_high, _ = contract(low[None, :].copy(), high[None, :].copy(), rows)
     kept = [p for p in true if len(left_low) and (left_low[0] <= p).all() and (p <= left_high[0]).all()]
     assert kept == true
     together = merged(rows)
-    if together is None or contradicts(together):
+    if together is None:
         assert not true
-    else:
-        assert fractions_of(together, (low, high)) == true
+        return
+    assert fractions_of(together, (low, high)) == true
+    for _ in range(20):
+        sums = [
+            (int(k), int(rng.integers(1, 4)) * int(rng.choice([-1, 1]))) for k in rng.permutation(len(together))[:3]
+        ]
+        if is_contradiction(together, low, high, sums):
+            assert not true
 
 
 def test_rows_too_large_for_int64_are_not_made():
@@ -204,7 +213,7 @@ def test_what_the_interpreter_calls_an_error_is_no_invariant(name, way, tmp_path
 @pytest.mark.parametrize("name", ERRORS)
 def test_no_engine_calls_safe_what_explicit_search_calls_an_error(name, method, tmp_path):
     subjects = subjects_of(tmp_path, SMALL, ERRORS[name], arrays=[("cells", 4)])
-    bound = load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy).compile()
+    bound = compile_policy(load_fitted(load_task(subjects.task, TaskOptions()), subjects.policy))
     with pytest.raises(ModelError):
         verify(bound, method="explicit")
     with contextlib.suppress(ModelError):

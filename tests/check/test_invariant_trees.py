@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from polvet.check import invariant_boxes, invariant_states
+from polvet.check import invariant_states
 from polvet.check.arena import Arena
 from polvet.check.checker import Accepted
 from polvet.check.invariant import check_claim
@@ -36,9 +36,11 @@ from polvet.model.semantics import Semantics
 from polvet.model.task import PolicyReading, TaskOptions
 from polvet.model.types import IntType
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.rounding import possible_choices
 from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.sources import load_task
+from polvet.verify import split_tree
 from polvet.verify.ic3 import IC3
 from polvet.verify.method import Request
 from polvet.verify.projection import PROJECTION
@@ -110,7 +112,8 @@ class Oracle:
         return True
 
     def is_accepted(self, certificate):
-        answer = check_claim(self.arena, self.fitted, json.loads(json.dumps(certificate)), "the policy")
+        whole = json.loads(json.dumps(split_tree.with_tree(certificate, self.fitted)))
+        answer = check_claim(self.arena, self.fitted, whole, "the policy")
         return isinstance(answer, Accepted)
 
 
@@ -118,9 +121,9 @@ class Oracle:
 def boxes_alone(request, monkeypatch):
     """No set of states is small enough to be tried; with "halving", no ensemble is small enough for masks."""
     monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-    monkeypatch.setattr(invariant_boxes, "SMALL", 4)
+    monkeypatch.setattr(split_tree, "SMALL", 4)
     if request.param == "halving":
-        monkeypatch.setattr(invariant_boxes, "fits", lambda ensemble: False)
+        monkeypatch.setattr(split_tree, "fits", lambda ensemble: False)
 
 
 def altered(certificate, rng, bounds):
@@ -153,7 +156,7 @@ def test_claims_about_lines_are_accepted_where_trying_every_state_says_so(park, 
     last = None
     for seed in range(2):
         fitted = fit(task, random_line_policy(task, seed))
-        found = PROJECTION(fitted.compile()) if seed % 2 == 0 else IC3(fitted.compile(), Request(seed=seed))
+        found = PROJECTION(compile_policy(fitted)) if seed % 2 == 0 else IC3(compile_policy(fitted), Request(seed=seed))
         assert isinstance(found, Safe)
         certificate = dict(found.certificate)
         oracle = Oracle(fitted, states)
@@ -216,7 +219,7 @@ def test_operators_that_leave_the_bounds_are_read_as_the_task_says(seed, way, tm
         monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
     if way == "boxes":
         monkeypatch.setattr(invariant_states, "MOST_POINTS", 0)
-        monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+        monkeypatch.setattr(split_tree, "SMALL", 1)
     states = list(Semantics(task.network).states_satisfying(Binary("≥", IntLiteral(0), IntLiteral(0))))
     for disable in (False, True):
         oracle = Oracle(fitted, states, disable=disable)
@@ -258,7 +261,7 @@ def world_of_two(folder):
 def test_a_rival_that_is_disabled_at_the_bounds_excludes_nothing(most, tmp_path, monkeypatch):
     monkeypatch.setattr(invariant_states, "MOST_POINTS", most)
     monkeypatch.setattr(invariant_states, "FEW_POINTS", 0)
-    monkeypatch.setattr(invariant_boxes, "SMALL", 1)
+    monkeypatch.setattr(split_tree, "SMALL", 1)
     oracle = Oracle(world_of_two(tmp_path), [(x, y) for x in range(5) for y in range(2)], disable=True)
     claim = {"rows": [], "blocked": []}
     assert not oracle.is_invariant(claim)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from polvet.check.policy_bounds import NetworkBounds, TreeBounds
-from polvet.check.tree_masks import TreeMasks
 from polvet.policy.networks import network_of
+from polvet.verify.tree_masks import TreeMasks
 from tests.repair.ensembles import random_ensemble
 
 INPUTS = 3

@@ -17,6 +17,7 @@ from polvet.check.checker import CHECKERS
 from polvet.cli.app import run
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.finite_memory.build import Builder
+from tests.check.closure import closure, imports_of
 
 ALLOWED = {
     "errors",
@@ -150,3 +151,11 @@ def test_checking_loads_no_kernel_no_engine_and_no_solver(kind, certified):
     rooms = {name.split(".")[1] for name in modules if name.startswith("polvet.") and name not in DOOR}
     assert rooms - ALLOWED - ({"_core"} if kind in SCORERS or "--policy" in certified[kind] else set()) == set()
     assert not {name.partition(".")[0] for name in modules} & SOLVERS
+
+
+@pytest.mark.parametrize("kind", sorted(CHECKERS))
+def test_no_checker_can_ever_import_the_kernel_or_an_engine(kind):
+    found = closure(CHECKERS[kind].split(":")[0])
+    assert {name.split(".")[1] for name in found if "." in name} <= ALLOWED - {"cli"}
+    scorers = {name.split(".")[1] for name, file in found.items() if "polvet._core" in imports_of(file)}
+    assert scorers <= {"policy"}

@@ -131,10 +131,11 @@ def test_start_states_are_counted_in_time_from_python(tmp_path):
         lambda: task.decide(time_limit=0.3),
         lambda: polvet.load(tmp_path / "wide.prism", start="x < z").explore(time_limit=0.3),
         lambda: policy.simulate(runs=5, time_limit=0.3),
-        lambda: policy.repair(tmp_path / "faults.json", time_limit=0.3),
     ):
         with pytest.raises(LimitReached, match=r"time limit of 0\.3 s"):
             ask()
+    better = policy.repair(tmp_path / "faults.json", time_limit=0.3)
+    assert "time limit of 0.3 s" in str(better.repaired.not_kept)
 
 
 @pytest.mark.slow
@@ -204,15 +205,16 @@ def test_the_net_catches_what_forgets_its_budget(monkeypatch, capsys):
 
 
 def test_an_answer_is_said_to_its_end(monkeypatch, capsys):
-    from polvet.cli.answer import Answer, ExitCode
     from polvet.cli.limits import net
+    from polvet.cli.options import Plainly
+    from polvet.front.results import Safe
 
     monkeypatch.setattr("polvet.cli.limits.GRACE", 0.05)
     net.begin()
     net.span(0.01)
     monkeypatch.setattr("polvet.cli.answer.say", lambda line: time.sleep(0.3))
     try:
-        assert Answer("safe", ExitCode.DONE, 0.0, {}, ["slowly"]).show(as_json=False) == 0
+        assert Plainly().say(Safe(), ["slowly"]) == 0
     finally:
         net.fold()
 

@@ -11,6 +11,7 @@ from polvet.domains import generate
 from polvet.domains.shipped import FOLDER, SHIPPED
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import Inspection, Judgement
 from polvet.policy.save import save_policy
 from polvet.records.fault_files import Fault, FaultList, write_faults
@@ -26,7 +27,7 @@ FAULTY = str(SHIPPED["line-faulty"].policy)
 def faults(tmp_path_factory):
     """The faults on unsafe runs of the shipped faulty policy."""
     fitted = load_fitted(load_task(LINE), FAULTY)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     starts = list(Starts.of(fitted.task).states())
     inspection, decider = Inspection(bound), Decider(fitted.task, compiled=bound.compiled)
     found: dict[object, Fault] = {}

@@ -21,6 +21,7 @@ from polvet.domains import generate
 from polvet.errors import FalseCertificate
 from polvet.files import read_json
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.finite_memory import Builder, dump_fmp, load_fmp
 from polvet.repair import library
 from polvet.safety import certificates as certificates_of_states
@@ -61,7 +62,7 @@ class Files:
         self.faults = folder / "faults.json"
 
     def bound(self, policy: Path):
-        return load_fitted(load_task(self.task), policy).compile()
+        return compile_policy(load_fitted(load_task(self.task), policy))
 
     def find_faults(self) -> Path:
         assert run(["faults", str(self.task), str(self.bad), "-o", str(self.faults)]) == 10

@@ -16,6 +16,7 @@ from polvet.errors import InputError
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from tests.policy.worlds import ended, reached, worlds
 
 
@@ -32,7 +33,7 @@ def walker():
 
 
 def test_the_shares_over_all_starts_are_exact():
-    found = evaluate(fit(line(), walker()).compile(), evaluation_starts(line(), 1000, 0), runs=5)
+    found = evaluate(compile_policy(fit(line(), walker())), evaluation_starts(line(), 1000, 0), runs=5)
     assert found.starts.complete
     assert found.unsafe == 38 / 100
     assert found.unsafe_interval == (0.38, 0.38)
@@ -50,7 +51,7 @@ def test_one_run_is_enough_only_where_no_state_has_two_outcomes(certain):
     m.edge("go", guard=x == 0, to={"x": 1} if certain else [(half, {"x": 1}), (half, {"x": 2})])
     task = m.task(fail=x == 3, goal=x == 1)
     # Two ended states for one fork: on the whole there are fewer steps than states.
-    found = evaluate(fit(task, walker()).compile(), evaluation_starts(task, 10, 0), runs=400)
+    found = evaluate(compile_policy(fit(task, walker())), evaluation_starts(task, 10, 0), runs=400)
     assert found.certain is certain
     assert found.batch.runs_per_start == (1 if certain else 400)
     assert found.goal == 1.0 if certain else 0.3 < found.goal < 0.7
@@ -60,7 +61,7 @@ def test_sampled_starts_give_an_interval_that_holds_the_truth():
     sample = evaluation_starts(line(), 40, 3)
     assert not sample.complete
     assert len(set(sample.states)) == 40
-    found = evaluate(fit(line(), walker()).compile(), sample, runs=5)
+    found = evaluate(compile_policy(fit(line(), walker())), sample, runs=5)
     low, high = found.unsafe_interval
     assert low <= 0.38 <= high
     assert found.unsafe == sum(state[0] <= 37 for state in sample.states) / 40
@@ -68,7 +69,7 @@ def test_sampled_starts_give_an_interval_that_holds_the_truth():
 
 def test_where_the_search_stops_runs_decide_and_the_rest_widens_the_interval():
     found = evaluate(
-        fit(line(), walker()).compile(), evaluation_starts(line(), 1000, 0), runs=3, budget=Budget(states=4)
+        compile_policy(fit(line(), walker())), evaluation_starts(line(), 1000, 0), runs=3, budget=Budget(states=4)
     )
     assert found.limit is not None
     assert found.sampled_unsafe > 0
@@ -99,7 +100,7 @@ def test_no_start_state_is_an_input_error():
 def test_the_unsafe_share_is_the_brute_force_share(world):
     assume(world is not None)
     sample = evaluation_starts(world.fitted.task, 10**4, 0)
-    found = evaluate(world.fitted.compile(), sample, runs=2, max_steps=5)
+    found = evaluate(compile_policy(world.fitted), sample, runs=2, max_steps=5)
     unsafe = sum(
         any(ended(world, s) == "fail" for s in reached(world, any_order=False, starts=[start]))
         for start in sample.states

@@ -8,6 +8,7 @@ from polvet.domains.planted import plant
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.safety.decide import Decider, Verdict
 from tests.debug.oracle import cases
 
@@ -15,7 +16,7 @@ from tests.debug.oracle import cases
 def test_every_action_of_a_faulty_state_is_told_with_its_outcomes():
     told = 0
     for case in cases(80):
-        bound, decider = case.fitted.compile(), Decider(case.task)
+        bound, decider = compile_policy(case.fitted), Decider(case.task)
         for fault in all_faults(bound, decider).faults:
             found = explain_fault(bound, decider, fault)
             told += 1
@@ -43,7 +44,7 @@ def test_every_action_of_a_faulty_state_is_told_with_its_outcomes():
 def test_runs_are_grouped_by_their_first_fault():
     world = plant(7)
     task = world.instance.task()
-    bound = fit(task, world.policy).compile()
+    bound = compile_policy(fit(task, world.policy))
     runs = find_unsafe_runs(bound, list(Starts.of(task).states()) * 5, first_only=False, max_steps=200).runs
     found = find_faults(bound, Decider(task), runs)
     groups = found.groups

@@ -16,6 +16,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import End, Run
 from polvet.safety.decide import Decider
 from polvet.sources import load_task
@@ -37,7 +38,7 @@ def test_the_cases_have_faults_and_unsafe_starts():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_all_faults_are_the_faults_of_the_definition(threads):
     for case in CASES:
-        bound = case.fitted.compile()
+        bound = compile_policy(case.fitted)
         found = all_faults(bound, Decider(case.task, threads=threads))
         wanted = case.faults(case.reached())
         assert {fault.state: in_order(fault) for fault in found.faults} == wanted
@@ -49,7 +50,7 @@ def test_all_faults_are_the_faults_of_the_definition(threads):
 
 def test_every_fault_on_given_runs_is_found_and_blamed():
     for case in CASES:
-        bound = case.fitted.compile()
+        bound = compile_policy(case.fitted)
         runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
         found = find_faults(bound, Decider(case.task), runs)
         on_runs = {state for run in runs for state in run.states}
@@ -78,7 +79,7 @@ def straight(length: int):
     m.edge("go", guard=x < length, to={"x": x + 1})
     m.edge("stay", guard=x <= 5, to={})
     task = m.task(start=x < length, fail=x == length)
-    return fit(task, CallablePolicy(("x",), ("go", "stay"), lambda state: "go")).compile()
+    return compile_policy(fit(task, CallablePolicy(("x",), ("go", "stay"), lambda state: "go")))
 
 
 @pytest.mark.parametrize("length", [6, 7, 40])
@@ -103,7 +104,7 @@ def test_runs_that_do_not_fail_are_judged_as_well():
 
 def test_what_a_decider_learnt_is_kept_for_the_next_call():
     case = next(case for case in CASES if case.faults(case.reached()))
-    bound, decider = case.fitted.compile(), Decider(case.task)
+    bound, decider = compile_policy(case.fitted), Decider(case.task)
     runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
     first, second = find_faults(bound, decider, runs), find_faults(bound, decider, list(runs))
     assert first.faults == second.faults
@@ -113,7 +114,7 @@ def test_what_a_decider_learnt_is_kept_for_the_next_call():
 def test_runs_of_other_policies_are_refused():
     refused = 0
     for case in CASES[:40]:
-        bound = case.fitted.compile()
+        bound = compile_policy(case.fitted)
         runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
         refuse_foreign_runs(bound, runs)
         for run in runs[:3]:
@@ -136,7 +137,7 @@ def test_runs_of_other_policies_are_refused():
 def test_a_limit_leaves_states_open_and_says_so():
     shipped = find_shipped("line-faulty")
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     whole = all_faults(bound, Decider(fitted.task))
     cut = all_faults(bound, Decider(fitted.task), budget=Budget(states=2_000))
     assert whole.exhaustive
@@ -154,7 +155,7 @@ def test_a_limit_leaves_states_open_and_says_so():
 def test_the_limit_that_stopped_deciding_is_the_one_that_is_named():
     shipped = find_shipped("line-faulty")
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     runs = find_unsafe_runs(bound, bound.compiled.pack_starts(Starts.of(fitted.task)), seed=1).runs
     found = find_faults(bound, Decider(fitted.task), runs, budget=Budget(megabytes=8_000, states=2))
     assert found.limit is not None

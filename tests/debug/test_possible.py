@@ -18,6 +18,7 @@ from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import simulate
 from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider
@@ -148,7 +149,7 @@ def test_the_best_possible_is_that_of_the_best_safe_policy_found_by_trying_all()
 def test_the_chance_of_a_policys_runs_is_that_of_its_chain():
     between = 0
     for case in with_goal(60):
-        bound, starts = case.fitted.compile(), sorted(case.starts)
+        bound, starts = compile_policy(case.fitted), sorted(case.starts)
         found = goal_chances(bound, bound.compiled.pack(starts), max_steps=6)
         assert found is not None
         is_goal = goal_of(case)
@@ -171,7 +172,7 @@ def test_the_chance_of_a_policys_runs_is_that_of_its_chain():
 
 def test_simulated_runs_count_the_same_steps():
     for case in with_goal(20):
-        bound, starts = case.fitted.compile(), sorted(case.starts)
+        bound, starts = compile_policy(case.fitted), sorted(case.starts)
         packed = bound.compiled.pack(starts)
         found = goal_chances(bound, packed, max_steps=3)
         batch = simulate(bound, packed, runs_per_start=4000, max_steps=3, seed=1)
@@ -189,7 +190,7 @@ def test_the_plan_names_the_safe_action_that_leads_on_although_faults_follow():
     ):  # fmt: skip
         m.edge(label, guard=x == source, to={"x": target})
     task = m.task(fail=x == 9, goal=x == 2)
-    bound = fit(task, CallablePolicy(("x",), ("run", "wait", "climb"), lambda state: "run")).compile()
+    bound = compile_policy(fit(task, CallablePolicy(("x",), ("run", "wait", "climb"), lambda state: "run")))
     decider = Decider(task)
     world = find_safe_world(decider, decider.compiled.initial())
     assert isinstance(world, SafeWorld)
@@ -210,7 +211,7 @@ def test_following_the_plan_is_the_best_that_changing_unsafe_choices_can_do():
         decider = Decider(case.task)
         world = find_safe_world(decider, decider.compiled.pack(starts))
         assert isinstance(world, SafeWorld)
-        planned = world.plan(case.fitted.compile(), list(faulty.values()))
+        planned = world.plan(compile_policy(case.fitted), list(faulty.values()))
         moves = {state: case.semantics.moves(state) for state in part}
 
         def row(state, label, moves=moves):
@@ -251,6 +252,6 @@ def test_a_world_beyond_the_limit_is_not_told():
     found = find_safe_world(decider, decider.compiled.pack(sorted(case.starts)), budget=Budget(states=2))
     assert isinstance(found, str)
     assert "too large" in found
-    bound = replace(case.fitted).compile()
+    bound = compile_policy(replace(case.fitted))
     packed = bound.compiled.pack(sorted(case.starts))
     assert goal_chances(bound, packed, max_steps=5, budget=Budget(states=1)) is None

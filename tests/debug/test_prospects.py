@@ -6,6 +6,7 @@ from polvet.debug.prospects import goal_prospects, prefer_goal
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.records.fault_files import Fault
 
 FAULT = Fault((0,), "jump", ("left", "right"), ((9,),))
@@ -19,9 +20,9 @@ def crossroads(goal: bool):
         m.edge(label, guard=x == source, to={"x": target})
     task = m.task(fail=x == 9, goal=x == 3) if goal else m.task(fail=x == 9)
     order = ("jump", "left", "right")
-    return fit(
-        task, CallablePolicy(("x",), order, lambda state: {0: "jump", 1: "left"}.get(state["x"], "right"))
-    ).compile()
+    return compile_policy(
+        fit(task, CallablePolicy(("x",), order, lambda state: {0: "jump", 1: "left"}.get(state["x"], "right")))
+    )
 
 
 def test_the_share_of_runs_to_the_goal_is_that_of_each_action():

@@ -13,6 +13,7 @@ from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.safety.decide import Decider
 from tests.debug.oracle import Case
 from tests.safety.networks import unsafe_states
@@ -42,7 +43,7 @@ def test_what_was_planted_is_what_there_is(seed):
 def test_all_planted_faults_are_found_and_nothing_else(seed):
     found = plant(seed)
     task = found.instance.task()
-    bound = fit(task, found.policy).compile()
+    bound = compile_policy(fit(task, found.policy))
     exhaustive = all_faults(bound, Decider(task))
     assert exhaustive.exhaustive
     assert {fault.state: fault.action for fault in exhaustive.faults} == found.faults
@@ -61,7 +62,7 @@ def test_fuzzing_finds_nearly_all_of_them():
     for seed in SEEDS:
         world = plant(seed)
         task = world.instance.task()
-        bound = fit(task, world.policy).compile()
+        bound = compile_policy(fit(task, world.policy))
         starts = list(Starts.of(task).states()) * 20
         runs = find_unsafe_runs(bound, starts, seed=seed, max_steps=200, first_only=False, runs_per_start=16).runs
         planted += len(world.faults)

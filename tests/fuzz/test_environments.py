@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from polvet.errors import InputError
-from polvet.fuzz.environments import LEVEL, Clonable, fuzz_environment
+from polvet.fuzz.environments import LEVEL, fuzz_environment
+from polvet.worlds.clonable import Clonable
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -19,6 +19,7 @@ from polvet.fuzz.anytime import StopRule
 from polvet.fuzz.population import Population
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, iter_rounds, run_campaign
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.records.journal import read_journal
 from polvet.sources import load_task
 
@@ -28,7 +29,7 @@ OPTIONS = RoundOptions(seed=3, starts=64, max_steps=200)
 @pytest.fixture(scope="module")
 def bound():
     shipped = find_shipped("line-faulty")
-    return load_fitted(load_task(shipped.task), shipped.policy).compile()
+    return compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
 
 
 def summary(campaign):
@@ -47,9 +48,9 @@ def test_a_campaign_in_pieces_is_the_campaign_in_one(bound, tmp_path):
 @pytest.mark.threads
 def test_threads_do_not_change_a_campaign():
     world = plant(5)
-    bound = fit(world.instance.task(), world.policy).compile()
+    bound = compile_policy(fit(world.instance.task(), world.policy))
     shipped = find_shipped("bird")
-    bird = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    bird = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
     for one in (bound, bird):
         first, second = (run_campaign(Fuzzer(one, OPTIONS, threads=threads), Target(runs=500)) for threads in (1, 2))
         assert summary(first) == summary(second)

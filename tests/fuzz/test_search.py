@@ -15,6 +15,7 @@ from polvet.fuzz.search import TEMPERATURES, UNBIASED, GuidedPolicy, find_unsafe
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import End, simulate
 from tests.debug.oracle import cases
 from tests.policy.worlds import reached as all_reached
@@ -44,7 +45,9 @@ def test_the_distance_is_zero_exactly_where_fail_holds(world):
 @pytest.mark.parametrize("options", [{}, {"temperatures": UNBIASED, "novelty": 0.0}, {"novelty": 1.0}])
 def test_every_fuzzed_run_is_a_run_of_the_policy_into_fail(options):
     for case in CASES:
-        found = find_unsafe_runs(case.fitted.compile(), sorted(case.starts), first_only=False, max_steps=60, **options)
+        found = find_unsafe_runs(
+            compile_policy(case.fitted), sorted(case.starts), first_only=False, max_steps=60, **options
+        )
         for run, owner in list(zip(found.runs, found.starts, strict=True))[::5]:
             assert run.states[0] == sorted(case.starts)[owner]
             assert case.semantics.compile(case.task.fail)(run.states[-1])
@@ -56,7 +59,7 @@ def test_every_fuzzed_run_is_a_run_of_the_policy_into_fail(options):
 
 def test_every_start_with_an_unsafe_run_is_found_sooner_or_later():
     for case in CASES:
-        found = find_unsafe_runs(case.fitted.compile(), sorted(case.starts), runs_per_start=64, max_steps=200)
+        found = find_unsafe_runs(compile_policy(case.fitted), sorted(case.starts), runs_per_start=64, max_steps=200)
         reached, fails = case.reached(), case.semantics.compile(case.task.fail)
         reaching = {state for state in reached if fails(state)}
         while more := {s for s in reached - reaching if case.outcomes(s) & reaching}:
@@ -67,7 +70,7 @@ def test_every_start_with_an_unsafe_run_is_found_sooner_or_later():
 @pytest.mark.threads
 def test_threads_do_not_change_what_is_found():
     for case in CASES[:15]:
-        bound = case.fitted.compile()
+        bound = compile_policy(case.fitted)
         starts = bound.compiled.pack(sorted(case.starts) * 60)
         one, two = (find_unsafe_runs(bound, starts, seed=5, threads=k, first_only=False, max_steps=100) for k in (1, 2))
         assert np.array_equal(one.runs.states, two.runs.states)
@@ -82,7 +85,7 @@ def branching():
     x = m.int("x", 0, 3, initial=0)
     m.edge("go", guard=x == 0, to=[("1/10", {"x": 1}), ("9/10", {"x": 2})])
     task = m.task(fail=x == 1, goal=x >= 2)
-    return fit(task, CallablePolicy(("x",), ("go",), lambda state: "go")).compile()
+    return compile_policy(fit(task, CallablePolicy(("x",), ("go",), lambda state: "go")))
 
 
 def test_bias_makes_fail_likelier_and_plain_runs_follow_the_model():
@@ -105,7 +108,7 @@ def test_runs_that_repeat_themselves_for_ever_end_at_once():
     m.edge("go", guard=x < 9, assign={"x": x + 1})
     m.edge("go", guard=x == 9, assign={"x": 4})
     task = m.task(fail=x > 9)
-    bound = fit(task, CallablePolicy(("x",), ("go",), lambda state: "go")).compile()
+    bound = compile_policy(fit(task, CallablePolicy(("x",), ("go",), lambda state: "go")))
     found = find_unsafe_runs(bound, [(0,)], max_steps=10**6)
     assert found.ends == {"loop": 1}
     assert found.steps < 50
@@ -113,8 +116,10 @@ def test_runs_that_repeat_themselves_for_ever_end_at_once():
 
 
 def test_packed_runs_unfold_to_what_was_packed():
-    case = next(case for case in CASES if len(find_unsafe_runs(case.fitted.compile(), sorted(case.starts)).runs) > 2)
-    bound = case.fitted.compile()
+    case = next(
+        case for case in CASES if len(find_unsafe_runs(compile_policy(case.fitted), sorted(case.starts)).runs) > 2
+    )
+    bound = compile_policy(case.fitted)
     runs = find_unsafe_runs(bound, sorted(case.starts)).runs
     again = PackedRuns.of(bound, runs)
     assert list(again) == list(runs)

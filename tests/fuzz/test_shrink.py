@@ -9,6 +9,7 @@ from polvet.fuzz.search import find_unsafe_runs
 from polvet.fuzz.shrink import cut_loops, find_shortest, shrink
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import End
 from polvet.sources import load_task
 from tests.debug.oracle import cases
@@ -40,7 +41,7 @@ def shortest(case, start):
 def test_shrunk_runs_are_runs_and_no_longer():
     shrunk = 0
     for case in cases(80)[:20]:
-        bound = case.fitted.compile()
+        bound = compile_policy(case.fitted)
         for run in find_unsafe_runs(bound, sorted(case.starts), first_only=False, max_steps=60).runs[:3]:
             for small in (cut_loops(run), shrink(bound, run)):
                 assert is_run(case, small)
@@ -55,7 +56,7 @@ def test_shrunk_runs_are_runs_and_no_longer():
 
 def test_starts_become_simpler():
     shipped = find_shipped("line-faulty")
-    bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    bound = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
     starts = list(Starts.of(bound.task).states())
     runs = [run for run in find_unsafe_runs(bound, starts).runs if run.states[0][-1] > 0][:5]
     assert runs

@@ -12,6 +12,7 @@ from polvet.errors import InputError
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import UNKNOWN_LABEL, fit, label_edges
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from tests.policy.worlds import reached, worlds
 
@@ -98,7 +99,7 @@ def test_edges_of_a_model_without_labels_are_chosen_by_number():
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_kernel_reads_states_as_the_slow_row_does(world):
     assume(world is not None)
-    bound = world.fitted.compile()
+    bound = compile_policy(world.fitted)
     states = reached(world)
     rows = bound.core.rows(bound.compiled.pack(states))
     expected = np.concatenate([world.fitted.row(state) for state in states])

@@ -9,6 +9,7 @@ import pytest
 
 from polvet.cli.app import run
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.sources import TaskOptions, load_task
@@ -49,7 +50,7 @@ def test_outputs_by_position_mean_the_models_actions(files, constant, chosen):
 @pytest.mark.parametrize("method", ["explicit", "abstraction", "ic3", "induction", "bmc", "auto", "projection"])
 def test_every_engine_knows_labels_that_never_move(files, method):
     task = load_task(files / "m.prism", TaskOptions({"N": 1}, fail="x = 0", goal="x = 9"))
-    bound = load_fitted(task, files / "p.nnet").compile()
+    bound = compile_policy(load_fitted(task, files / "p.nnet"))
     found = verify(bound, method=method)
     assert isinstance(found, Safe) or method in ("bmc", "induction", "projection"), getattr(found, "reason", found)
 

@@ -15,7 +15,8 @@ from polvet.debug.evaluate import evaluate, evaluation_starts
 from polvet.jani import load_properties
 from polvet.kernel.starts import Starts
 from polvet.model.task import PolicyReading, TaskOptions, condition
-from polvet.policy.binding import FAIL, GOAL, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import FAIL, GOAL, compile_policy
 from polvet.policy.runs import Inspection, Judgement
 from polvet.sources import load_task
 from tests.conftest import BENCHMARKS
@@ -76,7 +77,7 @@ def test_plajas_facts_on_policy_paths_of_four_blocks(target, states, starts, evi
     options = TaskOptions({"failing_probability": 0, "item_cost_bound": 1})
     task = load_task(FOUR, options)
     fitted = load_fitted(replace(task, reading=PolicyReading("raw")), FOUR_NETWORK)
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     first = bound.compiled.pack_starts(Starts.of(task))
     space = bound.compiled.explore(first)
     everything = bound.compiled.unpack(space.states())
@@ -103,7 +104,7 @@ def test_plajas_facts_on_policy_paths_of_four_blocks(target, states, starts, evi
 def test_plajas_four_block_policy_is_safe_with_costs_and_failing_moves(mode):
     # PlaJA proves this with costs up to 50 (10.9 million states under the policy); up to 8 takes a second.
     task = load_task(FOUR, TaskOptions({"failing_probability": Fraction(1, 2), "item_cost_bound": 8}))
-    bound = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK).compile()
+    bound = compile_policy(load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK))
     found = evaluate(bound, evaluation_starts(task, 100, 0), runs=20)
     assert found.starts.complete
     assert len(found.starts.states) == 14
@@ -123,7 +124,7 @@ def test_plajas_six_block_policy_is_unsafe_nowhere(mode):
     (fail,) = load_properties(folder / "reach.jani")
     first, worst = (condition(task.network, one.expression.condition, one.where) for one in (start, fail))
     task = replace(task, reading=PolicyReading(mode), start=first, fail=worst)
-    bound = load_fitted(task, NETWORKS / "blocksworld_6_5_32_32.jani2nnet").compile()
+    bound = compile_policy(load_fitted(task, NETWORKS / "blocksworld_6_5_32_32.jani2nnet"))
     starts = Starts.of(task)
     assert starts.count == 202
     judged = Inspection(bound).judge(bound.compiled.pack_starts(starts), budget=Budget(states=300_000))

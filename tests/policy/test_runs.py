@@ -15,6 +15,7 @@ from polvet.model.automata import ModelType
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End, Inspection, Judgement, simulate, trace
 from tests.policy.worlds import ended, fail_probability, reached, successors, worlds
@@ -25,7 +26,7 @@ STEPS = 12
 
 def compiled(world):
     assume(world is not None)
-    return world.fitted.compile()
+    return compile_policy(world.fitted)
 
 
 @given(worlds())
@@ -139,7 +140,7 @@ def up_until(limit):
 
 @pytest.mark.threads
 def test_a_python_function_runs_in_the_kernel():
-    bound = fit(counter(), up_until(3)).compile()
+    bound = compile_policy(fit(counter(), up_until(3)))
     run = trace(bound, (0,), 0, max_steps=5)
     assert run.actions == ("up", "up", "up", "stay", "stay")
     assert run.end is End.LIMIT
@@ -149,7 +150,7 @@ def test_a_python_function_runs_in_the_kernel():
 
 
 def test_a_policy_that_reads_nothing_runs():
-    bound = fit(counter(), CallablePolicy((), ("up", "stay"), lambda state: "up")).compile()
+    bound = compile_policy(fit(counter(), CallablePolicy((), ("up", "stay"), lambda state: "up")))
     assert trace(bound, (0,), 0).end is End.FAIL
     assert Inspection(bound).judge(bound.compiled.pack([(0,), (6,)])) == [Judgement.UNSAFE, Judgement.SAFE]
 
@@ -158,14 +159,14 @@ def test_an_error_in_a_python_function_reaches_the_caller():
     def broken(state):
         raise ZeroDivisionError(f"at {state}")
 
-    bound = fit(counter(), CallablePolicy(("x",), ("up", "stay"), broken)).compile()
+    bound = compile_policy(fit(counter(), CallablePolicy(("x",), ("up", "stay"), broken)))
     with pytest.raises(ZeroDivisionError, match="'x': 0"):
         simulate(bound, bound.compiled.pack([(0,)]))
 
 
 def test_a_score_that_is_not_a_number_is_reported_with_its_state():
     huge = network_of([([[3e38], [3e38]], [0, 0]), ([[3e38, -3e38], [1, 1]], [0, 0])], ["x"], ["up", "stay"])
-    bound = fit(counter(), huge).compile()
+    bound = compile_policy(fit(counter(), huge))
     start = bound.compiled.pack([(2,)])
     for attempt in (
         lambda: simulate(bound, start),
@@ -180,7 +181,7 @@ def test_an_assignment_out_of_bounds_is_reported_with_its_state():
     m = ModelBuilder("ramp")
     x = m.int("x", 0, 3, initial=0)
     m.edge("up", guard=True, to={"x": x + 1})
-    bound = fit(m.task(fail=x == 9), CallablePolicy(("x",), ("up",), lambda state: "up")).compile()
+    bound = compile_policy(fit(m.task(fail=x == 9), CallablePolicy(("x",), ("up",), lambda state: "up")))
     with pytest.raises(ModelError, match="x=3"):
         simulate(bound, bound.compiled.pack([(0,)]))
     with pytest.raises(ModelError, match="x=3"):
@@ -191,7 +192,7 @@ def test_a_limit_leaves_starts_open_and_says_so():
     m = ModelBuilder("wide")
     x = m.int("x", 0, 10**6, initial=0)
     m.edge("up", guard=x < 10**6, to={"x": x + 1})
-    bound = fit(m.task(fail=x < 0), CallablePolicy(("x",), ("up",), lambda state: "up")).compile()
+    bound = compile_policy(fit(m.task(fail=x < 0), CallablePolicy(("x",), ("up",), lambda state: "up")))
     inspection = Inspection(bound)
     near, far = bound.compiled.pack([(10**6 - 5,), (0,)])[:, None].transpose(1, 0, 2)[0]
     judged = inspection.judge(np.stack([near, far]), budget=Budget(states=500))
@@ -204,7 +205,7 @@ def test_near_ties_are_followed_for_safety_and_make_no_run():
     # Two sums of the same numbers in another order: equal in exact arithmetic, perhaps not in float32.
     layers = [([[0.1], [0.2], [0.3]], [0.1, 0.2, 0.3]), ([[1, 1, 1], [1, 1, 1]], [0, 1e-9])]
     network = network_of(layers, ["x"], ["stay", "up"])
-    bound = fit(counter(fail=1), network).compile()
+    bound = compile_policy(fit(counter(fail=1), network))
     assert trace(bound, (0,), 0, max_steps=3).end is End.LIMIT
     inspection = Inspection(bound)
     assert inspection.judge(bound.compiled.pack([(0,)])) == [Judgement.NEAR_TIE]
@@ -223,7 +224,7 @@ def test_runs_are_the_same_where_nothing_is_worth_remembering():
     m.edge("slow", guard=y > 50, to={"y": y - 7})
     m.edge(None, guard=x > 40, to={"x": x - 5})
     network = network_of([(np.array([[0.5, -1.0], [-0.3, 0.9]]), np.zeros(2))], ("x", "y"), ("slow", "fast"))
-    bound = fit(m.task(fail=y == 97), network).compile()
+    bound = compile_policy(fit(m.task(fail=y == 97), network))
     starts = [(1_000 * k % 999_000, 13 * k) for k in range(1_500)]
     found = simulate(bound, bound.compiled.pack(starts), max_steps=40, seed=5, threads=2)
     assert found.steps > 30_000

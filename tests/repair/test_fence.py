@@ -18,6 +18,7 @@ from polvet.errors import InputError
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.policy.tables import Table
@@ -100,11 +101,11 @@ def test_a_fenced_policy_is_safe_and_takes_its_best_action_that_is_no_exit(task,
     names = task.network.labels
     saved = changed = 0
     for seed in range(6):
-        bound = fit(task, make(task, seed)).compile()
+        bound = compile_policy(fit(task, make(task, seed)))
         made = fence(bound.fitted, exits, [], bound.compiled)
         after = fit(task, made.policy)
-        assert isinstance(PROJECTION(after.compile()), Safe)
-        assert isinstance(Search(after.compile()).go_on(Budget()), Safe)
+        assert isinstance(PROJECTION(compile_policy(after)), Safe)
+        assert isinstance(Search(compile_policy(after)).go_on(Budget()), Safe)
         saved += isinstance(Search(bound).go_on(Budget()), Unsafe)
         for k, (number, state) in enumerate(states_of(task, exits, semantics)):
             if k % 4:
@@ -127,14 +128,14 @@ def test_what_gets_no_fence_says_why():
     exits = find_exits(task)
     names = [variable.name for variable in task.network.variables]
     blind = fit(task, network_of([([[0.0]], [0.0])], names[:1], [task.network.labels[0]]))
-    assert "does not read" in fence(blind, exits, [], blind.compile().compiled)
+    assert "does not read" in fence(blind, exits, [], compile_policy(blind).compiled)
     table = fit(task, Table(tuple(names), task.network.labels, {}, 0))
-    assert "no fence" in fence(table, exits, [], table.compile().compiled)
+    assert "no fence" in fence(table, exits, [], compile_policy(table).compiled)
     leaf = make_tree(
         0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
     )
     stump = fit(task, TreeEnsemble(tuple(names[:1]), task.network.labels, (leaf,), (0.0,) * 5, "<", "float32", 0.0))
-    assert "does not read" in fence(stump, exits, [], stump.compile().compiled)
+    assert "does not read" in fence(stump, exits, [], compile_policy(stump).compiled)
     with pytest.raises(NotLinear, match="nothing is won"):
         find_exits(generate("one-way-line", n=3, p=4).task())
 
@@ -150,7 +151,7 @@ def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
         save_policy(random_line_policy(task, seed), tmp_path / "policy.json")
         found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", steps.Settings(starts=200))
         assert found.outcome is Outcome.SAFE
-        proofs = [record for record in found.records if record["step"] == "strengthen" and record["files"]]
+        proofs = [record for record in found.records if record.step.name == "strengthen" and record.files]
         fenced += len(proofs)
         subjects = Subjects(tmp_path / "line.toml", found.policy)
         assert isinstance(check_file(found.certificate, subjects), Accepted)
@@ -174,11 +175,11 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
         folder = tmp_path / f"campaign-{seconds}"
         settings = steps.Settings(starts=200)
         found = debug(task, tmp_path / "policy.json", folder, settings, budget=Budget(seconds))
-        keys = [(record["iteration"], record["step"]) for record in found.records]
+        keys = [(record.iteration, record.step.name) for record in found.records]
         assert len(set(keys)) == len(keys)
-        fenced = next(record["iteration"] for record in found.records if record["step"] == "prove")
-        verdicts = {r["step"]: r["figures"]["verdict"] for r in found.records
-                    if r["iteration"] == fenced and r["step"] in ("prove", "verify")}  # fmt: skip
+        fenced = next(record.iteration for record in found.records if record.step.name == "prove")
+        verdicts = {r.step.name: r.figures.verdict for r in found.records
+                    if r.iteration == fenced and r.step.name in ("prove", "verify")}  # fmt: skip
         assert verdicts == {"prove": "unknown", "verify": "safe"}
         assert found.outcome is Outcome.SAFE
         assert isinstance(check_file(found.certificate, Subjects(tmp_path / "line.toml", found.policy)), Accepted)
@@ -188,7 +189,7 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
 
 def test_methods_that_know_no_other_failure_than_fail_refuse_others(task):
     strict = replace(task, avoid=Avoid(stuck=True))
-    bound = fit(strict, random_line_policy(task, 0)).compile()
+    bound = compile_policy(fit(strict, random_line_policy(task, 0)))
     for method in METHODS:
         if method != "explicit":
             with pytest.raises(InputError, match="no other failure"):

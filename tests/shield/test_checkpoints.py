@@ -8,6 +8,7 @@ import pytest
 
 from polvet.debug.faults import all_faults
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.safety.decide import Decider
 
 pytest.importorskip("stable_baselines3")
@@ -40,6 +41,6 @@ def test_each_checkpoint_holds_the_number_of_all_faults_of_its_archive(tmp_path:
         fitted = load_fitted(task, one.archive)
         # The ice has a fault wherever the policy is fast near a hole.
         (x,) = (k for k, variable in enumerate(task.network.variables) if variable.name == "x")
-        faults = all_faults(fitted.compile(), Decider(task)).faults
+        faults = all_faults(compile_policy(fitted), Decider(task)).faults
         assert one.faults == len(faults)
         assert all(fault.state[x] % 3 == 2 for fault in faults)

@@ -14,6 +14,7 @@ from polvet.errors import InputError, Where
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.compiled import compile_policy
 from polvet.policy.runs import Inspection, Judgement
 from polvet.safety.decide import Decider, Verdict
 from polvet.sources import load_task
@@ -89,7 +90,7 @@ def test_trees_learn_a_small_world_and_the_same_seed_gives_the_same_file(line, t
     assert found["figures"]["teacher"] == "optimal"
     assert len(found["figures"]["curve"]) == 20
     assert found["figures"]["goal_percent"] == 100
-    bound = load_fitted(load_task(line), files[0]).compile()
+    bound = compile_policy(load_fitted(load_task(line), files[0]))
     from polvet.kernel.starts import Starts
 
     judged = Inspection(bound).judge(bound.compiled.pack_starts(Starts.of(bound.task)))
@@ -145,7 +146,7 @@ def test_a_potential_is_an_expression_over_the_state():
     fitted = fit(m.task(goal=x == 9), CallablePolicy(("x",), ("go",), lambda state: "go"))
     states = [(0, 1), (4, -3), (9, 2)]
     potential = potential_of(fitted, "2 * x - y", Where("--shaping"))
-    assert potential(fitted.compile().compiled.pack(states)).tolist() == [2 * a - b for a, b in states]
+    assert potential(compile_policy(fitted).compiled.pack(states)).tolist() == [2 * a - b for a, b in states]
     with pytest.raises(InputError, match="a potential is a number"):
         potential_of(fitted, "x == 3", Where("--shaping"))
 

@@ -16,6 +16,7 @@ from polvet.domains import generate
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
@@ -67,7 +68,7 @@ def test_no_partition_of_a_random_walk_promises_too_little(segments, monkeypatch
     for seed in range(100):
         fitted = random_walk(seed)
         engine = Engine(fitted, seed=seed)
-        risk = find_risk(fitted.compile())
+        risk = find_risk(compile_policy(fitted))
         uppers = [upper_over(engine, places) for size in range(4) for places in combinations(range(3), size)]
         assert min(uppers) >= risk.lower, seed
         between += 0.01 < risk.upper < 0.99
@@ -89,7 +90,7 @@ def test_domains_risk_no_more_than_the_bound_and_all_variables_tell_it_exactly(k
         if case[0] in ("racetrack", "beluga"):  # read slowly
             continue
         fitted = fitted_case(case, kind, mode, 0)[0]
-        risk = find_risk(fitted.compile())
+        risk = find_risk(compile_policy(fitted))
         engine = Engine(fitted)
         network = fitted.task.network
         for level in iter_levels(fitted.task):
@@ -123,7 +124,7 @@ def driver(task, seed):
 @pytest.mark.parametrize(("seed", "truth"), [(9, 0.1), (19, 0.19), (22, 0.19)])
 def test_the_truck_alone_tells_the_risk_of_an_icy_line(seed, truth):
     task = generate("one-way-line", n=3, p=4, icy=True, park=True).task()
-    bound = fit(task, driver(task, seed)).compile()
+    bound = compile_policy(fit(task, driver(task, seed)))
     exact = find_risk(bound)
     assert exact.method == "explicit"
     assert exact.upper == pytest.approx(truth)
@@ -154,7 +155,7 @@ def wanderer(probability):
     x = m.int("x", 0, 9, initial=5)
     m.labels("go")
     m.edge("go", guard=x < 9, to=[(probability(x), {x: x + 1}), (1 - probability(x), {x: 0})])
-    return fit(m.task(fail=x == 9), network_of([([[0.0]], [0.0])], ["x"], ["go"])).compile()
+    return compile_policy(fit(m.task(fail=x == 9), network_of([([[0.0]], [0.0])], ["x"], ["go"])))
 
 
 def test_probabilities_that_depend_on_the_state_are_refused():
@@ -164,7 +165,7 @@ def test_probabilities_that_depend_on_the_state_are_refused():
 
 
 def test_limits_are_told():
-    bound = fitted_case(CASES[-1], "network", "filtered", 0)[0].compile()
+    bound = compile_policy(fitted_case(CASES[-1], "network", "filtered", 0)[0])
     assert "abstract st" in find_abstract_risk(bound, most_states=2).limit
     assert find_abstract_risk(bound, budget=Budget(0)).upper == 1
     risk = find_risk(bound, budget=Budget(states=3, seconds=1e-3))
@@ -179,7 +180,7 @@ def test_a_step_out_of_bounds_is_no_safe_step():
     m.labels("go")
     m.edge("go", guard=y < 3, to={x: x + 1, y: y + 1})
     task = m.task(fail=x == 9)
-    bound = fit(task, network_of([([[0.0]], [0.0])], ["x"], ["go"])).compile()
+    bound = compile_policy(fit(task, network_of([([[0.0]], [0.0])], ["x"], ["go"])))
     with pytest.raises(TooCoarse):
         upper_over(Engine(bound.fitted), [0])
     assert find_abstract_risk(bound).upper == 0  # both together stay within

@@ -20,6 +20,7 @@ from polvet.model.build import ModelBuilder
 from polvet.model.infix import parse_expression
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.symbolic.cells import Box
@@ -31,6 +32,7 @@ from polvet.verify.method import Request
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
+from polvet.verify.split_tree import with_tree
 from polvet.verify.verdicts import Safe, Unknown, Unsafe, Verdict
 from tests.verify.oracle import random_policy, truth
 from tests.verify.test_explicit import arena_of
@@ -56,7 +58,7 @@ def tiny(case, kind, mode, seed):
 def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(case, mode):
     for seed, kind in enumerate(("dyadic", "trees", "table")):
         fitted, expected = tiny(case, kind, mode, seed)
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         found = bounded(most_steps=2)(bound, Request(Budget(seconds=20)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
@@ -72,7 +74,7 @@ def test_every_configuration_of_the_paper_is_sound(configuration):
         pytest.skip("Marabou is not installed")
     for seed in range(2):
         fitted, expected = tiny(TINY[0], "network", ("filtered", "raw")[seed], seed + 7)
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         options = Options(configuration, selection_tests=bool(seed), applicability_tests=bool(seed))
         found = abstraction(options=options)(bound, Request(Budget(seconds=30)))
         if isinstance(found, Unsafe):
@@ -93,12 +95,12 @@ def test_given_predicates_prove_some_start_regions_even_where_others_are_unsafe(
     policy = replace(policy, rows={}, default=forward)
     fitted = fit(m_task, policy)
     given = [parse_expression(text) for text in ("truck_load_0 <= 1", "last_capacity_diff >= 0", "truck_0 <= 1")]
-    found = abstraction(given, Options("Base"))(fitted.compile(), Request(Budget(seconds=60)))
+    found = abstraction(given, Options("Base"))(compile_policy(fitted), Request(Budget(seconds=60)))
     assert truth(fitted, list(Starts.of(m_task).states())).verdict == "unsafe"
     if isinstance(found, Unknown):
         assert found.proved_starts
         for region in found.proved_starts:
-            holds = fitted.compile().compiled.semantics.compile(region)
+            holds = compile_policy(fitted).compiled.semantics.compile(region)
             inside = [state for state in Starts.of(m_task).states() if holds(state)]
             assert truth(fitted, inside).verdict == "safe"
 
@@ -143,14 +145,16 @@ def test_our_own_abstraction_is_right_and_its_invariants_are_accepted(kind, mode
     decided = 0
     for seed, case in enumerate(TINY):
         fitted, expected = tiny(case, kind, mode, seed)
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         found = abstraction()(bound, Request(Budget(seconds=5)))
         if isinstance(found, Unsafe):
             assert expected.verdict == "unsafe"
             replay(bound, found.run)
         elif isinstance(found, Safe):
             assert expected.verdict == "safe"
-            assert isinstance(check_claim(arena_of(fitted), fitted, found.certificate, "the policy"), Accepted)
+            assert isinstance(
+                check_claim(arena_of(fitted), fitted, with_tree(found.certificate, fitted), "the policy"), Accepted
+            )
         decided += not isinstance(found, Unknown)
     assert decided
 

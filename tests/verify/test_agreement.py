@@ -8,6 +8,7 @@ import os
 import pytest
 
 from polvet.budget import Budget
+from polvet.policy.compiled import compile_policy
 from polvet.verify.methods import METHODS
 from polvet.verify.portfolio import verify
 from polvet.verify.replay import replay
@@ -29,7 +30,7 @@ def contradictions(case, kind, mode, seed, methods):
         expected = truth(fitted, starts)
     except TooMany:
         return [], 0
-    bound, found, decided = fitted.compile(), [], 0
+    bound, found, decided = compile_policy(fitted), [], 0
     for method in methods:
         result = verify(bound, method=method, budget=Budget(QUICK), seed=seed)
         match result:

@@ -15,6 +15,7 @@ import pytest
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
+from polvet.policy.compiled import compile_policy
 from polvet.symbolic.cells import Cell, cell_of, row_of
 from polvet.symbolic.linear import Reader
 from polvet.verify import box_system
@@ -153,7 +154,7 @@ METHODS = (PROJECTION, INDUCTION, IC3, ABSTRACTION)
 def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eager):
     compared, asked = Counter(), 0
     for case in CASES:
-        bound = fitted_case(case, kind, "filtered", 0)[0].compile()
+        bound = compile_policy(fitted_case(case, kind, "filtered", 0)[0])
         linear = linearized(bound, Budget(1))
         for method in METHODS if not isinstance(linear, str) else ():
             begun = time.monotonic()

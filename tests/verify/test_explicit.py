@@ -23,6 +23,7 @@ from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid, PolicyReading, TaskOptions
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.records.packed import unpack_columns
@@ -69,7 +70,7 @@ def test_random_networks_in_random_models_get_the_interpreters_verdict(world):
     assume(world is not None)
     for avoid in (Avoid(), Avoid(stuck=True), Avoid(deadlock=True)):
         fitted = replace(world.fitted, task=replace(world.fitted.task, avoid=avoid))
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         expected = truth(fitted, world.starts, stuck=avoid.stuck, deadlock=avoid.deadlock)
         agrees(EXPLICIT(bound), expected, fitted, bound)
 
@@ -84,7 +85,7 @@ def test_all_domains_with_random_policies_of_all_kinds_agree(case, mode):
             expected = truth(fitted, starts)
         except TooMany:
             continue
-        bound = fitted.compile()
+        bound = compile_policy(fitted)
         agrees(EXPLICIT(bound), expected, fitted, bound)
         whole = verify(bound, method="auto", threads=2)
         if isinstance(whole, Unsafe):
@@ -112,17 +113,17 @@ def test_the_checker_finds_all_starts_of_the_domains(case):
 @pytest.mark.threads
 def test_threads_change_nothing():
     shipped = find_shipped("line-good")
-    bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    bound = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
     one, three = EXPLICIT(bound, Request(power=Power(1))), EXPLICIT(bound, Request(power=Power(3)))
     assert one.certificate == three.certificate
     assert one.figures == three.figures
-    faulty = load_fitted(load_task(shipped.task), find_shipped("line-faulty").policy).compile()
+    faulty = compile_policy(load_fitted(load_task(shipped.task), find_shipped("line-faulty").policy))
     assert EXPLICIT(faulty, Request(power=Power(1))).run == EXPLICIT(faulty, Request(power=Power(3))).run
 
 
 def test_limits_make_the_verdict_unknown_and_are_named():
     shipped = find_shipped("blocks")
-    bound = load_fitted(load_task(shipped.task), shipped.policy).compile()
+    bound = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
     for budget, named in (
         (Budget(seconds=0.0), "time limit"),
         (Budget(megabytes=1), "memory limit"),
@@ -145,11 +146,11 @@ def near_tie_task():
 
 def test_a_near_tie_is_unknown_and_an_exact_tie_is_decided():
     near = network_of([([[0.0], [0.0]], [0.1, 0.1]), ([[0.1, 0.2], [0.2, 0.1]], [0.3, 0.3])], ["x"], ["good", "bad"])
-    found = verify(fit(near_tie_task(), near).compile(), method="explicit")
+    found = verify(compile_policy(fit(near_tie_task(), near)), method="explicit")
     assert found.verdict is Verdict.UNKNOWN
     assert found.tie == (0,)
     exact = network_of([([[0.0], [0.0]], [0.5, 0.5])], ["x"], ["good", "bad"])
-    assert verify(fit(near_tie_task(), exact).compile()).verdict is Verdict.SAFE
+    assert verify(compile_policy(fit(near_tie_task(), exact))).verdict is Verdict.SAFE
 
 
 def cost_task():
@@ -163,7 +164,7 @@ def cost_task():
 
 def test_what_nothing_depends_on_is_left_out_and_runs_are_brought_back():
     policy = network_of([([[0.0], [0.0]], [1.0, 0.0])], ["x"], ["go", "stay"])
-    bound = fit(cost_task(), policy).compile()
+    bound = compile_policy(fit(cost_task(), policy))
     found = verify(bound, method="explicit")
     assert isinstance(found, Unsafe)
     assert found.figures["left_out"] == ["cost", "spent"]
@@ -171,7 +172,7 @@ def test_what_nothing_depends_on_is_left_out_and_runs_are_brought_back():
     assert found.run.states[0][1] == 2
     replay(bound, found.run)
     careful = network_of([([[-1.0], [0.0]], [2.0, 0.5])], ["x"], ["go", "stay"])
-    safe = verify(fit(cost_task(), careful).compile(), method="explicit")
+    safe = verify(compile_policy(fit(cost_task(), careful)), method="explicit")
     assert isinstance(safe, Safe)
     assert safe.certificate["kept"] == ["x"]
     assert safe.certificate["count"] == 3
@@ -180,9 +181,9 @@ def test_what_nothing_depends_on_is_left_out_and_runs_are_brought_back():
 def test_stuck_runs_are_found_when_they_shall_be_avoided():
     task = replace(near_tie_task(), reading=PolicyReading("raw"))
     policy = network_of([([[0.0], [1.0]], [0.5, 0.0])], ["x"], ["good", "bad"])
-    assert verify(fit(task, policy).compile(), method="explicit").verdict is Verdict.SAFE
+    assert verify(compile_policy(fit(task, policy)), method="explicit").verdict is Verdict.SAFE
     for avoid, end in ((Avoid(deadlock=True), End.DEADLOCK),):
-        found = verify(fit(replace(task, avoid=avoid), policy).compile(), method="explicit")
+        found = verify(compile_policy(fit(replace(task, avoid=avoid), policy)), method="explicit")
         assert isinstance(found, Unsafe)
         assert found.run.end is end
         assert found.run.states == ((0,), (1,))
@@ -193,7 +194,7 @@ def test_stuck_runs_are_found_when_they_shall_be_avoided():
 
 def certificate_and_subjects(name="line-good"):
     shipped = find_shipped(name)
-    found = verify(load_fitted(load_task(shipped.task), shipped.policy).compile(), method="explicit")
+    found = verify(compile_policy(load_fitted(load_task(shipped.task), shipped.policy)), method="explicit")
     return json.loads(json.dumps(found.certificate)), Subjects(shipped.task, shipped.policy)
 
 
@@ -253,7 +254,7 @@ FOUR_NETWORK = PLAJA / "rddps22/blocksworld/networks/learned_cost05_non_terminal
 def test_plajas_network_for_four_blocks_is_safe():
     task = load_task(FOUR, TaskOptions({"failing_probability": 0, "item_cost_bound": 1}))
     for mode in ("raw", "filtered"):
-        bound = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK).compile()
+        bound = compile_policy(load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK))
         assert verify(bound).verdict is Verdict.SAFE
 
 
@@ -262,7 +263,7 @@ def test_plajas_network_for_four_blocks_is_safe():
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_risk_is_zero_exactly_where_no_run_fails(world):
     assume(world is not None)
-    bound = world.fitted.compile()
+    bound = compile_policy(world.fitted)
     risk = find_risk(bound)
     assert 0 <= risk.lower <= risk.upper <= 1
     unsafe = truth(world.fitted, world.starts).verdict == "unsafe"

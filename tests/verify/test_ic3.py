@@ -14,6 +14,7 @@ from polvet.jani.write import dump_model
 from polvet.model.semantics import Semantics
 from polvet.model.task import PolicyReading, TaskOptions
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.sources import load_task
 from polvet.symbolic.conserved import conserved_rows
@@ -91,7 +92,7 @@ def test_verdicts_agree_with_exhaustive_search(seed, tmp_path):
         return
     reference, any_order = explicit(fitted)
     for method in (IC3, INDUCTION):
-        result = method(fitted.compile(), Request(seed=seed))
+        result = method(compile_policy(fitted), Request(seed=seed))
         match result:
             case Safe():
                 assert not any_order
@@ -117,7 +118,7 @@ def test_transport_agrees_with_exhaustive_search(seed):
     layers = [(rng.normal(size=(8, len(names))), rng.normal(size=8)), (rng.normal(size=(4, 8)), rng.normal(size=4))]
     fitted = fit(task, network_of(layers, names, list(task.network.labels)))
     reference, any_order = explicit(fitted)
-    result = IC3(fitted.compile(), Request(seed=seed))
+    result = IC3(compile_policy(fitted), Request(seed=seed))
     assert isinstance(result, Unsafe if reference else Safe)
     assert reference == any_order
 
@@ -134,7 +135,7 @@ def test_large_transport_is_decided():
             (rng.normal(size=(4, 16)) * 0.35, rng.normal(size=4) * 0.5),
         ]
         fitted = fit(task, network_of(layers, names, list(task.network.labels)))
-        verdicts.add(type(IC3(fitted.compile(), Request(seed=seed))))
+        verdicts.add(type(IC3(compile_policy(fitted), Request(seed=seed))))
     assert verdicts == {Safe, Unsafe}
 
 
@@ -144,7 +145,7 @@ def test_a_limit_of_time_gives_unknown_with_figures():
     rng = np.random.default_rng(3)
     layers = [(rng.normal(size=(64, 12)), rng.normal(size=64)), (rng.normal(size=(4, 64)), rng.normal(size=4))]
     fitted = fit(task, network_of(layers, names, list(task.network.labels)))
-    result = IC3(fitted.compile(), Request(budget=Budget(seconds=0.0), linear=linear_task(task)))
+    result = IC3(compile_policy(fitted), Request(budget=Budget(seconds=0.0), linear=linear_task(task)))
     assert isinstance(result, Unknown)
     assert "time limit" in result.reason
     assert "obligations" in result.figures

@@ -11,6 +11,7 @@ from polvet.budget import Budget
 from polvet.jani import load_properties
 from polvet.model.task import PolicyReading, TaskOptions, condition
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.sources import load_task
 from polvet.verify.ic3 import IC3
 from polvet.verify.induction import INDUCTION
@@ -27,7 +28,7 @@ def test_the_four_block_policy_is_safe_with_costs_up_to_fifty(mode):
     # 10.9 million states under the policy.
     task = load_task(FOUR, TaskOptions({"failing_probability": Fraction(1, 2), "item_cost_bound": 50}))
     fitted = load_fitted(replace(task, reading=PolicyReading(mode)), FOUR_NETWORK)
-    assert isinstance(IC3(fitted.compile(), Request(budget=Budget(seconds=60))), Safe)
+    assert isinstance(IC3(compile_policy(fitted), Request(budget=Budget(seconds=60))), Safe)
 
 
 @pytest.mark.slow
@@ -40,4 +41,4 @@ def test_the_six_block_policy_is_safe_from_all_its_starts(mode):
     first, worst = (condition(task.network, one.expression.condition, one.where) for one in (start, fail))
     task = replace(task, reading=PolicyReading(mode), start=first, fail=worst)
     fitted = load_fitted(task, NETWORKS / "blocksworld_6_5_32_32.jani2nnet")
-    assert isinstance(INDUCTION(fitted.compile(), Request(budget=Budget(seconds=120))), Safe)
+    assert isinstance(INDUCTION(compile_policy(fitted), Request(budget=Budget(seconds=120))), Safe)

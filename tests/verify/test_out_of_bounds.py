@@ -14,6 +14,7 @@ from polvet.model.restrict import restrict
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.tables import Table
 from polvet.safety.projections import iter_lost
 from polvet.safety.restrictions import iter_won
@@ -58,7 +59,7 @@ def test_the_interpreter_asks_the_network(task):
 
 @pytest.mark.parametrize("method", METHODS.words)
 def test_no_method_answers_for_the_other_task(task, method):
-    found = verify(always(task, "up").compile(), method=method)
+    found = verify(compile_policy(always(task, "up")), method=method)
     assert found.verdict is not Verdict.SAFE
     if method in ("auto", "explicit"):
         assert found.verdict is Verdict.UNSAFE
@@ -66,7 +67,7 @@ def test_no_method_answers_for_the_other_task(task, method):
 
 @pytest.mark.parametrize("method", [PROJECTION, INDUCTION, IC3], ids=lambda method: method.name)
 def test_methods_that_forget_values_refuse_such_a_task_themselves(task, method):
-    found = method(always(task, "up").compile())
+    found = method(compile_policy(always(task, "up")))
     assert isinstance(found, Unknown)
     assert "disabled" in found.reason
 
@@ -89,5 +90,5 @@ def test_random_tasks_get_the_interpreters_verdict(world):
     except (InputError, TooMany):
         assume(False)
     for method in METHODS.words:
-        found = verify(fitted.compile(), method=method, budget=Budget(seconds=5.0))
+        found = verify(compile_policy(fitted), method=method, budget=Budget(seconds=5.0))
         assert found.verdict is Verdict.UNKNOWN or found.verdict.value == expected, method

@@ -17,6 +17,7 @@ from polvet.jani import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.onnx_file import save_onnx
 from polvet.sources import load_task
@@ -130,14 +131,14 @@ def write_real_task(folder: Path, chance: str, rest: str) -> tuple[Path, Path]:
 )
 def test_no_grid_leaves_out_a_branch_that_doubles_round_away(chance: str, rest: str, tmp_path: Path) -> None:
     task, policy = write_real_task(tmp_path, "max(0, x-5)", "1-max(0, x-5)")
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     found = verify(bound, method="grid")
     assert isinstance(found, Safe)
     certificate = json.loads(json.dumps(certificate_of(bound, found)))
     assert isinstance(check(certificate, Subjects(task, policy), Where("certificate")), Accepted)
 
     write_real_task(tmp_path, chance, rest)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     assert not isinstance(verify(bound, method="grid"), Safe)
     unsafe = verify(bound, method="explicit")
     assert isinstance(unsafe, Unsafe)
@@ -162,14 +163,14 @@ def test_no_invariant_leaves_out_a_branch_that_doubles_round_away(
 ) -> None:
     variable = "n : [0..3] init 1"
     task, policy = map(Path, write_task(tmp_path, variable, "max(0,n-5)", "1-max(0,n-5)"))
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     found = verify(bound, method=method)
     assert isinstance(found, Safe)
     certificate = json.loads(json.dumps(certificate_of(bound, found)))
     assert isinstance(check(certificate, Subjects(task, policy), Where("certificate")), Accepted)
 
     write_task(tmp_path, variable, chance, rest)
-    bound = load_fitted(load_task(task), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task), policy))
     assert not isinstance(verify(bound, method=method), Safe)
     certificate["task_sha256"] = certificate_of(bound, verify(bound, method="explicit"))["task_sha256"]
     answer = check(certificate, Subjects(task, policy), Where("certificate"))

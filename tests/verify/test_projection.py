@@ -12,6 +12,7 @@ from polvet.budget import Budget
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.save import save_policy
 from polvet.policy.trees import MISSING_NAN, TreeEnsemble, make_tree
 from polvet.safety.exits import boxes_around
@@ -38,13 +39,13 @@ def test_what_is_proved_is_safe_and_accepted(line, tmp_path):
         file = tmp_path / f"{seed}.json"
         save_policy(random_line_policy(task, seed), file)
         fitted = load_fitted(task, file)
-        found = PROJECTION(fitted.compile())
-        truth = Search(fitted.compile()).go_on(Budget())
+        found = PROJECTION(compile_policy(fitted))
+        truth = Search(compile_policy(fitted)).go_on(Budget())
         assert isinstance(found, Safe | Unknown)
         if isinstance(found, Safe):
             assert isinstance(truth, Safe)
             proof = tmp_path / f"{seed}.certificate.json"
-            proof.write_text(json.dumps(certificate_of(fitted.compile(), found)))
+            proof.write_text(json.dumps(certificate_of(compile_policy(fitted), found)))
             assert isinstance(check_file(proof, Subjects(line, file)), Accepted)
             proved += 1
         refuted += isinstance(truth, Unsafe)
@@ -71,5 +72,5 @@ def test_models_without_such_a_projection_are_left_to_other_methods():
         0, np.array([-1]), np.zeros(1), np.array([-1]), np.array([-1]), np.array([[1.0]]), None, MISSING_NAN
     )
     policy = TreeEnsemble(names, task.network.labels, (leaf,), (0.0,) * len(task.network.labels), "<", "float32", 0.0)
-    found = PROJECTION(fit(task, policy).compile())
+    found = PROJECTION(compile_policy(fit(task, policy)))
     assert isinstance(found, Unknown)

@@ -14,6 +14,7 @@ from polvet.model.infix import dump_expression, parse_expression
 from polvet.model.network import OutOfBounds
 from polvet.model.task import condition
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End, Inspection, Judgement, Run
 from polvet.policy.save import save_policy
@@ -43,7 +44,7 @@ def files(tmp_path):
 
 def bound_of(files, **options):
     task = load_task(files / "m.prism", TaskOptions(**options))
-    return load_fitted(task, files / "p.nnet").compile()
+    return compile_policy(load_fitted(task, files / "p.nnet"))
 
 
 @pytest.mark.parametrize("goal", ["x != 5", "x != 5 && y != 7", "!(x == 5 && y <= 3)", "x <= 4 || x >= 6"], ids=str)
@@ -83,7 +84,7 @@ def test_bounded_search_says_that_operators_are_disabled(tmp_path):
     )
     task = load_task(tmp_path / "m.prism", TaskOptions(fail="x == 9", out_of_bounds=OutOfBounds.DISABLE))
     policy = network_of([(np.zeros((1, 1)), np.zeros(1))], ["x"], ["on"])
-    bound = fit(task, policy).compile()
+    bound = compile_policy(fit(task, policy))
     found = BMC(bound)
     assert isinstance(found, Unknown)
     assert found.reason == "bmc does not apply: operators that leave the bounds are disabled"

@@ -7,6 +7,7 @@ import pytest
 
 from polvet.model.semantics import Semantics
 from polvet.policy import near_ties, save_policy
+from polvet.policy.compiled import compile_policy
 from polvet.verify.ic3 import IC3
 from polvet.verify.method import Request
 from polvet.verify.portfolio import verify
@@ -65,7 +66,10 @@ def judged(seed, folder):
     session = ort.InferenceSession(str(folder / "policy.onnx"), options, providers=["CPUExecutionProvider"])
     bad, tie = reaches_fail(fitted, session)
     decided = 0
-    for result in (IC3(fitted.compile(), Request(seed=seed)), verify(fitted.compile(), method="explicit", seed=seed)):
+    for result in (
+        IC3(compile_policy(fitted), Request(seed=seed)),
+        verify(compile_policy(fitted), method="explicit", seed=seed),
+    ):
         match result:
             case Safe():
                 assert not bad

@@ -16,6 +16,7 @@ from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, generation_end, run
 from polvet.model.network import OutOfBounds
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End, simulate
 from polvet.policy.save import save_policy
@@ -34,7 +35,7 @@ def case(request):
     shipped = find_shipped(request.param)
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
     parcel = pack(fitted.task, policy=shipped.policy)
-    return fitted.compile(), Crew(Here(), parcel)
+    return compile_policy(fitted), Crew(Here(), parcel)
 
 
 def test_generations_are_without_gaps_and_grow_to_64():

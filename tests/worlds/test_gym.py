@@ -136,7 +136,7 @@ def test_a_q_table_is_debugged_and_never_falls_in_the_real_environment():
         ("gym:", "no environment is named"),
         ("gym:FrozenLake-v1?map_name", "key=value"),
         ("gym:FrozenLake-v1?colour=red", "cannot make it"),
-        ("gym:CartPole-v1", "no table of transitions"),
+        ("gym:CartPole-v1", "the start states cannot be enumerated"),
     ],
 )
 def test_an_environment_that_cannot_be_had_is_refused_with_a_reason(what, says):

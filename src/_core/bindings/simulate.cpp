@@ -1,10 +1,12 @@
 // Python's view of runs of a policy: simulation, single runs, reachability, and transitions for learning.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/listener.h"
 #include "explore/policy_space.h"
+#include "runs/lanes.h"
 #include "runs/rollout.h"
 #include "runs/simulate.h"
 
@@ -23,6 +25,19 @@ template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::
     nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
     if (shape.empty()) shape = {owned->size()};
     return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+using Rows = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<uint8_t, nb::c_contig, nb::device::cpu>;
+using Costs = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The arrays in which lanes show themselves, of the right sizes.
+Shown shown(const Lanes& lanes, Rows* rows, Bytes* masks, Costs* cost, Bytes* end, Rows* last) {
+    const size_t count = lanes.size(), width = count * lanes.options.inputs.size();
+    if (rows->size() != width || masks->size() != count * lanes.options.labels || (cost && cost->size() != count) ||
+        (end && end->size() != count) || (last && last->size() != width))
+        throw nb::value_error("an array has another size");
+    return {rows->data(), last ? last->data() : nullptr, masks->data(), end ? end->data() : nullptr, cost ? cost->data() : nullptr};
 }
 
 void check_words(const BoundPolicy& policy, const Packed& states) {
@@ -141,6 +156,60 @@ void bind_simulate(nb::module_& m) {
         .def_prop_ro(
             "faulty",
             [](const Inspector& self) {
+                std::vector<uint64_t> copy = self.faulty;
+                const size_t words = copy.size();
+                return give(std::move(copy), {size_t(words != 0), words});
+            },
+            nb::rv_policy::move);
+
+    nb::class_<Lanes>(m, "Lanes")
+        .def(
+            "__init__",
+            [](Lanes* self, std::shared_ptr<Program> program, Packed starts, size_t lanes, size_t labels, std::vector<uint32_t> inputs,
+               int32_t fail, int32_t goal, uint64_t max_steps, bool at_once) {
+                const int32_t count = int32_t(program->conditions.size());
+                if (starts.shape(1) != program->words) throw nb::value_error("the states have another number of words");
+                if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
+                if (starts.shape(0) == 0 || lanes == 0) throw nb::value_error("there is nothing to start from");
+                for (const uint32_t input : inputs)
+                    if (input >= program->variables) throw nb::value_error("there is no such variable");
+                for (const Joint& joint : program->joints)
+                    if (joint.label >= int32_t(labels)) throw nb::value_error("there are more labels");
+                new (self) Lanes(program, std::vector<uint64_t>(starts.data(), starts.data() + starts.size()), lanes,
+                                 LaneOptions{fail, goal, max_steps, labels, std::move(inputs), at_once});
+            },
+            "program"_a, "starts"_a, "lanes"_a, "labels"_a, "inputs"_a, "fail"_a, "goal"_a, "max_steps"_a, "at_once"_a)
+        .def(
+            "seed",
+            [](Lanes& self, size_t lane, uint64_t seed) {
+                if (lane >= self.size()) throw nb::value_error("there is no such lane");
+                self.seed(lane, seed);
+            },
+            "lane"_a, "seed"_a)
+        .def(
+            "restart",
+            [](Lanes& self, Rows rows, Bytes masks) {
+                const Shown out = shown(self, &rows, &masks, nullptr, nullptr, nullptr);
+                for (size_t k = 0; k < self.size(); ++k)
+                    if (!self.restart(k, out)) return false;
+                return true;
+            },
+            "rows"_a, "masks"_a, "Begin a new episode in every lane; False where the model breaks.")
+        .def(
+            "step",
+            [](Lanes& self, nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> labels, Rows rows, Bytes masks,
+               Costs cost, Bytes end, Rows last) {
+                const Shown out = shown(self, &rows, &masks, &cost, &end, &last);
+                if (labels.size() != self.size()) throw nb::value_error("one label per lane is needed");
+                nb::gil_scoped_release release;
+                return self.step(labels.data(), out);
+            },
+            "labels"_a, "rows"_a, "masks"_a, "cost"_a, "end"_a, "last"_a, "One step of every lane; False where the model breaks.")
+        .def("states", [](const Lanes& self) { return give(self.states(), {self.size(), self.program->words}); })
+        .def_ro("fault", &Lanes::fault)
+        .def_prop_ro(
+            "faulty",
+            [](const Lanes& self) {
                 std::vector<uint64_t> copy = self.faulty;
                 const size_t words = copy.size();
                 return give(std::move(copy), {size_t(words != 0), words});

@@ -13,7 +13,7 @@ from polvet.confirm.outcome import NO_KIND, Confirmation, NotChecked
 from polvet.debug.faults import FaultAnalysis
 from polvet.errors import LimitReached
 from polvet.model.semantics import Semantics
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault, fault_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.confirmed import confirm_batches
@@ -43,7 +43,7 @@ def confirm_analysis(
 def _confirm_no_fault(bound: Bound, about: About, found: float, within: Budget, threads: int) -> Confirmation | None:
     """A certificate that no run fails says that there is no fault."""
     result = verify(bound, method="explicit", budget=within, threads=threads)
-    certificate = certificate_of(bound, result)
+    certificate = certificate_of(bound, result, within)
     if isinstance(result, Unsafe):
         return refuse(certificate or {}, "a run of the policy fails, yet it has no fault", about, None)
     if not isinstance(result, Safe):

@@ -25,7 +25,8 @@ from polvet.errors import InputError, Where
 from polvet.fuzz.search import find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
@@ -183,8 +184,10 @@ def judge(
     before: str | Path | None = None,
 ) -> GateResult:
     """Return how the policy in the file fares, also beside the one `before` where there is one."""
-    earlier = None if before is None else load_fitted(task, before).compile()
-    return judge_bound(load_fitted(task, policy).compile(), thresholds, sampling or Sampling(), earlier, Path(policy))
+    earlier = None if before is None else compile_policy(load_fitted(task, before))
+    return judge_bound(
+        compile_policy(load_fitted(task, policy)), thresholds, sampling or Sampling(), earlier, Path(policy)
+    )
 
 
 def judge_bound(
@@ -335,7 +338,7 @@ def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
     result = verify(bound, budget=sampling.budget, seed=sampling.seed, threads=sampling.threads)
     measure = ProofAttempt(result.verdict.value, result.method)
     checked = confirm(
-        f"{result.verdict.value} policy", certificate_of(bound, result),
+        f"{result.verdict.value} policy", certificate_of(bound, result, sampling.budget),
         about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=sampling.budget,
     )  # fmt: skip
     match result:

@@ -11,7 +11,7 @@ from typing import Any
 
 from polvet.debug.evaluate import Evaluation
 from polvet.model.expressions import FALSE
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End
 
 ENDLESS = (End.LIMIT.text, End.STUCK.text)

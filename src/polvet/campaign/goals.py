@@ -20,7 +20,7 @@ from polvet.debug.faults import policy_steps
 from polvet.debug.goal_chance import goal_chances
 from polvet.kernel.compiled import Words
 from polvet.model.semantics import State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, simulate
 from polvet.repair.keep import goal_runs
 

@@ -47,7 +47,8 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound
 from polvet.policy.functions import named_function
 from polvet.policy.identity import policy_sha256
 from polvet.records.fault_files import FaultList, read_faults, write_faults

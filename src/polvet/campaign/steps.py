@@ -53,7 +53,8 @@ from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import FAIL, GOAL, Bound, fit, load_fitted
+from polvet.policy.binding import fit, load_fitted
+from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy, compile_policy
 from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
@@ -143,7 +144,7 @@ class Steps:
 
     def load(self, policy: Path) -> Bound:
         """Return the policy in the file, ready to run."""
-        return load_fitted(self.task, policy).compile()
+        return compile_policy(load_fitted(self.task, policy))
 
     def sizes(self) -> SizeFigures:
         """Return what the campaign works on."""
@@ -304,7 +305,10 @@ class Steps:
             if self.budget.seconds is not None and method == "auto":
                 raise LimitReached(result.reason, "time")  # more time may decide it: resuming tries again
             return replace(figures, reason=result.reason), {}
-        certificate, name = certificate_of(bound, result), f"certificates/{result.verdict.value}-{iteration}.json"
+        certificate, name = (
+            certificate_of(bound, result, self._left()),
+            f"certificates/{result.verdict.value}-{iteration}.json",
+        )
         checked = confirm(
             f"{result.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
             found=spent(), budget=self.budget, output=self.store.folder / name,
@@ -401,7 +405,7 @@ class Steps:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
     def _tried(self, bound: Bound, repair: Repaired, goals: _GoalRuns) -> _Candidate:
-        after = fit(bound.fitted.task, repair.policy).bind(bound.compiled)  # a repair may read more variables
+        after = bind_policy(fit(bound.fitted.task, repair.policy), bound.compiled)  # a repair may read more variables
         return _Candidate(repair, after, self._reach(after, goals.runs))
 
     def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
@@ -457,7 +461,7 @@ class Steps:
         if isinstance(repair, str):
             return FenceFigures(repair), {}
         goals = self._goals(iteration, bound)
-        reached = self._reach(fit(bound.fitted.task, repair.policy).bind(bound.compiled), goals.runs)
+        reached = self._reach(bind_policy(fit(bound.fitted.task, repair.policy), bound.compiled), goals.runs)
         figures = FenceFigures(
             reason=None,
             exits=int(exits.labels.sum()),

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polvet.budget import Budget
-from polvet.policy.binding import Bound, fit
+from polvet.policy.binding import fit
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.records.fault_files import Fault
 from polvet.repair.fence import fence
 from polvet.repair.repair import Repaired
@@ -28,6 +29,6 @@ def strengthen(bound: Bound, exits: Exits, faults: Sequence[Fault], budget: Budg
         return repair
     if repair.left:
         return "with a fence, some faults are not fixed"
-    result = PROJECTION(fit(bound.fitted.task, repair.policy).compile(), Request(budget, seed))
+    result = PROJECTION(compile_policy(fit(bound.fitted.task, repair.policy)), Request(budget, seed))
     budget.check()  # raises where time is over: then the proof was cut short, and is tried again on resuming
     return result.reason if isinstance(result, Unknown) else repair

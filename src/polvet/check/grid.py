@@ -3,16 +3,13 @@
 For models with real-valued variables. The certificate gives `lines` {"x": [0.0, 0.5, ...]}: where the cells of each variable begin
 (the last one ends at the variable's upper bound); `cells`, a packed bit per cell of the product (the last variable's
 cells next to each other); and `steps`. Checked: every start state is in a listed cell; from each listed cell, sets of states
-are followed (`evidence.flow`), for one step in all its ways, then on for up to `steps` steps where only one way is open; no set on
+are followed (`check.flow`), for one step in all its ways, then on for up to `steps` steps where only one way is open; no set on
 the way meets `fail` or leaves a variable's bounds, and every set that is followed no further lies in listed cells.
 So every run from a start state is safe for ever: it is always on such a way.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +22,7 @@ from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.flow import Flow, Sets, is_start_of
 from polvet.check.followed import find_policy_arena
+from polvet.check.packing import pack, unpack
 from polvet.model.expressions import conjuncts, names
 from polvet.model.network import Kind
 from polvet.records.state_json import Malformed
@@ -213,20 +211,12 @@ def _read(flow: Flow, certificate: Mapping[str, Any]) -> tuple[Grid, Bools, int]
 
 def pack_marks(marks: Bools) -> str:
     """Return bits as text."""
-    return base64.b64encode(zlib.compress(np.packbits(marks).tobytes(), 6)).decode("ascii")
+    return pack(np.packbits(marks).tobytes())
 
 
 def unpack_marks(item: Any, total: int) -> Bools:
     """Return the bits that `pack_marks` wrote; Malformed if there are not so many."""
-    if not isinstance(item, str):
-        raise Malformed("'cells' is no text")
-    size = (total + 7) // 8
-    try:
-        raw = zlib.decompressobj().decompress(base64.b64decode(item, validate=True), size + 1)
-    except (binascii.Error, ValueError, zlib.error) as error:
-        raise Malformed(f"'cells' cannot be unpacked: {error}") from None
-    if len(raw) != size:
-        raise Malformed(f"'cells' does not hold {total} bits")
+    raw = unpack(item, (total + 7) // 8, "'cells'")
     return np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=total).view(np.bool_)
 
 

@@ -75,6 +75,11 @@ class Question:
         """The greatest absolute value of each variable and mark."""
         return greatest_sizes(self.lower, self.upper, len(self.claim.marks))
 
+    @cached_property
+    def rows_read(self) -> dict[int, tuple[Expression, Row | None]]:
+        """Conditions by their identity, and what row each is."""
+        return {}
+
     @property
     def task(self) -> Task:
         """The task."""

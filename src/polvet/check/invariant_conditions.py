@@ -12,7 +12,7 @@ import numpy as np
 
 from polvet.check.box_view import alternatives, row_of
 from polvet.check.invariant_claim import Question
-from polvet.check.invariant_rows import Ints, Row, contract, contradicts, merged, moved, row_between
+from polvet.check.invariant_rows import Ints, Row, contract, merged, moved, row_between
 from polvet.model.expressions import FALSE, Binary, Expression, Unary, conjuncts
 
 MOST_ALTERNATIVES = 60
@@ -34,7 +34,7 @@ def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row
     rows, rest = [], []
     for condition in conditions:
         for part in conjuncts(condition):
-            row = _row(asked, _plain(part))
+            row = _row(asked, part)
             if row is None:
                 rest.append(part)
             else:
@@ -44,6 +44,14 @@ def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row
 
 def _row(asked: Question, condition: Expression) -> Row | None:
     """Return the condition as a row; None where it is none, or its numbers are too large to be added up in int64."""
+    # A guard is asked about again and again: it is the same object, which stays alive with what is known of it.
+    known = asked.rows_read.get(id(condition))
+    if known is None:
+        known = asked.rows_read[id(condition)] = condition, _read_row(asked, _plain(condition))
+    return known[1]
+
+
+def _read_row(asked: Question, condition: Expression) -> Row | None:
     found = row_of(condition, asked.place, asked.sizes)
     columns = None if found is None else _columns(asked, found[0])
     if found is None or columns is None:
@@ -78,20 +86,21 @@ def narrowed(asked: Question, conditions: Sequence[Expression], *, inside: bool)
     """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
     rows = rows_of(asked, conditions)[0]
     everything = [*rows, *asked.claim.rows] if inside else rows
-    lower, upper = contracted(asked, asked.lower[None, :].copy(), asked.upper[None, :].copy(), everything)
+    lower, upper, _ = contracted(asked, asked.lower[None, :].copy(), asked.upper[None, :].copy(), everything)
     return (lower[0], upper[0]) if len(lower) else None
 
 
-def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
-    """Return what rows leave of the boxes [n, variables]; marks are 0 or 1, and tell on their variables."""
+def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+    """Return what rows leave of the boxes [n, variables], and which there are; marks are 0 or 1, and tell on their variables."""
     marks, size = asked.claim.marks, len(asked.place)
     if not marks:
         return contract(lower, upper, rows)
+    kept = np.arange(len(lower))
     for _ in range(3):
         before = int(lower.sum() - upper.sum())
         wide_lower, wide_upper = marked_bounds(asked, lower, upper)
-        wide_lower, wide_upper = contract(wide_lower, wide_upper, rows)
-        lower, upper = wide_lower[:, :size].copy(), wide_upper[:, :size].copy()
+        wide_lower, wide_upper, left = contract(wide_lower, wide_upper, rows)
+        lower, upper, kept = wide_lower[:, :size].copy(), wide_upper[:, :size].copy(), kept[left]
         for k, (place, value) in enumerate(marks, start=size):
             never, always = wide_upper[:, k] == 0, wide_lower[:, k] == 1
             lower[never & (lower[:, place] == value), place] += 1
@@ -99,10 +108,10 @@ def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -
             lower[always, place] = np.maximum(lower[always, place], value)
             upper[always, place] = np.minimum(upper[always, place], value)
         keep = (lower <= upper).all(axis=1)
-        lower, upper = lower[keep], upper[keep]
+        lower, upper, kept = lower[keep], upper[keep], kept[keep]
         if not len(lower) or int(lower.sum() - upper.sum()) == before:
             break
-    return lower, upper
+    return lower, upper, kept
 
 
 def marked_bounds(asked: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
@@ -123,9 +132,4 @@ def simplified(asked: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -
     inside = []
     for row in rows:
         inside.append(moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])))
-    unit = np.eye(len(fixed), dtype=np.int64)
-    singles = [Row(unit[k], int(low[0][k]), int(high[0][k])) for k in range(len(lower)) if fixed[k]]
-    whole = merged(inside)
-    if whole is None or contradicts(whole):
-        return None
-    return [*whole, *singles]
+    return merged(inside)

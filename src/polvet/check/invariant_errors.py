@@ -1,7 +1,7 @@
 """Errors of the model in a claimed invariant: conditions under which running some operator may break a rule there.
 
 The interpreter, and explicit search with it, runs all enabled operators of a state where a run goes on, chosen by the policy or not.
-So must an invariant: what may be an error is refuted over boxes or judged in the interpreter (`evidence.model_errors`).
+So must an invariant: what may be an error is refuted over boxes or judged in the interpreter (`check.model_errors`).
 """
 
 from __future__ import annotations

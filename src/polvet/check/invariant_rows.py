@@ -102,40 +102,33 @@ def merged(rows: Sequence[Row]) -> list[Row] | None:
     return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in found.items()]
 
 
-def contradicts(rows: Sequence[Row]) -> bool:
-    """Return whether some row is a combination of equalities that gives it a value outside its bounds.
+def is_contradiction(rows: Sequence[Row], lower: Ints, upper: Ints, sums: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a sum of multiples of rows, pairs (row, multiplier), has no value within its bounds anywhere in a box.
 
-    SOUND: multipliers are guessed in floating point, but count only where they are integers and the combination, in Python's
-    integers, is the row itself.
+    SOUND: in Python's integers. A multiple that asks for a bound that a row has not leaves that end of the sum open.
     """
-    equal = [row for row in rows if row.lower == row.upper]
-    if not equal:
-        return False
-    matrix = np.stack([row.coefficients for row in equal])
-    guessing = matrix.T.astype(np.float64)
-    exact = matrix.astype(object)
-    for row in rows:
-        if row.lower == row.upper:
-            continue
-        guess = np.round(np.linalg.lstsq(guessing, row.coefficients.astype(np.float64), rcond=None)[0])
-        if not np.abs(guess).max() < 2**20:
-            continue
-        multipliers = [int(m) for m in guess]
-        used = [k for k, m in enumerate(multipliers) if m]
-        total = sum((multipliers[k] * exact[k] for k in used), np.zeros(matrix.shape[1], dtype=object))
-        if (total == row.coefficients).all():
-            value = sum(multipliers[k] * equal[k].lower for k in used)
-            if not row.lower <= value <= row.upper:
-                return True
-    return False
+    total = np.zeros(len(lower), dtype=object)
+    least: int | None = 0
+    greatest: int | None = 0
+    for number, multiplier in sums:
+        row = rows[number]
+        total = total + multiplier * row.coefficients.astype(object)
+        ends = (row.lower, row.upper) if multiplier > 0 else (row.upper, row.lower)
+        low, high = (None if abs(end) == FAR else multiplier * end for end in ends)
+        least = None if least is None or low is None else least + low
+        greatest = None if greatest is None or high is None else greatest + high
+    reach = [(c * int(a), c * int(b)) for c, a, b in zip(total.tolist(), lower, upper, strict=True)]
+    most, fewest = sum(max(pair) for pair in reach), sum(min(pair) for pair in reach)
+    return (least is not None and most < least) or (greatest is not None and fewest > greatest)
 
 
-def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]:
-    """Return what rows leave of the boxes, by bounds propagation; boxes with nothing left are dropped.
+def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+    """Return what rows leave of the boxes, by bounds propagation, and which there are; boxes with nothing left are dropped.
 
     SOUND: boxes lie between the variables' bounds, so that sums are at most MOST_REACH and rooms below FAR + 2 MOST_REACH: all are
     exact in int64, and quotients are rounded by integer division. A bound at FAR never tells.
     """
+    kept = np.arange(len(lower))
     for _ in range(4):
         before = lower.sum() - upper.sum()
         for row in rows:
@@ -146,10 +139,10 @@ def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]
             total_least, total_most = least.sum(axis=1), most.sum(axis=1)
             keep = (total_most >= row.lower) & (total_least <= row.upper)
             if not keep.all():
-                lower, upper = lower[keep], upper[keep]
+                lower, upper, kept = lower[keep], upper[keep], kept[keep]
                 least, most, total_least, total_most = least[keep], most[keep], total_least[keep], total_most[keep]
             if not len(lower):
-                return lower, upper
+                return lower, upper, kept
             room_high = row.upper - (total_least[:, None] - least)  # a x <= room_high
             room_low = row.lower - (total_most[:, None] - most)  # a x >= room_low
             new_upper = np.where(a > 0, room_high // a, room_low // a)
@@ -157,7 +150,8 @@ def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints]
             upper[:, used] = np.minimum(upper[:, used], new_upper)
             lower[:, used] = np.maximum(lower[:, used], new_lower)
             keep = (lower <= upper).all(axis=1)
-            lower, upper = lower[keep], upper[keep]
+            if not keep.all():
+                lower, upper, kept = lower[keep], upper[keep], kept[keep]
         if not len(lower) or lower.sum() - upper.sum() == before:
             break
-    return lower, upper
+    return lower, upper, kept

@@ -31,16 +31,9 @@ POINTS_AT_ONCE = 65_536
 def try_all_states(asked: Question, judge: Judge) -> bool:
     """Judge every state of the claim where they are few enough; return whether that was done."""
     points = all_points(asked)
-    if points is None:
-        return False
-    if len(points) <= FEW_POINTS:
-        for point in points:
-            judge.one(point)
-    else:
-        for begin in range(0, len(points), POINTS_AT_ONCE):
-            asked.arena.budget.check()
-            judge.many(points[begin : begin + POINTS_AT_ONCE])
-    return True
+    if points is not None:
+        judge.all(points)
+    return points is not None
 
 
 def all_points(asked: Question) -> Ints | None:
@@ -96,6 +89,16 @@ class Judge:
     def errors(self) -> list[PossibleError]:
         """Where a rule of the model may be broken."""
         return possible_errors(self.asked)
+
+    def all(self, points: Ints) -> None:
+        """Judge states of the claim, each in the interpreter where they are few."""
+        if len(points) <= FEW_POINTS:
+            for point in points:
+                self.one(point)
+            return
+        for begin in range(0, len(points), POINTS_AT_ONCE):
+            self.asked.arena.budget.check()
+            self.many(points[begin : begin + POINTS_AT_ONCE])
 
     def one(self, point: Ints) -> None:
         """Judge a state in the interpreter; states outside the claim are passed over."""
@@ -190,3 +193,25 @@ class Judge:
         for point in points[moved[outside | (low == 1) | ~asked.claim.holds(landed)]]:
             self.one(point)
             raise Malformed(f"a step from {asked.arena.show(asked.state(point))} leaves the invariant")
+
+
+class Pool:
+    """States of the claim that wait to be judged: many at once, none twice."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.waiting: list[Ints] = []
+        self.count = 0
+
+    def add(self, points: Ints) -> None:
+        """Let these states be judged, now or later."""
+        self.waiting.append(points)
+        self.count += len(points)
+        if self.count > 4 * POINTS_AT_ONCE:
+            self.empty()
+
+    def empty(self) -> None:
+        """Judge all that wait."""
+        if self.waiting:
+            self.judge.all(np.unique(np.concatenate(self.waiting), axis=0))
+        self.waiting, self.count = [], 0

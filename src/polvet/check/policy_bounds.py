@@ -12,7 +12,7 @@ is monotone, so these sums are below and above the ensemble's own, bit by bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -214,7 +214,7 @@ class TreeBounds:
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: does the rival surely win against the output everywhere; [n, variables]: how many splits wait."""
-        low, high, waiting = self.scores(lower, upper)
+        low, high, waiting = self.scores(lower, upper, {output, *rivals})
         columns = [
             (high[:, output] < low[:, rival]) | ((high[:, output] == low[:, rival]) & (rival < output))
             for rival in rivals
@@ -229,8 +229,13 @@ class TreeBounds:
         tied: Bools = (high[:, :, None] == low[:, None, :]) & earlier
         return below | tied
 
-    def scores(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the least and greatest scores [n, outputs] in each box, and how many splits wait [n, variables]."""
+    def scores(
+        self, lower: Floats, upper: Floats, wanted: Collection[int] | None = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the least and greatest scores [n, outputs] in each box, and how many splits wait [n, variables].
+
+        With `wanted`, those of other outputs mean nothing.
+        """
         ensemble, count = self.ensemble, len(lower)
         real = np.float32 if ensemble.arithmetic == "float32" else np.float64
         waiting = np.zeros((count, lower.shape[1]))
@@ -241,6 +246,8 @@ class TreeBounds:
         large = upper.T.astype(np.float32).astype(np.float64)
         strict = ensemble.comparison == "<"
         for tree in ensemble.trees:
+            if wanted is not None and tree.output != VECTOR and tree.output not in wanted:
+                continue
             least = np.full((count, tree.values.shape[1]), np.inf)
             most = -least
             pending = [(0, np.arange(count))]  # a node, and the boxes that reach it

@@ -15,9 +15,10 @@ import typer
 from polvet.budget import Stopwatch, stopwatch
 from polvet.choices import listed
 from polvet.cli.answer import ExitCode
-from polvet.cli.options import Answering, MemoryLimit, RepairMode, Seed, Subject, Timed, Workers
+from polvet.cli.options import Answering, MemoryLimit, Seed, Subject, Timed, Workers
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
+from polvet.cli.repair import RepairMode
 from polvet.errors import Where
 from polvet.repair.methods import METHODS
 

@@ -13,7 +13,7 @@ from polvet.cli.options import Answering, Crowd, MaxSteps, Output, Subject, Work
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
 
 SHOWN = 10
 

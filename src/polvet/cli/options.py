@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from polvet.budget import Stopwatch, stopwatch
-from polvet.choices import explained
 from polvet.cli.limits import budget_of, net
 from polvet.errors import InputError, Where
-from polvet.repair.methods import MODES
 
 if TYPE_CHECKING:
     from polvet.cli.answer import ExitCode
@@ -55,7 +53,6 @@ PolicyFile = Annotated[
 ]
 PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Follow this policy only.")]
 Mode = Annotated[str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")]
-RepairMode = Annotated[str, typer.Option("--repair-mode", help=explained(MODES))]
 MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above this many states.", min=1)]
 MaxSteps = Annotated[int, typer.Option("--max-steps", help="Stop a run after so many steps.", min=1)]
 TimeLimit = Annotated[

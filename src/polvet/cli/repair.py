@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polvet.choices import listed
+from polvet.choices import explained, listed
 from polvet.cli.limits import said
-from polvet.cli.options import Answering, Output, RepairMode, Subject, TimedChance
+from polvet.cli.options import Answering, Output, Subject, TimedChance
 from polvet.cli.printable import say
 from polvet.repair.methods import METHODS, MODES, SOLVERS
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from polvet.records.fault_files import FaultList
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
+
+RepairMode = Annotated[str, typer.Option("--repair-mode", help=explained(MODES))]
 
 
 @dataclass(frozen=True, kw_only=True)

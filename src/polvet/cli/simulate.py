@@ -9,7 +9,7 @@ import typer
 from polvet.cli.options import Answering, MaxSteps, OneState, Output, Subject, TimedCrowd, named_state
 
 if TYPE_CHECKING:
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.policy.runs import Run
 
 SHOWN_STEPS = 200

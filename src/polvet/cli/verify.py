@@ -13,7 +13,7 @@ from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
     from polvet.front.results import Safe, Unknown, Unsafe
-    from polvet.policy.binding import Bound
+    from polvet.policy.compiled import Bound
     from polvet.verify.probability import Risk
 
 MOST_SHOWN = 20

@@ -24,7 +24,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import MAX_STEPS, Batch, End, Inspection, Judgement, simulate
 from polvet.workers.protocol import Crew
 from polvet.workers.simulation import simulate_by

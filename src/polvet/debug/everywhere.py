@@ -10,7 +10,7 @@ from polvet.errors import LimitReached
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, run_campaign
 from polvet.kernel.starts import Starts
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.safety.decide import Decider
 
 SEARCH_SHARE, FUZZING_SHARE = 0.5, 0.5

@@ -14,7 +14,7 @@ from typing import Any
 from polvet.model.network import Variable
 from polvet.model.semantics import State, show_value
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.rounding import rounding_bounds
 from polvet.policy.trees import VECTOR, TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork

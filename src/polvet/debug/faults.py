@@ -25,7 +25,7 @@ from polvet.fuzz.packed import PackedRuns
 from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts, is_start_of
 from polvet.model.semantics import State
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import Run, raise_what_broke
 from polvet.records.fault_files import Fault
 from polvet.safety.decide import Decider

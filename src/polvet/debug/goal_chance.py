@@ -19,7 +19,7 @@ from polvet.kernel.compiled import Words, describe_limit
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import Float64s, SparseMdp
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 
 CHAIN_STATES = 200_000
 CHAIN_WORK = 500_000_000
@@ -45,9 +45,11 @@ def goal_chances(bound: Bound, starts: Words, *, max_steps: int, budget: Budget 
     >>> from polvet.model.build import ModelBuilder
     >>> from polvet.policy.binding import fit
     >>> from polvet.policy.callables import CallablePolicy
+    >>> from polvet.policy.compiled import compile_policy
     >>> m = ModelBuilder("coin"); x = m.int("x", 0, 1, initial=0)
     >>> m.edge("toss", guard=x == 0, to=[(Fraction(1, 2), {x: 1}), (Fraction(1, 2), {})])
-    >>> toss = fit(m.task(fail=x < 0, goal=x == 1), CallablePolicy(("x",), ("toss",), lambda state: "toss")).compile()
+    >>> fitted = fit(m.task(fail=x < 0, goal=x == 1), CallablePolicy(("x",), ("toss",), lambda state: "toss"))
+    >>> toss = compile_policy(fitted)
     >>> found = goal_chances(toss, toss.compiled.initial(), max_steps=3); found.mean[0] <= 7 / 8 <= found.mean[1]
     True
     """

@@ -30,7 +30,7 @@ from polvet.mdp.scheduler import NO_CHOICE
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Mask, SparseMdp
 from polvet.model.automata import ModelType
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.safety.decide import SAFE, SILENT, Decider

@@ -14,7 +14,7 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.model.expressions import FALSE
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, simulate
 from polvet.records.fault_files import Fault
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -64,15 +64,26 @@ def from_gym(
     fail: str | Callable[..., bool] | None = None,
     goal: str | Callable[..., bool] | None = None,
     labels: tuple[str, ...] | None = None,
-    state: Callable[[int], Mapping[str, int]] | None = None,
+    state: Callable[[Any], Any] | None = None,
+    snapshot: Callable[[Any], Any] | None = None,
+    restore: Callable[[Any, Any], None] | None = None,
+    seeds: Sequence[int] | None = None,
+    cuts: Sequence[Any] = (),
+    max_states: int = 100_000,
+    time_limit: float | None = None,
+    progress: bool | Callable[[int, int], Any] = False,
     **make: Any,
 ) -> Task:
-    """Return the task of a Gymnasium environment (or its id) that carries its transitions as a table (`env.unwrapped.P`).
+    """Return the task of a Gymnasium environment (or its id): by its table (`env.unwrapped.P`), or by visiting all its states.
 
     `fail` and `goal` are conditions over the model's variables, or predicates `(state, reward, terminated, info)` of a step; absent,
     they come from the map's letters and the rewards. `labels` name the actions, `state` says what a state's number means.
+    Without a table, `state(env)` tells states apart (absent: by the observation), `snapshot` and `restore` put the environment back
+    (absent: its own ways, or copies), `seeds` are the resets to start from (absent: all), and `cuts` what `np_random.random()` is
+    compared with. See docs/worlds.md.
     """
-    from polvet.worlds.gym import make_env, read_env, task_of_world
+    from polvet.front.limits import budget_of
+    from polvet.worlds.gym import Visiting, make_env, read_env, task_of_world
 
     made = make_env(env, make) if isinstance(env, str) else env
     if not hasattr(made, "unwrapped"):
@@ -80,12 +91,50 @@ def from_gym(
             f"a {type(env).__name__} is no environment.", Where("env"), "Give an id or gymnasium.make(...)."
         )
     world = read_env(
-        made, fail=fail if callable(fail) else None, goal=goal if callable(goal) else None, labels=labels, state=state
-    )
+        made, fail=fail if callable(fail) else None, goal=goal if callable(goal) else None, labels=labels, state=state,
+        visiting=Visiting(snapshot, restore, seeds, cuts, budget_of(time_limit, None, max_states, progress)),
+    )  # fmt: skip
     document = task_of_world(world)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
     return Task(_written(document.model, conditions, document.inputs, TaskOptions()))
+
+
+def from_matrix(
+    matrices: Any,
+    *,
+    labels: Sequence[str] | None = None,
+    features: Mapping[str, Sequence[int]] | None = None,
+    start: Sequence[int] | None = None,
+    fail: str | Sequence[int] | None = None,
+    goal: str | Sequence[int] | None = None,
+) -> Task:
+    """Return the task of a transition matrix per action (numpy, scipy's sparse ones, a dictionary by label), or of stormpy's model.
+
+    `features` give each state's value of further variables (stormpy: its state labels, 0 or 1); `start`, `fail` and `goal` are
+    numbers of states (`start` absent: 0, or stormpy's own), `fail` and `goal` also conditions over `s` and the features.
+
+    >>> chain = from_matrix({"go": [[0.5, 0.5], [0, 1]]}, fail=[1])
+    >>> chain.decide({"s": 0}).verdict.value
+    'unsafe'
+    """
+    from polvet.worlds.gym import OBSERVED
+    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
+    from polvet.worlds.table import build_table
+
+    if is_storm_model(matrices):
+        if labels is not None or features is not None or start is not None:
+            what = "a model of stormpy brings its own labels, features and start."
+            raise InputError(what, Where("matrix"), "Leave them out.")
+        table = table_of_storm(matrices)
+    else:
+        table = table_of_matrices(matrices, labels, start, features or {})
+    conditions = {
+        role: one if isinstance(one, str) else " || ".join(f"s == {int(number)}" for number in one) or "false"
+        for role, one in (("fail", fail), ("goal", goal))
+        if one is not None
+    }
+    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
 
 
 def save_task(task: ModelTask, path: Path) -> Path:

@@ -33,7 +33,8 @@ from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
 from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Bound, Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
 
@@ -152,7 +153,7 @@ class Policy:
     def bound(self) -> Bound:
         """The policy as engines take it: compiled together with the task's network."""
         if self._bound is None:
-            self._bound = self._fitted.compile()
+            self._bound = compile_policy(self._fitted)
         return self._bound
 
     def act(self, state: Any) -> str | None:
@@ -434,7 +435,7 @@ class Policy:
             "variables": [bound.task.network.variables[k].name for k in exits.variables],
             "trees_added": made.trees_added, "units_added": made.units_added,
         }  # fmt: skip
-        proof = certificate_of(fenced.bound, found) if isinstance(found, Proved) else None
+        proof = certificate_of(fenced.bound, found, work.budget) if isinstance(found, Proved) else None
         reason, written = None, None
         if proof is None:
             reason = found.reason if isinstance(found, Open) else "the fenced policy is not safe"

@@ -73,6 +73,7 @@ class Task:
         """Return how many states can be reached (by a policy), goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
         from polvet.kernel.starts import Starts
+        from polvet.policy.compiled import bind_policy
 
         work = Work.begin(limits, Limits)
         chosen = None if policy is None else self.policy(policy)
@@ -82,7 +83,7 @@ class Task:
         if self._says_start():
             initial = compiled.pack_starts(Starts.of(task, work.budget), budget=work.budget)
         exploring = stopwatch()
-        followed = None if chosen is None else chosen.fitted.bind(compiled).core
+        followed = None if chosen is None else bind_policy(chosen.fitted, compiled).core
         space = compiled.explore(initial, budget=work.budget, policy=followed)
         seconds, states = exploring(), len(space)
         figures: dict[str, Any] = {
@@ -262,10 +263,23 @@ class Task:
         return learn_inside(self._task, Lesson(bound, cost, shield, cost_lower, cost_upper), options)
 
     def env(self, **options: Any) -> Any:
-        """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label."""
+        """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label.
+
+        Options: `cost` (a reward variable of the model, taken off), `goal_reward`, `fail_reward`, `max_steps`.
+        """
         from polvet.shield.gym import model_env
 
         return model_env(self._task, **options)
+
+    def vec_env(self, n: int, *, sb3: bool = False, **options: Any) -> Any:
+        """Return the task as `n` environments that step together in the kernel (extra `train`).
+
+        They are a `VectorEnv` of Gymnasium, or with `sb3` a `VecEnv` of stable-baselines3. Options are those of `env`;
+        `action_masks()` says what is applicable.
+        """
+        from polvet.shield.vector import VectorEnv, sb3_vec_env
+
+        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write the task to a `.toml` file and its model beside it, and return the `.toml` file's path.

@@ -36,7 +36,7 @@ def verify_policy(
     if probability:
         risk = find_risk(bound, budget=budget, seed=work.chance, power=Power(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
-    certificate = certificate_of(bound, found)
+    certificate = certificate_of(bound, found, budget)
     about = about_policy(bound.task, policy.file, policy.digest)
     checked = confirm(
         f"{found.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output

@@ -33,6 +33,7 @@ from polvet.model.folding import binary, conditional, unary
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network
 from polvet.model.task import Task
+from polvet.model.terms import balanced
 
 ZERO, ONE = RealLiteral(Fraction(0)), RealLiteral(Fraction(1))
 NEAR = RealLiteral(Fraction(1, 100))
@@ -57,9 +58,7 @@ def distance_to_fail(task: Task) -> Expression:
     steps = _steps_to(task.fail, task.network)
     if not steps:
         return own
-    nearest = own
-    for step in steps:
-        nearest = Binary("min", nearest, Binary("+", NEAR, distance_to(step, task.network)))
+    nearest = balanced("min", [own, *(Binary("+", NEAR, distance_to(step, task.network)) for step in steps)])
     # SOUND: a state from which the next step may fail is near, but only a state in `fail` has the distance 0.
     return Conditional(task.fail, ZERO, nearest)
 

@@ -6,27 +6,26 @@ Faults    on unsafe runs, from the end backwards: each step is put back and ever
           it fails more often than another action with its best continuation, whatever continuation it is given itself,
           beyond the confidence sequences of both
 Level     `statistical`, never `proved`: outcomes are those that sampling showed, continuations those that were tried
-Putting back  the user's `snapshot` and `restore`; else the environment's own `get_state`/`set_state` or
-          `clone_state`/`restore_state`; else `copy.deepcopy`. Chance is seeded anew after each time
+Putting back  `worlds/clonable.py`; chance is seeded anew after each time
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
 from polvet.fuzz.anytime import Share
+from polvet.worlds.clonable import Clonable, Restore, Snapshot
 
 Observation = Any
 Failing = Callable[[Observation, dict[str, Any]], bool]
 Choosing = Callable[[Observation], int]
 LEVEL = "statistical"
-PAIRS = (("get_state", "set_state"), ("clone_state", "restore_state"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,53 +60,7 @@ class EnvironmentReport:
     unsafe: Share
     steps: int
     level: str = LEVEL
-
-
-class Clonable:
-    """An environment that can be put back where it was."""
-
-    def __init__(
-        self,
-        env: Any,
-        snapshot: Callable[[Any], Any] | None = None,
-        restore: Callable[[Any, Any], None] | None = None,
-    ) -> None:
-        if (snapshot is None) != (restore is None):
-            raise InputError(
-                "give both `snapshot` and `restore`, or none of them.",
-                hint="Snapshots make runs repeatable: give both functions.",
-            )
-        self.env = env
-        self._snapshot, self._restore = snapshot, restore
-        inner = env.unwrapped
-        for get, put in PAIRS:
-            if snapshot is None and hasattr(inner, get) and hasattr(inner, put):
-                self._snapshot = lambda one, get=get: copy.deepcopy(getattr(one.unwrapped, get)())
-                self._restore = lambda one, state, put=put: getattr(one.unwrapped, put)(copy.deepcopy(state))
-                break
-        count = getattr(env.action_space, "n", None)
-        if count is None:
-            raise InputError("the environment's actions are not discrete.", hint="Wrap it so that they are.")
-        self.actions = int(count)
-
-    def save(self) -> Any:
-        """Return the present state."""
-        if self._snapshot is not None:
-            return self._snapshot(self.env)
-        try:
-            return copy.deepcopy(self.env)
-        except Exception as error:
-            raise InputError(
-                f"the environment cannot be copied ({error}).", hint="Give `snapshot` and `restore`."
-            ) from error
-
-    def load(self, saved: Any, seed: int) -> None:
-        """Go back to the state, with chance seeded anew: or else every try would see the same outcome."""
-        if self._restore is not None:
-            self._restore(self.env, saved)
-        else:
-            self.env = copy.deepcopy(saved)
-        self.env.unwrapped.np_random = np.random.default_rng(seed)
+    limit: LimitReached | None = None  # what ended it before all episodes were run
 
 
 def fuzz_environment(
@@ -121,17 +74,29 @@ def fuzz_environment(
     tries: int = 24,
     horizon: int = 50,
     most_runs: int = 10,
-    snapshot: Callable[[Any], Any] | None = None,
-    restore: Callable[[Any, Any], None] | None = None,
+    snapshot: Snapshot | None = None,
+    restore: Restore | None = None,
+    budget: Budget = UNLIMITED,
 ) -> EnvironmentReport:
-    """Return unsafe runs of the policy in the environment and the steps on them that are probably faults."""
+    """Return unsafe runs of the policy in the environment and the steps on them that are probably faults.
+
+    The budget ends it between two episodes, and its `on_progress` is told the steps made and the episodes run.
+    """
     world = Clonable(env, snapshot, restore)
     rng = np.random.default_rng(seed)
     runs: list[EnvironmentRun] = []
     suspicions: list[Suspicion] = []
     share = Share()
     steps = 0
+    limit = None
     for episode in range(episodes):
+        try:
+            budget.check()
+        except LimitReached as reached:
+            limit = reached
+            break
+        if budget.on_progress is not None:
+            budget.on_progress(steps, episode)
         number = seed * 1_000_003 + episode
         run, saved, failed = _run(world, policy, fail, number, max_steps, keep=len(runs) < most_runs)
         steps += len(run.actions)
@@ -143,7 +108,7 @@ def fuzz_environment(
             new, more = _blame(world, policy, fail, run, saved, len(runs) - 1, rng, tries, horizon)
             steps += more
             suspicions += new
-    return EnvironmentReport(tuple(runs), tuple(suspicions), share, steps)
+    return EnvironmentReport(tuple(runs), tuple(suspicions), share, steps, limit=limit)
 
 
 def _run(

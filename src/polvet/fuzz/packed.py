@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polvet.kernel.compiled import Words
 from polvet.model.semantics import State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
 
 

@@ -43,7 +43,7 @@ from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
 from polvet.model.infix import dump_expression
 from polvet.model.semantics import State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run
 from polvet.records.journal import Journal
 from polvet.records.run_files import run_from_json, run_to_json

@@ -26,7 +26,7 @@ from polvet.fuzz.packed import PackedRuns
 from polvet.kernel.compiled import Compiled, Words, limit_of
 from polvet.kernel.lower import Reward
 from polvet.model.semantics import State
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy
 from polvet.policy.runs import MAX_STEPS, End, raise_what_broke
 
 TEMPERATURES = (0.5, inf, 0.1, 2.0)
@@ -53,7 +53,7 @@ class GuidedPolicy:
             task.network, conditions=[task.fail, task.goal, start],
             rewards=[Reward(distance_to_fail(task), None)],
         )  # fmt: skip
-        return cls(bound.fitted.bind(compiled), _core.Visits())
+        return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

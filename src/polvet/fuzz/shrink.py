@@ -24,7 +24,7 @@ from polvet.kernel.starts import drawable_starts, is_start_of
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind
 from polvet.model.semantics import State
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run, raise_what_broke
 
 MOST_STATES = 2_000

@@ -72,6 +72,14 @@ class Assembler:
 
     # -- plumbing
 
+    def copy(self) -> Assembler:
+        """Return an assembler with the same code so far; what is emitted there leaves this one as it is."""
+        other = Assembler(self.slots, self.kinds)
+        other.code, other.registers, other.tables = list(self.code), list(self.registers), list(self.tables)
+        other.read, other._constants, other._kinds = set(self.read), dict(self._constants), dict(self._kinds)
+        other._temporaries = list(self._temporaries)
+        return other
+
     def emit(self, operation: str, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Append an instruction and return its address."""
         self.code.append([OP[operation], a, b, c])
@@ -114,7 +122,7 @@ class Assembler:
         """Return the kind of the expression, remembered."""
         known = self._kinds.get(id(expression))
         if known is None:
-            known = self._kinds[id(expression)] = (expression, kind_of(expression, self.kinds))
+            known = self._kinds[id(expression)] = (expression, kind_of(expression, self.kinds, self.kind))
         return known[1]
 
     # -- values

@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polvet.errors import InputError
 from polvet.kernel.assemble import Assembler
@@ -41,6 +43,8 @@ from polvet.model.folding import value_of
 from polvet.model.network import Branch, Kind, Network, NetworkEdge, Update
 
 MAX_SWITCH_RANGE = 4096
+SPARSEST = 4
+"""A jump may have a longer range where at least one in so many of its values is tested."""
 LONG_DISJUNCTION = 4
 LEAST_CHANCE = math.ulp(0.0)
 PLAIN = ("∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥")
@@ -69,12 +73,20 @@ def lower(
     conditions: Sequence[Expression] = (),
     rewards: Sequence[Reward] = (),
 ) -> dict[str, Any]:
-    """Return the program as the plain data that `_core.Program.make` takes."""
-    return _Lowering(network).program(conditions, rewards)
+    """Return the program as the plain data that `_core.Program.make` takes.
+
+    The code of the edges is made once for a network, and kept with it; conditions and rewards are added to a copy.
+    """
+    wanted = frozenset(name for one in rewards if one.per_step is not None for name in names(one.per_step))
+    key = f"lowered {sorted(wanted)}"
+    if key not in network.derived:
+        network.derived[key] = _Lowering(network, wanted)
+    made: _Lowering = network.derived[key]
+    return made.copy().program(conditions, rewards)
 
 
 class _Lowering:
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, wanted: frozenset[str]) -> None:
         self.network = network
         slots = (*network.variables, *network.scratch)
         self.slots = {variable.name: i for i, variable in enumerate(slots)}
@@ -92,9 +104,18 @@ class _Lowering:
             assert value is not None
             register = self.out.constant(float(value) if variable.kind is Kind.REAL else int(value))
             self.out.registers[self.slots[variable.name]] = self.out.registers[register]
+        self.moves = self._moves(wanted)
+        self.encoded = _encoded(self.out.code)
 
-    def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> dict[str, Any]:
-        network, out = self.network, self.out
+    def copy(self) -> _Lowering:
+        """Return the same lowering, to which code can be added without changing this one."""
+        other = copy(self)
+        other.out, other.jumps = self.out.copy(), list(self.jumps)
+        return other
+
+    def _moves(self, wanted: frozenset[str]) -> dict[str, Any]:
+        """Emit the code of all edges and of the choice among them."""
+        network = self.network
         order = {label: i for i, label in enumerate(network.labels)}
         joints = sorted(network.joints, key=lambda joint: order.get(joint.label or "", len(order)))
         joints = [joint for joint in joints if joint.label is not None] + [j for j in joints if j.label is None]
@@ -105,7 +126,6 @@ class _Lowering:
             for edges in joint.participants:
                 for edge in edges:
                     used[edge].add(careful)
-        wanted = {name for reward in rewards if reward.per_step is not None for name in names(reward.per_step)}
         edge_rows = [self._edge(edge, used.get(i, set()), wanted) for i, edge in enumerate(network.edges)]
 
         menus: list[int] = []
@@ -123,6 +143,28 @@ class _Lowering:
                 references.append(shared[edges])
             rows.append((order[joint.label] if joint.label is not None else -1, careful, begin, len(references)))
         lead = self._menu(leads)
+        return {
+            "words": self.words,
+            "variables": len(network.variables),
+            "slots": len(self.slots),
+            "masks": list(self.masks),
+            "fields": [field.as_tuple() for field in self.fields],
+            "scratch_bounds": [lay_out((variable,))[0][0].as_tuple() for variable in network.scratch],
+            "edges": edge_rows,
+            "branches": self.branches,
+            **self.chances.data(),
+            "careful": self.careful,
+            "joints": rows,
+            "menus": menus,
+            "menu_refs": references,
+            "lead": lead,
+            "disable_out_of_bounds": network.disables_out_of_bounds,
+            "uniform": network.model.type is ModelType.DTMC,
+        }
+
+    def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> dict[str, Any]:
+        """Add the code of conditions and rewards, and return the whole program."""
+        network, out = self.network, self.out
         entries = [self._truth(condition) for condition in conditions]
         per_state = [-1 if one.per_state is None else self._real(one.per_state) for one in rewards]
         per_step = [-1 if one.per_step is None else self._real(one.per_step) for one in rewards]
@@ -131,31 +173,17 @@ class _Lowering:
             for one in rewards
         ]
         return {
-            "code": np.array(out.code, dtype=np.int32).reshape(-1, 4),
+            **self.moves,
+            # SOUND: what is added jumps to places of its own only, so the encoded beginning stays as it is.
+            "code": np.concatenate([self.encoded, _encoded(out.code[len(self.encoded) :])]),
             "registers": out.registers,
-            "words": self.words,
-            "variables": len(network.variables),
-            "slots": len(self.slots),
-            "masks": list(self.masks),
-            "fields": [field.as_tuple() for field in self.fields],
-            "scratch_bounds": [lay_out((variable,))[0][0].as_tuple() for variable in network.scratch],
             "jumps": self.jumps,
             "tables": out.tables,
-            "edges": edge_rows,
-            "branches": self.branches,
-            **self.chances.data(),
-            "careful": self.careful,
-            "joints": rows,
-            "menus": menus,
-            "menu_refs": references,
             "unpacked": sorted(slot for slot in out.read if slot < len(network.variables)),
-            "lead": lead,
             "conditions": entries,
             "state_rewards": per_state,
             "step_rewards": per_step,
             "step_reads_state": reads_state,
-            "disable_out_of_bounds": network.disables_out_of_bounds,
-            "uniform": network.model.type is ModelType.DTMC,
         }
 
     # -- conditions and rewards
@@ -250,7 +278,7 @@ class _Lowering:
         for name, counts in values.items():
             # What a jump saves: all tested items but those under the value at hand.
             saved = counts.total() - max(counts.values())
-            if saved > gain and max(counts) - min(counts) < MAX_SWITCH_RANGE:
+            if saved > gain and max(counts) - min(counts) < max(MAX_SWITCH_RANGE, SPARSEST * len(counts)):
                 best, gain = name, saved
         if best is None:
             return None
@@ -267,7 +295,7 @@ class _Lowering:
 
     # -- updates
 
-    def _edge(self, edge: NetworkEdge, used: set[bool], wanted: set[str]) -> tuple[int, int, int]:
+    def _edge(self, edge: NetworkEdge, used: set[bool], wanted: frozenset[str]) -> tuple[int, int, int]:
         begin = len(self.branches)
         computed = -1
         if any(value_of(branch.probability) is None for branch in edge.branches):
@@ -282,7 +310,7 @@ class _Lowering:
                 raise InputError(error.what, edge.where, error.hint) from None
         return begin, len(self.branches), computed
 
-    def _branch(self, branch: Branch, used: set[bool], wanted: set[str]) -> tuple[float, int, int, int]:
+    def _branch(self, branch: Branch, used: set[bool], wanted: frozenset[str]) -> tuple[float, int, int, int]:
         known = value_of(branch.probability)
         # SOUND: a branch that is possible stays so where its probability is too small for a double.
         chance = max(float(known), LEAST_CHANCE) if known is not None and known > 0 else 0.0
@@ -296,7 +324,7 @@ class _Lowering:
     def _mask(self, bits: int) -> int:
         return self.masks.setdefault(bits, len(self.masks))
 
-    def _fast(self, updates: Sequence[Update], wanted: set[str]) -> int:
+    def _fast(self, updates: Sequence[Update], wanted: frozenset[str]) -> int:
         out = self.out
         entry = out.here
         constant: dict[int, tuple[int, int]] = {}  # word -> (mask, bits)
@@ -363,6 +391,10 @@ class _Lowering:
                 out.emit("PUT", self.slots[update.target.name], out.value(update.value, variable.kind))
         out.emit("HALT")
         return entry
+
+
+def _encoded(code: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+    return np.array(code, dtype=np.int32).reshape(-1, 4)
 
 
 def _cells(target: Select) -> list[str]:

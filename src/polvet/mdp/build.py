@@ -22,6 +22,7 @@ from polvet.model.expressions import Expression
 from polvet.model.network import Network
 from polvet.model.semantics import Move, Semantics, State
 from polvet.policy.binding import Fitted
+from polvet.policy.compiled import bind_policy
 
 EXACT_STATES = 300_000
 
@@ -58,7 +59,7 @@ def build(
     """
     rewards = rewards or {}
     compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
-    bound = None if policy is None else policy.bind(compiled).core
+    bound = None if policy is None else bind_policy(policy, compiled).core
     space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
     mdp = SparseMdp(

@@ -258,9 +258,11 @@ def names(expression: Expression) -> set[str]:
     >>> sorted(names(Binary("+", Name("x"), Element(Name("a"), Name("i")))))
     ['a', 'i', 'x']
     """
+    if isinstance(expression, BoolLiteral | IntLiteral | RealLiteral):
+        return set()
     found: set[str] = set()
     seen: set[int] = set()
-    pending = [expression]
+    pending: list[Expression] = [expression]
     while pending:
         part = pending.pop()
         if id(part) in seen:

@@ -31,6 +31,7 @@ from polvet.model.automata import (
 )  # fmt: skip
 from polvet.model.constants import bounds_of, evaluate_constants, fit
 from polvet.model.expressions import (
+    FALSE,
     TRUE,
     Binary,
     Element,
@@ -86,7 +87,6 @@ class _Builder:
         self.variables: list[Variable] = []
         self.scratch: list[Variable] = []
         self.kinds: dict[str, Kind] = {}
-        self.scratch_kinds: dict[str, Kind] = {}
         self.edges: list[NetworkEdge] = []
         self.locations: dict[str, tuple[str, ...]] = {}
         self.initial: list[Expression] = []
@@ -108,7 +108,7 @@ class _Builder:
         ordered = dict.fromkeys(action for action in model.actions if action in set(written))
         ordered.update(dict.fromkeys(written))
         condition = conjunction(*self.initial)
-        self._expect_bool(condition, model.where.at("restrict-initial"))
+        self._expect_bool(condition, model.where, "restrict-initial")
         return Network(
             model, self.constants, tuple(self.variables), tuple(self.scratch), tuple(self.edges), joints,
             tuple(ordered), condition, root, steps,
@@ -206,7 +206,7 @@ class _Builder:
                 )  # fmt: skip
         kind = {BoolType: Kind.BOOL, IntType: Kind.INT, RealType: Kind.REAL}[type(type_)]
         into.append(Variable(name, kind, lower, upper, value, None, declaration.where))
-        (self.kinds if into is self.variables else self.scratch_kinds)[name] = kind
+        self.kinds[name] = kind
         return Name(name)
 
     def _declare_location(self, automaton: Automaton, name: str) -> None:
@@ -360,31 +360,30 @@ class _Builder:
         return found
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
-        found: dict[str | None, tuple[int, ...]] = {}
+        found: dict[str | None, list[int]] = {}
+        places = {location.name: number for number, location in enumerate(part.automaton.locations)}
         for edge in part.automaton.edges:
-            network_edge = self._edge(part, edge)
-            if network_edge.guard == literal(False):
+            network_edge = self._edge(part, edge, places)
+            if network_edge.guard == FALSE:
                 continue
-            found[edge.action] = (*found.get(edge.action, ()), len(self.edges))
+            found.setdefault(edge.action, []).append(len(self.edges))
             self.edges.append(network_edge)
-        return found
+        return {action: tuple(edges) for action, edges in found.items()}
 
-    def _edge(self, part: _Part, edge: Edge) -> NetworkEdge:
+    def _edge(self, part: _Part, edge: Edge, places: Mapping[str, int]) -> NetworkEdge:
         if edge.rate is not None:
             raise InputError("an edge with a rate needs continuous time.", edge.where, "Only lts, dtmc, mdp are run.")
-        guard_place = edge.where.at("guard")
-        guard: Expression = TRUE if edge.guard is None else part.state.scalar(edge.guard, guard_place)
-        self._expect_bool(guard, guard_place)
-        names = [location.name for location in part.automaton.locations]
+        guard: Expression = TRUE if edge.guard is None else part.state.scalar(edge.guard, edge.where.at("guard"))
+        self._expect_bool(guard, edge.where, "guard")
         if part.location is not None:
-            here = Binary("=", Name(part.location), IntLiteral(names.index(edge.location)))
+            here = Binary("=", Name(part.location), IntLiteral(places[edge.location]))
             guard = folding.binary("∧", here, guard)
         branches = []
         for destination in edge.destinations:
             probability: Expression = IntLiteral(1)
             if destination.probability is not None:
                 probability = part.state.scalar(destination.probability, destination.where.at("probability"))
-                if self._kind(probability, destination.where.at("probability")) is Kind.BOOL:
+                if self._kind(probability, destination.where, "probability") is Kind.BOOL:
                     raise InputError(
                         "a probability is not a number.",
                         destination.where.at("probability"),
@@ -397,7 +396,7 @@ class _Builder:
             ]
             if part.location is not None and destination.location != edge.location:
                 first = min((update.index for update in updates), default=0)
-                target = IntLiteral(names.index(destination.location))
+                target = IntLiteral(places[destination.location])
                 updates.append(Update(Name(part.location), target, first, destination.where))
             if folding.value_of(probability) != 0:
                 branches.append(Branch(probability, tuple(sorted(updates, key=lambda update: update.index))))
@@ -423,8 +422,10 @@ class _Builder:
         )
 
     def _updates(self, part: _Part, assignment: Assignment) -> list[Update]:
-        target = part.moving.expand(assignment.target, assignment.where.at("ref"))
-        value = part.moving.expand(assignment.value, assignment.where.at("value"))
+        target = part.moving.leaf(assignment.target) or part.moving.expand(
+            assignment.target, assignment.where.at("ref")
+        )
+        value = part.moving.leaf(assignment.value) or part.moving.expand(assignment.value, assignment.where.at("value"))
         return list(self._pairs(target, value, assignment))
 
     def _pairs(self, target: Symbol, value: Symbol, assignment: Assignment) -> Iterable[Update]:
@@ -438,11 +439,10 @@ class _Builder:
         cells: tuple[Expression, ...] = target.items if isinstance(target, Select) else (target,)
         kinds = set()
         for cell in cells:
-            known = ChainMap(self.kinds, self.scratch_kinds)
-            if not isinstance(cell, Name) or cell.name not in known:
+            if not isinstance(cell, Name) or cell.name not in self.kinds:
                 raise InputError("only variables can be assigned.", where.at("ref"), "Assign a variable.")
-            kinds.add(known[cell.name])
-        kind = self._kind(value, where.at("value"))
+            kinds.add(self.kinds[cell.name])
+        kind = self._kind(value, where, "value")
         if kind is Kind.REAL and kinds == {Kind.INT}:
             # JANI forbids it, but published models do it and other tools cut the fraction off.
             logger.warning("%s: a real is assigned to an integer; its fraction is cut off", where)
@@ -456,7 +456,7 @@ class _Builder:
                 )
         if isinstance(target, Select):
             for index in target.indices:
-                self._kind(index, where.at("ref"))
+                self._kind(index, where, "ref")
         assert isinstance(target, Name | Select)
         yield Update(target, value, assignment.index, where)
 
@@ -468,15 +468,15 @@ class _Builder:
 
     # -- kinds
 
-    def _kind(self, expression: Expression, where: Where) -> Kind:
+    def _kind(self, expression: Expression, where: Where, key: str) -> Kind:
         try:
-            return kind_of(expression, ChainMap(self.kinds, self.scratch_kinds))
+            return kind_of(expression, self.kinds)
         except InputError as error:
-            raise InputError(error.what, where, error.hint) from None
+            raise InputError(error.what, where.at(key), error.hint) from None
 
-    def _expect_bool(self, expression: Expression, where: Where) -> None:
-        if (kind := self._kind(expression, where)) is not Kind.BOOL:
-            raise InputError(f"a condition is a {kind.value}, not a bool.", where, "Compare it with something.")
+    def _expect_bool(self, expression: Expression, where: Where, key: str) -> None:
+        if (kind := self._kind(expression, where, key)) is not Kind.BOOL:
+            raise InputError(f"a condition is a {kind.value}, not a bool.", where.at(key), "Compare it with something.")
 
 
 def _either(condition: Expression, then: Symbol, otherwise: Symbol) -> Symbol:

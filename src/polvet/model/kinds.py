@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from polvet.errors import InputError
 from polvet.model.expressions import (
@@ -25,12 +25,19 @@ from polvet.model.expressions import (
 from polvet.model.network import Kind
 
 
-def kind_of(expression: Expression, kinds: Mapping[str, Kind]) -> Kind:
+def kind_of(expression: Expression, kinds: Mapping[str, Kind], of: Callable[[Expression], Kind] | None = None) -> Kind:
     """Return the kind of a resolved expression; operands that do not fit raise an InputError.
+
+    `of` tells the kind of an operand where the caller remembers those.
 
     >>> kind_of(Binary("+", Name("x"), MathConstant("π")), {"x": Kind.INT})
     <Kind.REAL: 'real'>
     """
+    if of is None:
+
+        def of(part: Expression) -> Kind:
+            return kind_of(part, kinds)
+
     match expression:
         case BoolLiteral():
             return Kind.BOOL
@@ -41,46 +48,46 @@ def kind_of(expression: Expression, kinds: Mapping[str, Kind]) -> Kind:
         case Name(name):
             return kinds[name]
         case Unary("¬", operand):
-            _expect(operand, kinds, "¬", boolean=True)
+            _expect(operand, of, "¬", boolean=True)
             return Kind.BOOL
         case Unary(operator, operand):
-            kind = _expect(operand, kinds, operator, boolean=False)
+            kind = _expect(operand, of, operator, boolean=False)
             if operator in ROUNDING or operator == "sgn":
                 return Kind.INT
             return kind if operator == "abs" else Kind.REAL
         case Binary(operator, left, right) if operator in LOGICAL:
-            _expect(left, kinds, operator, boolean=True)
-            _expect(right, kinds, operator, boolean=True)
+            _expect(left, of, operator, boolean=True)
+            _expect(right, of, operator, boolean=True)
             return Kind.BOOL
         case Binary(operator, left, right) if operator in EQUALITY:
-            one, other = kind_of(left, kinds), kind_of(right, kinds)
+            one, other = of(left), of(right)
             if (one is Kind.BOOL) != (other is Kind.BOOL):
                 raise InputError(
                     f"'{operator}' compares a {one.value} with a {other.value}.", hint="Make both sides the same kind."
                 )
             return Kind.BOOL
         case Binary(operator, left, right):
-            one, other = (_expect(side, kinds, operator, boolean=False) for side in (left, right))
+            one, other = (_expect(side, of, operator, boolean=False) for side in (left, right))
             if operator in ORDER:
                 return Kind.BOOL
             return Kind.INT if one is other is Kind.INT and operator not in REAL_BINARY else Kind.REAL
         case Conditional(condition, then, otherwise):
-            _expect(condition, kinds, "ite", boolean=True)
-            return _join(kind_of(then, kinds), kind_of(otherwise, kinds))
+            _expect(condition, of, "ite", boolean=True)
+            return _join(of(then), of(otherwise))
         case Select(indices, _, items):
             for index in indices:
-                if kind_of(index, kinds) is not Kind.INT:
+                if of(index) is not Kind.INT:
                     raise InputError("an index is not an integer.", hint="Write an integer expression.")
-            result = kind_of(items[0], kinds) if items else Kind.INT
+            result = of(items[0]) if items else Kind.INT
             for item in items[1:]:
-                result = _join(result, kind_of(item, kinds))
+                result = _join(result, of(item))
             return result
         case _:
             raise InputError("an array stands where a single value is needed.", hint="Take an element of the array.")
 
 
-def _expect(operand: Expression, kinds: Mapping[str, Kind], operator: str, *, boolean: bool) -> Kind:
-    kind = kind_of(operand, kinds)
+def _expect(operand: Expression, of: Callable[[Expression], Kind], operator: str, *, boolean: bool) -> Kind:
+    kind = of(operand)
     if (kind is Kind.BOOL) != boolean:
         raise InputError(f"'{operator}' does not take a {kind.value}.", hint="Check the types of its operands.")
     return kind

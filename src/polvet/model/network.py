@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polvet.errors import Where
 from polvet.model.arithmetic import Value
@@ -110,6 +110,8 @@ class Network:
     scope: Scope = field(compare=False, repr=False)  # resolves further expressions over this network
     step_scope: Scope = field(compare=False, repr=False)  # likewise, right after a step: transients are scratch
     out_of_bounds: OutOfBounds = OutOfBounds.ERROR
+    derived: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """What others computed of this network and keep with it; a network made of it by `replace` starts with nothing."""
 
     @property
     def disables_out_of_bounds(self) -> bool:

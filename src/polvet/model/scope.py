@@ -62,6 +62,16 @@ class Scope:
             raise InputError("an array stands where a single value is needed.", where, "Access one of its elements.")
         return symbol
 
+    def leaf(self, expression: Expression) -> Symbol | None:
+        """Return the symbol of a name that is known, of a truth value or of a small number; None: expand it, and say where."""
+        if isinstance(expression, Name):
+            return self.names.get(expression.name)
+        if isinstance(expression, BoolLiteral) or (
+            isinstance(expression, IntLiteral) and expression.value.bit_length() <= MOST_BITS
+        ):
+            return expression
+        return None
+
     def expand(self, expression: Expression, where: Where = NOWHERE) -> Symbol:
         """Return the expression's symbol."""
         try:

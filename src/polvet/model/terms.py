@@ -220,12 +220,12 @@ def total(*summands: Termlike) -> Term:
     >>> total("a", "b", 1)
     Term('a + (b + 1)')
     """
-    return Term(_balanced("+", [expression_of(one) for one in summands] or [IntLiteral(0)]))
+    return Term(balanced("+", [expression_of(one) for one in summands] or [IntLiteral(0)]))
 
 
 def least(*values: Termlike) -> Term:
     """Return the minimum."""
-    return Term(_balanced("min", [expression_of(one) for one in values]))
+    return Term(balanced("min", [expression_of(one) for one in values]))
 
 
 def greatest(*values: Termlike) -> Term:
@@ -234,7 +234,7 @@ def greatest(*values: Termlike) -> Term:
     >>> greatest("x", "y", 3)
     Term('max(x, max(y, 3))')
     """
-    return Term(_balanced("max", [expression_of(one) for one in values]))
+    return Term(balanced("max", [expression_of(one) for one in values]))
 
 
 def function(name: str, *arguments: Termlike) -> Term:
@@ -257,13 +257,14 @@ def _joined(sign: str, conditions: tuple[Termlike, ...], *, neutral: bool) -> Ex
     return chained_operands(sign, operands) if operands else BoolLiteral(neutral)
 
 
-def _balanced(sign: str, operands: list[Expression]) -> Expression:
+def balanced(sign: str, operands: list[Expression]) -> Expression:
+    """Return the operands joined in halves, so that thousands of them nest a dozen deep."""
     if not operands:
         raise InputError(f"'{sign}' of nothing.", TERMS, "Give at least one operand.")
     if len(operands) == 1:
         return operands[0]
     middle = len(operands) // 2
-    return Binary(sign, _balanced(sign, operands[:middle]), _balanced(sign, operands[middle:]))
+    return Binary(sign, balanced(sign, operands[:middle]), balanced(sign, operands[middle:]))
 
 
 def _is_decimal(value: Fraction) -> bool:

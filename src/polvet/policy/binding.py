@@ -4,7 +4,8 @@ Names come from the task (`[policy]` in task.toml), else from the policy file, e
 and the labels in the model's order (or, where the policy has so many outputs, all declared actions). A model without
 labels (all operators silent, one automaton) is given one label `#i` per edge i where the policy has one output per edge:
 so MoGym reads its networks.
-`Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy`, which `Bound` holds.
+`Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy` (policy/compiled.py). This is what a policy means, and all that
+checkers need: nothing here runs it in the kernel.
 """
 
 from __future__ import annotations
@@ -26,15 +27,10 @@ from polvet.policy.functions import named_function
 from polvet.policy.identity import policy_sha256
 from polvet.policy.load import load_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
-from polvet.policy.trees import TreeEnsemble
-from polvet.policy.unit_graph import AnyNetwork
 
 if TYPE_CHECKING:
-    from polvet import _core
-    from polvet.kernel.compiled import Compiled
+    pass
 
-FAIL, GOAL = 0, 1
-"""The places of the two conditions in a program made by `Fitted.compile`."""
 UNKNOWN_LABEL = -1
 
 
@@ -92,25 +88,6 @@ class Fitted:
         chosen = self.choose(state, applicable)
         return [] if chosen is None else [move for move in moves if move.label in (chosen, None)]
 
-    def compile(self) -> Bound:
-        """Return the policy bound to the task's network in the kernel, with the conditions FAIL and GOAL."""
-        # SOUND: checkers fit policies and never compile them; the kernel is not loaded on their account.
-        from polvet.kernel.compiled import Compiled
-
-        return self.bind(Compiled(self.task.network, conditions=[self.task.fail, self.task.goal]))
-
-    def bind(self, compiled: Compiled) -> Bound:
-        """Return the policy bound to a compiled network (made of this task's network)."""
-        from polvet import _core
-
-        policy: Any = self.policy
-        scorer = policy.kernel if isinstance(policy, AnyNetwork | TreeEnsemble) else _chooser(policy)
-        core = _core.BoundPolicy(
-            compiled.program, scorer, list(self.variables), list(self.labels), len(self.task.network.labels),
-            self.filtered,
-        )  # fmt: skip
-        return Bound(self, compiled, core)
-
     def describe(self) -> dict[str, Any]:
         """Return which inputs and outputs are used, and who named them."""
         return {
@@ -123,33 +100,6 @@ class Fitted:
     def by_execution(self) -> bool:
         """Return whether the policy is a Python function, about which everything holds for the answers it gave."""
         return isinstance(self.policy, CallablePolicy)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """A fitted policy and a compiled network that know each other."""
-
-    fitted: Fitted
-    compiled: Compiled
-    core: _core.BoundPolicy
-
-    @property
-    def task(self) -> Task:
-        """Return the task whose network is compiled."""
-        return self.fitted.task
-
-    def label(self, number: int) -> str | None:
-        """Return the label of that number; None for a silent operator."""
-        return None if number < 0 else self.task.network.labels[number]
-
-    def explain(self, state: State, fault: _core.Fault, policy_broken: bool) -> None:
-        """Raise the error behind a run that could not go on."""
-        if policy_broken:
-            shown = self.compiled.semantics.show(state)
-            raise InputError(
-                f"a score of the policy is not a number in state {shown}.", hint="Its values overflow there."
-            )
-        self.compiled.explain_fault(state, fault)
 
 
 def load_fitted(task: Task, file: str | Path) -> Fitted:
@@ -260,13 +210,3 @@ def _find_labels(network: Network, outputs: Sequence[str], where: Where | None) 
 def _listed(head: str, names: Collection[str]) -> str:
     shown = list(names)
     return f"{head}: {', '.join(shown[:12]) or 'none'}{', ...' if len(shown) > 12 else ''}."
-
-
-def _chooser(policy: Policy) -> Any:
-    """Return the policy as the kernel asks it: rows and masks to choices."""
-
-    def choose(rows: npt.NDArray[np.float32], masks: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.int32]:
-        chosen = policy.choose(rows, None if masks is None else masks.astype(np.bool_))
-        return np.ascontiguousarray(chosen, dtype=np.int32)
-
-    return choose

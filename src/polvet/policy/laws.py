@@ -18,6 +18,7 @@ from polvet.errors import InputError
 from polvet.kernel.starts import sample_starts
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted, fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.protocol import Policy, Rows, best_indices, checked_names, checked_rows
 from polvet.policy.rounding import rounding_bounds
 
@@ -80,7 +81,7 @@ def check_policy(
 
 def _rows_around_starts(fitted: Fitted, seed: int) -> Rows:
     """Return the inputs in start states and in states near them, whatever is chosen there."""
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     starts = bound.compiled.pack(sample_starts(fitted.task, MOST_STARTS, seed=seed))
     space = bound.compiled.explore(starts, budget=Budget(states=MOST_ROWS))
     return bound.core.rows(space.states(0, min(len(space), MOST_ROWS)))

@@ -21,7 +21,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Words, limit_of
 from polvet.model.semantics import State
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 
 MAX_STEPS = 10_000
 

@@ -21,7 +21,8 @@ from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import FAIL, GOAL, Fitted
+from polvet.policy.binding import Fitted
+from polvet.policy.compiled import FAIL, GOAL, bind_policy
 from polvet.records.state_json import state_to_json
 from polvet.repair.demands import Applicability
 from polvet.safety.decide import Decider
@@ -102,7 +103,7 @@ def compare(
     parts = []
     for fitted in (old, new):
         space = program.explore(
-            packed, stop_at=[FAIL, GOAL], budget=budget, policy=fitted.bind(program).core
+            packed, stop_at=[FAIL, GOAL], budget=budget, policy=bind_policy(fitted, program).core
         )  # fmt: skip
         limit = limit or describe_limit(space, budget)
         words = space.states(0, len(space))
@@ -153,7 +154,7 @@ def _choices(
         taken = []
         for fitted, applicable in zip(policies, known, strict=True):
             mask = applicable.packed_masks(words)
-            rows = fitted.bind(program).core.rows(words)
+            rows = bind_policy(fitted, program).core.rows(words)
             chosen = fitted.policy.choose(rows, mask if fitted.filtered else None)
             stuck = (chosen < 0) | ~mask[np.arange(len(words)), np.maximum(chosen, 0)]
             numbers = np.array(fitted.labels, dtype=np.int64)[np.maximum(chosen, 0)]

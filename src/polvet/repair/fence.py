@@ -16,7 +16,8 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.invariant_format import variable_bounds
 from polvet.kernel.compiled import Compiled
-from polvet.policy.binding import UNKNOWN_LABEL, Bound, Fitted
+from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.compiled import Bound
 from polvet.policy.networks import Network
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph

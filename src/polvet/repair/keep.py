@@ -13,7 +13,7 @@ from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import MAX_STEPS, End, Run, simulate, trace
 from polvet.records.run_files import iter_runs
 from polvet.records.state_files import iter_states

@@ -16,6 +16,7 @@ from polvet.model.task import TaskOptions
 from polvet.report.campaign import Campaign
 from polvet.report.markup import code, plural, text
 from polvet.sources import options_from_json
+from polvet.verify.split_tree import completed
 
 PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",
@@ -33,7 +34,8 @@ def check_certificate(campaign: Campaign, task: Path | None) -> CheckResult | No
     if file is None:
         raise InputError("the task is not known.", Where(str(campaign.folder)), "Give it with --task.")
     policy = campaign.folder / outcome.policy if outcome.outcome.is_proof else None
-    return check(dict(certificate), Subjects(file, policy, given_options(campaign)), Where(str(campaign.folder)))
+    subjects = Subjects(file, policy, given_options(campaign))
+    return check(completed(dict(certificate), subjects), subjects, Where(str(campaign.folder)))
 
 
 def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:

@@ -16,6 +16,7 @@ from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
 from polvet.sources import load_model, options_from_json
+from polvet.verify.split_tree import completed
 
 KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe", "grid": "Safe"}
 
@@ -29,7 +30,8 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         sort, level = "open", "Not checked"
         says = f"The certificate claims: {word.lower()}. Give --task and --policy, and the checker judges it."
     else:
-        result = check(dict(certificate), Subjects(task, policy, None), Where(str(path)))
+        subjects = Subjects(task, policy, None)
+        result = check(completed(dict(certificate), subjects), subjects, Where(str(path)))
         if isinstance(result, Accepted):
             sort, level, says = ("good" if safe else "bad"), "Proved", f"The checker accepts: {result.claim}."
         else:

@@ -1,7 +1,7 @@
 """Games over cells of real values: a grid of boxes, each won, lost, or not told.
 
 Idea     a state's exact values hardly ever matter: a car far behind another one is safe, one about to hit it is not. Cells are
-         judged by where all their states surely go (boxes with outward rounding, `evidence.flow`); a search then need look
+         judged by where all their states surely go (boxes with outward rounding, `check.flow`); a search then need look
          only at states in cells between the two, and there only until it has left them
 Source   grids as in symbolic control (Reissig, Weber and Rungger, Feedback refinement relations, 2017), here for both sides
 won      the greatest set of cells outside `fail` in which some label is applicable, and leads back into the set in all ways
@@ -12,6 +12,8 @@ SOUND    a box around all states of a cell is followed; what may happen counts f
 Clocks   a variable that every step increases by one is not cut into cells. Up to the time that the goal cannot hold before,
          what a clock says is the same; `lost` within k steps counts until k steps before that time. From then on the goal must
          hold in cells that are won
+Evidence what is made for a verdict (`safety.certificates`) is replayed state by state in the interpreter: those checkers never follow
+         sets, so a mistake in `check.flow` cannot stand on both sides
 Limits   bounded variables, a few reals, sums and products; cells of equal width over the values that are asked about
 """
 

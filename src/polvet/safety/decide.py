@@ -26,7 +26,7 @@ from polvet.model.expressions import Expression, conjunction, disjunction, negat
 from polvet.model.network import OutOfBounds
 from polvet.model.semantics import State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
 from polvet.system import resident_bytes
 

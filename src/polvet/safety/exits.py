@@ -61,13 +61,18 @@ def find_exits(task: Task, *, linear: LinearTask | None = None, budget: Budget =
     labels = np.zeros((len(cells), len(task.network.labels)), dtype=np.bool_)
     for transition in system.transitions:
         box = transition.cell.box
-        inside = ((cells >= [box.lower[k] for k in kept]) & (cells <= [box.upper[k] for k in kept])).all(axis=1)
+        first, near = 0, cells
+        if kept:  # cells are sorted: those with the right first value lie together
+            first = int(np.searchsorted(cells[:, 0], box.lower[kept[0]]))
+            end = int(np.searchsorted(cells[:, 0], box.upper[kept[0]], side="right"))
+            near = cells[first:end]
+        inside = ((near >= [box.lower[k] for k in kept]) & (near <= [box.upper[k] for k in kept])).all(axis=1)
         if transition.label != SILENT:
-            inside &= ~labels[:, transition.label]
-        index = _after(transition, kept, cells) - least
+            inside &= ~labels[first : first + len(near), transition.label]
+        index = _after(transition, kept, near) - least
         beyond: NDArray[np.bool_] = np.any((index < 0) | (index >= won.shape), axis=1)
         stays = won[tuple(np.where(beyond[:, None], 0, index).T)] & ~beyond
-        for number in np.flatnonzero(inside & ~stays).tolist():
+        for number in (first + np.flatnonzero(inside & ~stays)).tolist():
             if not _is_possible(transition, system.bounds, kept, cells[number].tolist()):
                 continue
             if transition.label == SILENT:

@@ -20,6 +20,7 @@ from polvet.debug.faults import all_faults
 from polvet.errors import MissingExtra, Where
 from polvet.model.task import Task
 from polvet.policy.binding import fit
+from polvet.policy.compiled import compile_policy
 from polvet.policy.stable_baselines import network_from_stable_baselines
 from polvet.safety.decide import Decider
 
@@ -76,7 +77,7 @@ class FaultsPerCheckpoint(_Callback):  # type: ignore[misc]
         data = buffer.getvalue()
         variables = [variable.name for variable in self.task.network.variables]
         network = network_from_stable_baselines(data, Where("checkpoint"), variables, list(self.task.network.labels))
-        bound = fit(self.task, network).compile()
+        bound = compile_policy(fit(self.task, network))
         found = all_faults(bound, self._decider, budget=self.budget)
         archive = None if self.folder is None else self.folder / f"steps-{self.num_timesteps}.zip"
         checkpoint = Checkpoint(

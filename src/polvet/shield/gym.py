@@ -1,14 +1,14 @@
 """Gymnasium environments: any task as one, and a shield around a model or around the user's own environment.
 
-Needs the extra `train`. `model_env(task)` draws outcomes with the model's probabilities by the slow interpreter; the
-action is the number of a label. `ShieldedEnv` masks (`action_masks()`, as sb3-contrib's MaskablePPO asks for it) and
+Needs the extra `train`. `model_env(task)` draws outcomes with the model's probabilities, in the kernel; the action is the
+number of a label. `ShieldedEnv` masks (`action_masks()`, as sb3-contrib's MaskablePPO asks for it) and
 replaces what is forbidden, so that even an agent that ignores masks cannot leave the shield.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from polvet.errors import InputError, MissingExtra
 from polvet.model.network import Kind, Variable
-from polvet.model.semantics import Semantics, State
+from polvet.model.semantics import State
 from polvet.model.task import Task, state_to_names
 from polvet.shield.file import Shield
+from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, Lanes, Step
 
 gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
 
@@ -29,45 +30,38 @@ _Env: Any = object if gymnasium is None else gymnasium.Env
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 
 
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """What a step is worth: minus its cost, and something for how the episode ends."""
+
+    goal_reward: float = 1.0
+    fail_reward: float = -1.0
+
+    def of(self, step: Step) -> NDArray[np.float64]:
+        """Return the reward of every lane."""
+        ended: NDArray[np.float64] = self.fail_reward * (step.end == FAIL) + self.goal_reward * (step.end == GOAL)
+        return ended - step.cost
+
+
 class ModelEnv(_Env):  # type: ignore[misc]
-    """A task as an environment: observations are the variables' values, rewards minus the cost, +-bonus at the end."""
+    """A task as an environment: observations are what policies read, rewards minus the cost, +-bonus at the end."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (the base class declares it so)
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        cost: str | None = None,
-        goal_reward: float = 1.0,
-        fail_reward: float = -1.0,
-        max_steps: int = 1_000,
-    ) -> None:
-        _require_gymnasium()
-        self.task, self.cost, self.max_steps = task, cost, max_steps
-        self.goal_reward, self.fail_reward = goal_reward, fail_reward
-        self.semantics = Semantics(task.network)
-        self._is_fail, self._is_goal = self.semantics.compile(task.fail), self.semantics.compile(task.goal)
-        start = self.semantics.initial_states() if task.start is None else self.semantics.states_satisfying(task.start)
-        self._starts = list(start)
-        if not self._starts:
-            raise InputError("there is no start state.", hint="Give a start condition that some state satisfies.")
-        self.labels = task.network.labels
-        if cost is not None and cost not in {variable.name for variable in task.network.scratch}:
-            raise InputError(f"no transient variable '{cost}'.", hint="Name the reward variable that edges assign.")
-        bounds = [_bounds(variable) for variable in task.network.variables]
-        self.observation_space = gymnasium.spaces.Box(
-            np.array([low for low, _ in bounds], dtype=np.float32),
-            np.array([high for _, high in bounds], dtype=np.float32), dtype=np.float32,
-        )  # fmt: skip
-        self.action_space = gymnasium.spaces.Discrete(max(1, len(self.labels)))
-        self.state: State = self._starts[0]
-        self._steps = 0
-        self._chance = random.Random(0)
+    def __init__(self, task: Task, *, cost: str | None = None, max_steps: int = 1_000, **rewards: float) -> None:
+        require_gymnasium()
+        self.task, self.labels = task, task.network.labels
+        self.lanes = Lanes(task, 1, cost=cost, max_steps=max_steps)
+        self.rewards = Rewards(**rewards)
+        self.observation_space, self.action_space = spaces_of(self.lanes)
+        self._seeded = False
+        self._shown = self.lanes.restart([0])
 
-    def observe(self) -> Observation:
-        """Return the state as the agent sees it."""
-        return np.array([float(value) for value in self.state], dtype=np.float32)
+    @property
+    def state(self) -> State:
+        """The state, one value per variable."""
+        (state,) = self.lanes.states()
+        return state
 
     def named_state(self) -> dict[str, Any]:
         """Return the state by the names of its variables."""
@@ -78,40 +72,23 @@ class ModelEnv(_Env):  # type: ignore[misc]
     ) -> tuple[Observation, dict[str, Any]]:
         """Return the first observation of a new run from a start state drawn uniformly."""
         super().reset(seed=seed)
-        if seed is not None:
-            self._chance = random.Random(seed)
-        self.state = self._chance.choice(self._starts)
-        self._steps = 0
-        return self.observe(), {}
+        if seed is None and not self._seeded:
+            seed = int(self.np_random.integers(2**63))
+        self._seeded = True
+        self._shown = self.lanes.restart([seed])
+        return self._shown.rows[0], {}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which labels are applicable; everything where none is (the pseudo-action has no number)."""
-        applicable = self.semantics.applicable(self.state)
-        mask = np.array([label in applicable for label in self.labels] or [True], dtype=bool)
-        return mask if mask.any() else np.ones_like(mask)
+        mask = self._shown.masks[0]
+        return mask if len(mask) else np.ones(1, dtype=np.bool_)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Return what follows; a label that is not applicable ends the run (`stuck`)."""
-        label = self.labels[int(action)] if self.labels else None
-        moves = self.semantics.moves(self.state)
-        named = any(move.label is not None for move in moves)
-        # The environment picks among the operators of the label and the silent ones.
-        open_ = [move for move in moves if move.label is None or move.label == label]
-        self._steps += 1
-        late = self._steps >= self.max_steps
-        if not moves or (named and all(move.label is None for move in open_)):
-            return self.observe(), 0.0, True, False, {"stuck": bool(moves), "deadlock": not moves, "fail": False}
-        move = self._chance.choice(open_)
-        outcome = self._chance.choices(move.outcomes, [float(one.probability) for one in move.outcomes])[0]
-        self.state = outcome.state
-        reward = 0.0
-        if self.cost is not None:
-            place = self.semantics.position[self.cost] - len(self.task.network.variables)
-            reward -= float(outcome.scratch[place])
-        failed = bool(self._is_fail(self.state))
-        arrived = not failed and bool(self._is_goal(self.state))
-        reward += self.fail_reward * failed + self.goal_reward * arrived
-        return self.observe(), reward, failed or arrived, late, {"fail": failed, "goal": arrived}
+        shown = self._shown = self.lanes.step([int(action)])
+        end = int(shown.end[0])
+        info = {name: end == number for name, number in EVENTS.items()} | {"cost": float(shown.cost[0])}
+        return shown.rows[0], float(self.rewards.of(shown)[0]), end < LIMIT, end == LIMIT, info
 
 
 def model_env(task: Task, **options: Any) -> ModelEnv:
@@ -134,7 +111,7 @@ class ShieldedEnv(_Wrapper):  # type: ignore[misc]
         state_of: Callable[[Any], Mapping[str, Any]] | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        _require_gymnasium()
+        require_gymnasium()
         super().__init__(env)
         self.shield = shield
         found = labels if labels is not None else getattr(env.unwrapped, "labels", None)
@@ -176,9 +153,18 @@ class ShieldedEnv(_Wrapper):  # type: ignore[misc]
         return self._observation, reward, terminated, truncated, {**info, "replaced": replaced}
 
 
-def _require_gymnasium() -> None:
+def require_gymnasium() -> None:
+    """Raise MissingExtra where Gymnasium is not installed."""
     if gymnasium is None:
         raise MissingExtra("gymnasium", "train")
+
+
+def spaces_of(lanes: Lanes) -> tuple[Any, Any]:
+    """Return the spaces of observations and actions of one lane."""
+    network = lanes.task.network
+    bounds = [_bounds(network.variables[network.index_of(name)]) for name in lanes.inputs]
+    low, high = (np.array(ends, dtype=np.float32) for ends in zip(*bounds, strict=True))
+    return gymnasium.spaces.Box(low, high, dtype=np.float32), gymnasium.spaces.Discrete(max(1, lanes.labels))
 
 
 def _bounds(variable: Variable) -> tuple[float, float]:

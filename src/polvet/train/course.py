@@ -15,6 +15,7 @@ from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted, fit, load_fitted
+from polvet.policy.compiled import bind_policy, compile_policy
 from polvet.policy.protocol import Policy
 from polvet.policy.runs import End, simulate
 from polvet.train.imitate import TreeOptions, imitate
@@ -79,7 +80,7 @@ def train(
 
 def shares(task: Task, file: Path, *, seed: int, max_steps: int, budget: Budget = UNLIMITED) -> dict[str, float]:
     """Return how many percent of the runs of the policy in the file reach the goal, and fail."""
-    bound = load_fitted(task, file).compile()
+    bound = compile_policy(load_fitted(task, file))
     first = Starts.of(task, budget).sample(EVALUATED_RUNS, random.Random(seed + 1), budget=budget)
     batch = simulate(bound, bound.compiled.pack(first), max_steps=max_steps, seed=seed + 1, budget=budget)
     if batch.limit is not None:
@@ -112,7 +113,7 @@ def _lessons(pupil: Fitted, course: Course, seed: int, budget: Budget, max_state
             seen, taught = teacher_runs(find_teacher(space, safe=teacher == "safe"), **how)
             place = {label: k for k, label in enumerate(pupil.labels)}
             known = np.array([label in place for label in taught.tolist()], dtype=bool)
-            rows = pupil.bind(compiled).core.rows(np.ascontiguousarray(space.states[seen[known]]))
+            rows = bind_policy(pupil, compiled).core.rows(np.ascontiguousarray(space.states[seen[known]]))
             chosen = np.array([place[label] for label in taught[known].tolist()], dtype=np.int64)
             return rows, chosen, "safe" if teacher == "safe" else "optimal"
     file = None if teacher == "random" else Path(teacher)
@@ -138,7 +139,7 @@ def _sizes(hidden: str) -> tuple[int, ...]:
 
 
 def _pool(pupil: Fitted, seed: int, budget: Budget) -> Words:
-    starts, compiled = Starts.of(pupil.task, budget), pupil.compile().compiled
+    starts, compiled = Starts.of(pupil.task, budget), compile_policy(pupil).compiled
     if starts.count is not None and starts.count <= START_POOL:
         return compiled.pack_starts(starts, budget=budget)
     return compiled.pack(starts.sample(START_POOL, random.Random(seed), budget=budget))

@@ -15,7 +15,8 @@ from polvet.kernel.compiled import Words
 from polvet.model.infix import parse_expression
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind
-from polvet.policy.binding import FAIL, GOAL, Fitted, load_fitted
+from polvet.policy.binding import Fitted, load_fitted
+from polvet.policy.compiled import FAIL, GOAL, bind_policy, compile_policy
 from polvet.policy.runs import End, raise_what_broke
 from polvet.train.q_learning import Potential
 
@@ -43,8 +44,8 @@ def policy_lessons(
             Where("--teacher"),
             "Name it among the outputs in task.toml.",
         )
-    bound = guide.compile()
-    rows_of = replace(fitted, task=guide.task).bind(bound.compiled).core
+    bound = compile_policy(guide)
+    rows_of = bind_policy(replace(fitted, task=guide.task), bound.compiled).core
     rollout = _core.Rollout(bound.core, starts, FAIL, GOAL, LANES, max_steps, seed)
     place = np.array([fitted.policy.outputs.index(name) for name in guide.policy.outputs], dtype=np.int64)
     rows, taught, finished = [], [], 0
@@ -61,7 +62,7 @@ def policy_lessons(
 
 def potential_of(fitted: Fitted, text: str, where: Where) -> Potential:
     """Return the expression as a function of packed states."""
-    bound = fitted.compile()
+    bound = compile_policy(fitted)
     network = fitted.task.network
     expression = network.resolve(parse_expression(text, where), where)
     if kind_of(expression, {variable.name: variable.kind for variable in network.variables}) is Kind.BOOL:

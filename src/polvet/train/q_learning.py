@@ -23,7 +23,8 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import MissingExtra
 from polvet.kernel.compiled import Words
 from polvet.model.network import Kind, Variable
-from polvet.policy.binding import FAIL, GOAL, Bound, Fitted
+from polvet.policy.binding import Fitted
+from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy, compile_policy
 from polvet.policy.networks import Network, network_of
 from polvet.policy.runs import End, raise_what_broke
 
@@ -117,7 +118,7 @@ class _Learner:
         self.online, self.target = self._network(sizes), self._network(sizes)
         self.target.load_state_dict(self.online.state_dict())
         self.optimiser = torch.optim.Adam(self.online.parameters(), lr=options.learning_rate)
-        self.bound = fitted.compile()
+        self.bound = compile_policy(fitted)
         self.rollout = _core.Rollout(
             self.bound.core, starts, FAIL, GOAL, options.lanes, options.max_steps, options.seed
         )
@@ -170,7 +171,7 @@ class _Learner:
         return network_of(layers, self.fitted.policy.inputs, self.fitted.policy.outputs)
 
     def _bound(self) -> Bound:
-        return replace(self.fitted, policy=self.policy()).bind(self.bound.compiled)
+        return bind_policy(replace(self.fitted, policy=self.policy()), self.bound.compiled)
 
     def _collect(self, bound: Bound, steps: int, epsilon: float) -> dict[str, Any]:
         found = self.rollout.collect(bound.core, steps, epsilon)

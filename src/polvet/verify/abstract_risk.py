@@ -31,7 +31,7 @@ from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
 from polvet.model.expressions import Name, names
 from polvet.model.task import Task
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.symbolic.cells import Box, Cell, cell_of, row_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear

@@ -24,7 +24,7 @@ from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Cell, Region, Row, cell_of, meet
 from polvet.symbolic.conserved import conserved_rows

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from polvet.model.semantics import Semantics, State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
 from polvet.solvers.smtlib import affine_term, cell_formula, declare, disjunction, region_formula
 from polvet.solvers.worker import SolverDied, SolverTimeout, Worker

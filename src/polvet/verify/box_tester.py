@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polvet import _core
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.symbolic.cells import Cell
 from polvet.symbolic.operators import SILENT, LinearTask
 from polvet.verify.box_system import ALONE, Power

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from polvet.policy.binding import Bound
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import LimitReached
+from polvet.policy.compiled import Bound
 from polvet.records.run_files import run_to_json
+from polvet.verify.split_tree import with_tree
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
 
+A_WHILE = 10.0
+"""Seconds that the search for a split tree may take besides those that finding the proof took."""
 
-def certificate_of(bound: Bound, found: SafetyResult) -> dict[str, Any] | None:
-    """Return the certificate of safety, or the run; None where there is none."""
+
+def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED) -> dict[str, Any] | None:
+    """Return the certificate of safety, or the run; None where there is none.
+
+    Where the split tree of an invariant is not found in time, the certificate has none; `polvet certify` then looks for it.
+    """
     given: dict[str, Any] = {"options": options} if (options := bound.task.options.to_json()) else {}
     if bound.fitted.by_execution:
         given["by_execution"] = True
     match found:
+        case Safe(certificate) if certificate["kind"] == "invariant":
+            try:
+                within = budget.at_most(A_WHILE + float(found.figures.get("seconds", 0.0)))
+                return {**with_tree(certificate, bound.fitted, within), **given}
+            except LimitReached:
+                return {**certificate, **given}
         case Safe(certificate):
             return {**certificate, **given}
         case Unsafe(run):

@@ -16,7 +16,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import limit_of
 from polvet.kernel.starts import Starts
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run, raise_what_broke
 from polvet.records.packed import fits, pack_columns
 from polvet.verify.method import Method, Request

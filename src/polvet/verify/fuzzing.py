@@ -12,7 +12,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.starts import drawable_starts
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run, simulate, trace
 
 RUNS, MAX_STEPS, SECONDS, SHARE = 2_000, 1_000, 5.0, 0.2

@@ -1,12 +1,13 @@
 """Real-valued models by grids: the cells that the policy's sets of states return to, finer and finer until none may fail.
 
 Source   reachability over grids of boxes (Bacci, Giacobbe, Parker, Verifying reinforcement learning up to infinity, IJCAI 2021,
-         cover by templates; here by a fixed grid). `follow` in `evidence.grid` is one return, `_close` the worklist
+         cover by templates; here by a fixed grid). `follow` in `check.grid` is one return, `_close` the worklist
 Differs  a set is followed as an affine form for several steps before it is put back on the grid, so that what a cell is too wide
          by is paid once per return, not once per step. Lines of the grid lie where trees and guards change their mind
 Cost     one return per cell; cells grow by four with each halving in two dimensions
 Limits   bounded variables; sums, products, case distinctions; networks and trees. Never finds an unsafe run
-The arithmetic is that of the checker (`evidence.flow`), which follows every cell of the result once more.
+Sets are followed with the checker's arithmetic (`check.flow`). What must not agree by a shared mistake is tried by other means before it
+is believed: the kernel runs the policy from states drawn in listed cells (`_try_in_kernel`), and none of the runs may fail.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of
 from polvet.model.network import Kind
-from polvet.policy.binding import Bound
-from polvet.policy.runs import trace
+from polvet.policy.compiled import Bound
+from polvet.policy.runs import End, simulate, trace
 from polvet.policy.trees import TreeEnsemble
 from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
@@ -42,6 +43,8 @@ ATTEMPTS = (
 """Cells per real variable over what runs were seen to visit; steps before a set returns to the grid; whether integers with many
 values are cut where trees compare them."""
 RUNS, RUN_STEPS = 50, 1_000
+DRAWN = 2_000
+"""States of listed cells from which the kernel runs the policy."""
 MARGIN = 0.25
 """How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
 BATCH = 1 << 14
@@ -73,6 +76,7 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
                 }
             )
             if found.marks is not None:
+                _try_in_kernel(bound, grid, found.marks, seed)
                 return Safe(
                     _certificate(flow, grid, found.marks, steps), METHOD, {"cells": found.reached, "tried": tried}
                 )
@@ -121,6 +125,27 @@ def _close(flow: Flow, grid: Grid, steps: int, budget: Budget) -> _Closed:
                     fresh.append(new)
         frontier = np.concatenate(fresh) if fresh else np.zeros(0, dtype=np.int64)
     return _Closed(marks, reached)
+
+
+def _try_in_kernel(bound: Bound, grid: Grid, marks: np.ndarray, seed: int) -> None:
+    """Raise a RuntimeError, which is a bug of polvet, where a run from a state of a listed cell fails."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(np.flatnonzero(marks), DRAWN)
+    low, high = grid.boxes(cells)
+    drawn = low + rng.random(low.shape) * (high - low)
+    # The ends of cells are where rounding tells.
+    drawn = np.where(rng.random(low.shape) < 0.25, low, np.where(rng.random(low.shape) < 0.25, high, drawn))
+    drawn = np.where(grid.whole, np.floor(drawn), np.clip(drawn, low, high))
+    kinds = [variable.kind for variable in bound.task.network.variables]
+    states = [tuple(_value(kind, x) for kind, x in zip(kinds, point, strict=True)) for point in drawn.tolist()]
+    ended = simulate(bound, bound.compiled.pack(states), max_steps=RUN_STEPS, seed=seed)
+    if failed := np.flatnonzero(ended.ends == End.FAIL).tolist():
+        shown = bound.compiled.semantics.show(states[failed[0]])
+        raise RuntimeError(f"the grid lists the cell of {shown}, from which the kernel finds a run that fails")
+
+
+def _value(kind: Kind, number: float) -> bool | int | float:
+    return number if kind is Kind.REAL else bool(number) if kind is Kind.BOOL else int(number)
 
 
 def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
 from polvet.model.semantics import Semantics, State
-from polvet.policy.binding import Bound, Fitted
+from polvet.policy.binding import Fitted
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions, point_box
 from polvet.symbolic.conserved import conserved_rows, unchanging_sums

@@ -10,7 +10,7 @@ Cost, Limits   as there
 
 from __future__ import annotations
 
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.verify.ic3 import NEEDS, block_backwards
 from polvet.verify.method import Method, Request
 from polvet.verify.verdicts import SafetyResult

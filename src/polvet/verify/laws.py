@@ -16,7 +16,8 @@ from polvet.check.checker import Rejected, Subjects, check
 from polvet.errors import InputError, Where
 from polvet.model.network import OutOfBounds
 from polvet.model.task import NO_OPTIONS, NOTHING_ELSE, Avoid, TaskOptions
-from polvet.policy.binding import Bound, load_fitted
+from polvet.policy.binding import load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.laws import BrokenLaw
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
@@ -48,7 +49,7 @@ def _meanings(options: TaskOptions) -> Iterator[TaskOptions]:
 
 
 def _broken(method: Method, task: Path, policy: Path, options: TaskOptions, seed: int) -> Iterator[BrokenLaw]:
-    bound = load_fitted(load_task(task, options), policy).compile()
+    bound = compile_policy(load_fitted(load_task(task, options), policy))
     subjects = Subjects(task, policy, replace(options, avoid=NOTHING_ELSE))  # a certificate's own claim says what else
     given = [*options.arguments(), *(["--avoid", ",".join(options.avoid.names)] if options.avoid.names else [])]
     meaning = f" with {' '.join(given)}" if given else ""

@@ -15,7 +15,7 @@ from types import FrameType
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 from polvet.system import ringing

@@ -15,7 +15,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.model.network import Kind
 from polvet.model.task import NOTHING_ELSE
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.linear import NotLinear

@@ -18,7 +18,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.rounding import near_ties
 from polvet.policy.runs import Run
 from polvet.system import physical_bytes

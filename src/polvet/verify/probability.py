@@ -17,7 +17,7 @@ from polvet.kernel.starts import Starts
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
-from polvet.policy.binding import FAIL, GOAL, Bound
+from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.verify.abstract_risk import find_abstract_risk
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.slicing import sliced
@@ -48,11 +48,12 @@ def find_risk(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power:
     >>> from fractions import Fraction
     >>> from polvet.model.build import ModelBuilder
     >>> from polvet.policy.binding import fit
+    >>> from polvet.policy.compiled import compile_policy
     >>> from polvet.policy.networks import network_of
     >>> m = ModelBuilder("coin"); x = m.int("x", 0, 2, initial=0); m.labels("toss")
     >>> m.edge("toss", guard=x == 0, to=[(Fraction(3, 4), {x: 1}), (Fraction(1, 4), {x: 2})])
     >>> toss = fit(m.task(fail=x == 2), network_of([([[0.0]], [0.0])], ["x"], ["toss"]))
-    >>> risk = find_risk(toss.compile()); risk.lower <= 0.25 <= risk.upper, risk.upper - risk.lower < 1e-6
+    >>> risk = find_risk(compile_policy(toss)); risk.lower <= 0.25 <= risk.upper, risk.upper - risk.lower < 1e-6
     (True, True)
     """
     half = budget.share(0.5)

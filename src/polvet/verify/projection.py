@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from polvet.budget import Budget
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
-from polvet.policy.binding import UNKNOWN_LABEL, Bound
+from polvet.policy.binding import UNKNOWN_LABEL
+from polvet.policy.compiled import Bound
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
 from polvet.safety.projections import core_of, count_of, fits, has_one_automaton, iter_lost
 from polvet.safety.restrictions import wider_core_of

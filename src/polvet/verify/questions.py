@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.networks import Network
 from polvet.policy.rounding import possible_choices
 from polvet.solvers.smtlib import cell_formula, declare

@@ -5,7 +5,8 @@ from __future__ import annotations
 from polvet.check.arena import Arena
 from polvet.check.run import replay_run
 from polvet.model.semantics import Semantics
-from polvet.policy.binding import Bound, Fitted
+from polvet.policy.binding import Fitted
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import Run
 from polvet.records.state_json import Malformed
 

@@ -18,7 +18,8 @@ from polvet.model.expressions import Binary, Expression, Name, conjunction, conj
 from polvet.model.restrict import reads, steering, targets
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, Fitted
+from polvet.policy.binding import Fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.restrict import restrict_fitted
 from polvet.policy.runs import Run
 
@@ -67,7 +68,7 @@ def sliced(bound: Bound) -> Slice:
         return Slice(bound, bound, None)
     fitted = restrict_fitted(bound.fitted, keep)
     kept = tuple(v.name for v in (*fitted.task.network.variables, *fitted.task.network.scratch))
-    return Slice(bound, fitted.compile(), kept)
+    return Slice(bound, compile_policy(fitted), kept)
 
 
 def relevant_variables(fitted: Fitted) -> set[str]:

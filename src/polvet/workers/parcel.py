@@ -11,7 +11,8 @@ from polvet import __version__
 from polvet.errors import InputError, Where
 from polvet.files import read_bytes
 from polvet.model.task import Task
-from polvet.policy.binding import Bound, Fitted, load_fitted
+from polvet.policy.binding import Fitted, load_fitted
+from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.identity import policy_files
 from polvet.sources import TaskParts, make_task, read_parts
 
@@ -83,4 +84,4 @@ def open_parcel(parcel: Parcel) -> Opened:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(content)
         fitted = load_fitted(task, place / parcel.policy[0][0])
-        return Opened(task, fitted, fitted.compile())
+        return Opened(task, fitted, compile_policy(fitted))

@@ -9,7 +9,7 @@ import numpy as np
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Words
-from polvet.policy.binding import Bound
+from polvet.policy.compiled import Bound
 from polvet.policy.runs import Batch, End, simulate
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew

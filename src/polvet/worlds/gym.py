@@ -1,27 +1,35 @@
-"""Gymnasium environments that carry their transitions as a table (`env.unwrapped.P`): FrozenLake, CliffWalking, Taxi and the like.
+"""Gymnasium environments as models: by the table they carry, or by visiting all their states.
 
+The table is `env.unwrapped.P` (FrozenLake, CliffWalking, Taxi and the like); visiting is worlds/enumerate.py.
 `P[state][action]` lists `(probability, next state, reward, terminated)`. What fails and what reaches the goal is, in this order,
 what the caller says (a condition over the model's variables, or a predicate of a step), what is known of the environment
 (`KNOWN`), what its map says (`desc`: entering H fails, G reaches the goal), or what its rewards say: a step that ends the
 episode with the greatest reward of all steps reaches the goal, one that ends it otherwise fails.
-Needs the extra `train` or the package gymnasium. Environments without a table are refused by name.
+Needs the extra `train` or the package gymnasium.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
+from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.automata import Model
+from polvet.worlds.clonable import Restore, Snapshot
+from polvet.worlds.enumerate import enumerate_env, find_difference, table_of
 from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, simplest_fraction
 
 PREFIX = "gym:"
+PACKAGES = {"MiniGrid": "minigrid"}
+"""Environments whose package registers them only when it is imported."""
 OBSERVED = ("s",)
 """What a policy of such an environment reads where nothing else is said: the number of the state, as the environment shows it."""
 ROLES = {"fail": "failed", "goal": "reached"}
@@ -55,6 +63,18 @@ class GymWorld:
 
     table: TransitionTable
     judged: Mapping[str, str]
+    inputs: tuple[str, ...] = OBSERVED
+
+
+@dataclass(frozen=True, slots=True)
+class Visiting:
+    """How an environment without a table is visited: how it is put back, where it starts, what chance is compared with."""
+
+    snapshot: Snapshot | None = None
+    restore: Restore | None = None
+    seeds: Sequence[int] | None = None
+    cuts: Sequence[Any] = ()
+    budget: Budget = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,7 @@ class WorldTask:
     inputs: tuple[str, ...]
 
 
+@lru_cache(maxsize=4)
 def load_world(address: str) -> WorldTask:
     """Return the world that `gym:ID?key=value` names."""
     name, arguments = read_address(address)
@@ -78,7 +99,7 @@ def task_of_world(world: GymWorld) -> WorldTask:
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
     events = world.table.events()
     conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
-    return WorldTask(builder.build(), conditions, OBSERVED)
+    return WorldTask(builder.build(), conditions, world.inputs)
 
 
 def read_address(address: str) -> tuple[str, dict[str, Any]]:
@@ -103,6 +124,11 @@ def make_env(name: str, arguments: Mapping[str, Any]) -> Any:
     if find_spec("gymnasium") is None:
         raise MissingExtra("gymnasium", "train")
     gymnasium: Any = import_module("gymnasium")
+    package = PACKAGES.get(name.partition("-")[0])
+    if package is not None:
+        if find_spec(package) is None:
+            raise InputError(f"this needs the package '{package}'.", Where(PREFIX + name), f"pip install {package}")
+        import_module(package)
     try:
         return gymnasium.make(name, **arguments)
     except Exception as error:  # gymnasium's own errors, and whatever the environment's constructor raises
@@ -119,19 +145,19 @@ def read_env(
     fail: Judge | None = None,
     goal: Judge | None = None,
     labels: Sequence[str] | None = None,
-    state: Callable[[int], Mapping[str, int]] | None = None,
+    state: Callable[[Any], Any] | None = None,
+    visiting: Visiting | None = None,
 ) -> GymWorld:
-    """Return the environment's table; `labels` name its actions, `state` says what a state's number means."""
+    """Return the environment's table; `labels` name its actions, `state` says what a state's number means.
+
+    Without a table, its states are visited; `state` then tells states apart: a function of the environment.
+    """
     inner = env.unwrapped
     name = getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__
     where = Where(PREFIX + name)
     given = getattr(inner, "P", None)
     if not isinstance(given, Mapping) or not given or not all(isinstance(rows, Mapping) for rows in given.values()):
-        raise InputError(
-            "the environment has no table of transitions (env.unwrapped.P).",
-            where,
-            "Write the world as JANI or PRISM, or build it with polvet.ModelBuilder.",
-        )
+        return _visited(env, where, name, fail, goal, labels, state, visiting or Visiting())
     known = KNOWN.get(name.partition("-")[0].rpartition("/")[2])
     states, actions = len(given), max(max(rows) for rows in given.values()) + 1
     names = tuple(labels) if labels is not None else known.labels if known is not None else ()
@@ -147,6 +173,42 @@ def read_env(
     }
     starts = _starts(inner, states, where)
     return GymWorld(TransitionTable(name, states, names, rows, starts, features), judged)
+
+
+def _visited(
+    env: Any,
+    where: Where,
+    name: str,
+    fail: Judge | None,
+    goal: Judge | None,
+    labels: Sequence[str] | None,
+    state: Callable[[Any], Any] | None,
+    how: Visiting,
+) -> GymWorld:
+    """Return the world of an environment without a table."""
+    found = enumerate_env(
+        env, where, state=state, snapshot=how.snapshot, restore=how.restore, seeds=how.seeds, cuts=how.cuts,
+        budget=how.budget,
+    )  # fmt: skip
+    if how.seeds is None and (difference := find_difference(found, env)) is not None:
+        raise InputError(
+            f"the enumerated model differs from the environment: {difference}.",
+            where,
+            "Draw chance from self.np_random only, and give a `state` function that tells apart what matters.",
+        )
+    count = int(env.action_space.n)
+    members = getattr(env.unwrapped, "actions", None)
+    if labels is None and isinstance(members, type) and issubclass(members, Enum) and len(members) == count:
+        labels = [one.name for one in members]
+    names = tuple(labels) if labels is not None else tuple(f"a{action}" for action in range(count))
+    if len(names) != count:
+        raise InputError(f"there are {count} actions and {len(names)} labels.", where, "Name every action once.")
+    rewards = "" if found.rewarded else "; rewards depend on more than the state and are left out"
+    assumed = "ending with a reward above 0, or the greatest, reaches the goal; ending otherwise fails" + rewards
+    judged = {role: assumed if one is None else "the given predicate" for role, one in (("fail", fail), ("goal", goal))}
+    told_apart = len(set(zip(*found.features.values(), strict=True))) == len(found.keys)
+    inputs = tuple(found.features) if found.features and told_apart else OBSERVED
+    return GymWorld(table_of(found, name, names, fail, goal), judged, inputs)
 
 
 def _value(text: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.model.build import ModelBuilder
-from polvet.model.terms import every, some
+from polvet.model.terms import Term, balanced, every
 
 EVENTS = ("failed", "reached", "ended")
 STATE = "s"
@@ -71,9 +71,11 @@ def build_table(table: TransitionTable) -> ModelBuilder:
     for (source, action), outcomes in sorted(table.rows.items()):
         to = []
         for outcome in outcomes:
-            assigned: dict[str, Any] = {STATE: outcome.state} | {
-                name: table.features[name][outcome.state] for name in features
-            }
+            # SOUND: the guard names the state, and features are functions of it: what stays the same needs no assignment.
+            assigned: dict[str, Any] = {STATE: outcome.state} if outcome.state != source else {}
+            for name, values in table.features.items():
+                if values[outcome.state] != values[source]:
+                    assigned[name] = values[outcome.state]
             if outcome.event is not None:
                 assigned[outcome.event] = True
             if rewarded and outcome.reward:
@@ -82,9 +84,8 @@ def build_table(table: TransitionTable) -> ModelBuilder:
         m.edge(table.labels[action], guard=every(state == source, *going), to=to)
     if first is None:
         here = ((one, {name: table.features[name][one] for name in features}) for one in table.starts)
-        m.restrict_initial(
-            some(*(every(state == one, *(features[name] == value for name, value in row.items())) for one, row in here))
-        )
+        parts = [every(state == one, *(features[name] == value for name, value in row.items())) for one, row in here]
+        m.restrict_initial(Term(balanced("∨", [part.expression for part in parts])))
     return m
 
 
@@ -133,8 +134,10 @@ def simplest_fraction(number: float, roundings: int = 0) -> Fraction:
 
 def _check(table: TransitionTable) -> None:
     where = Where(table.name)
-    if not table.starts:
-        raise InputError("there is no start state.", where, "Name at least one state in which runs start.")
+    if not table.starts or not all(0 <= one < table.states for one in table.starts):
+        raise InputError(
+            "there is no start state, or one that is no state.", where, f"Name states from 0 to {table.states - 1}."
+        )
     if not table.labels or len(set(table.labels)) != len(table.labels):
         raise InputError("the labels are not different names.", where, "Give each action a name of its own.")
     reserved = {STATE, "reward", *EVENTS}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from polvet.check.policy_bounds import TreeBounds
-from polvet.check.tree_masks import TreeMasks, fits
 from polvet.policy.trees import MISSING_NAN, MISSING_ZERO, VECTOR, TreeEnsemble, make_tree
+from polvet.verify.tree_masks import TreeMasks, fits
 
 OUTPUTS, LOW, HIGH = 3, -3, 4
 

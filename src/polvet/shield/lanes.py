@@ -1,0 +1,112 @@
+"""A task that somebody else steers, many episodes at once, in the kernel: what environments for training are made of.
+
+A lane's episodes depend on its seed and on the labels taken, and on nothing else: lane k of many, seeded with n, is the one lane
+of a task seeded with n. The slow twin is `model/semantics.py`, against which tests compare moves, masks and costs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet import _core
+from polvet.errors import InputError, Where, suggest
+from polvet.kernel.compiled import Compiled, Words
+from polvet.kernel.lower import Reward
+from polvet.kernel.starts import Starts
+from polvet.model.expressions import Name
+from polvet.model.task import Task
+
+FAIL, GOAL, STUCK, DEADLOCK, LIMIT, RUNNING = range(6)
+"""How an episode ends, in the kernel's numbers."""
+EVENTS = {"fail": FAIL, "goal": GOAL, "stuck": STUCK, "deadlock": DEADLOCK}
+MOST_STARTS = 1_000_000
+"""Start states are drawn among all of them where they are at most so many, else among so many drawn once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What a step shows, one row per lane; `last` are the final rows of episodes that another one followed at once."""
+
+    rows: NDArray[np.float32]
+    masks: NDArray[np.bool_]
+    cost: NDArray[np.float64]
+    end: NDArray[np.uint8]
+    last: NDArray[np.float32]
+
+
+class Lanes:
+    """So many episodes of a task, steered by the numbers of labels."""
+
+    def __init__(
+        self, task: Task, count: int, *, cost: str | None = None, max_steps: int = 1_000, at_once: bool = False
+    ) -> None:
+        if count < 1 or max_steps < 1:
+            raise InputError("there must be at least one lane and one step.", hint="Give positive numbers.")
+        network = task.network
+        transients = [variable.name for variable in network.scratch]
+        if cost is not None and cost not in transients:
+            raise InputError(f"no transient variable '{cost}'.", Where("cost"), suggest(cost, transients))
+        rewards = [] if cost is None else [Reward(None, network.resolve_step(Name(cost), Where("cost")))]
+        self.task, self.count = task, count
+        self.compiled = Compiled(network, conditions=[task.fail, task.goal], rewards=rewards)
+        self.inputs = tuple(task.reading.inputs or (variable.name for variable in network.variables))
+        places = [network.index_of(name) for name in self.inputs]
+        self.labels = len(network.labels)
+        self._lanes = _core.Lanes(
+            self.compiled.program, self._starts(), count, self.labels, places, FAIL, GOAL, max_steps, at_once
+        )
+
+    def restart(self, seeds: Sequence[int | None] = ()) -> Step:
+        """Begin a new episode in every lane; those that are given a seed are seeded with it."""
+        for lane, seed in enumerate(seeds):
+            if seed is not None:
+                self._lanes.seed(lane, seed & 0xFFFF_FFFF_FFFF_FFFF)
+        step = self._empty()
+        if not self._lanes.restart(step.rows, step.masks.view(np.uint8)):
+            self._explain()
+        return step
+
+    def step(self, labels: Any) -> Step:
+        """Take a label in every lane."""
+        numbers = np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
+        if len(numbers) != self.count or (
+            self.labels and (numbers.min(initial=0) < 0 or numbers.max(initial=0) >= self.labels)
+        ):
+            raise InputError(
+                f"{len(numbers)} actions for {self.count} lanes, or one that is no label's number.",
+                Where("actions"),
+                f"Give each lane a number from 0 to {self.labels - 1}.",
+            )
+        step = self._empty()
+        if not self._lanes.step(numbers, step.rows, step.masks.view(np.uint8), step.cost, step.end, step.last):
+            self._explain()
+        return step
+
+    def states(self) -> list[tuple[Any, ...]]:
+        """Return where the lanes are."""
+        return self.compiled.unpack(self._lanes.states())
+
+    def _starts(self) -> Words:
+        starts = Starts.of(self.task)
+        if starts.count == 0:
+            raise InputError("there is no start state.", hint="Give a start condition that some state satisfies.")
+        if starts.count is not None and starts.count <= MOST_STARTS:
+            return self.compiled.pack_starts(starts)
+        return self.compiled.pack(starts.sample(MOST_STARTS // 100, random.Random(0)))
+
+    def _empty(self) -> Step:
+        shape = (self.count, len(self.inputs))
+        return Step(
+            np.zeros(shape, dtype=np.float32), np.zeros((self.count, self.labels), dtype=np.bool_), np.zeros(self.count),
+            np.full(self.count, RUNNING, dtype=np.uint8), np.zeros(shape, dtype=np.float32),
+        )  # fmt: skip
+
+    def _explain(self) -> None:
+        (state,) = self.compiled.unpack(self._lanes.faulty)
+        self.compiled.explain_fault(state, self._lanes.fault)

@@ -1,0 +1,327 @@
+"""Gymnasium environments without a table: every reachable state is visited, every action tried, every draw of chance gone through.
+
+Key        two visits are the same state where `state(env)` says the same; found where the caller gives none: the grid, the
+           agent and what it carries for MiniGrid, else the observation
+Chance     `np_random` is replaced (worlds/chance.py), so outcomes have exact probabilities; other chance is not seen
+Putting back  worlds/clonable.py
+Checked    each step is made twice, and a state that is reached again by another way is tried again: what then differs is chance
+           that was not declared, or a key that leaves something out; and random runs of the environment are compared with the
+           table. Rewards that differ by the way there are left out of the model. Cut episodes (`truncated`) go on
+Limits     SOUND as far as the key tells states apart: the checks look for differences, they do not prove that there are none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import InputError, LimitReached, Where
+from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
+from polvet.worlds.clonable import Clonable, Restore, Snapshot
+from polvet.worlds.table import Outcome, TransitionTable, simplest_fraction
+
+MOST_STATES = 100_000
+EPISODES, STEPS = 20, 200
+"""Random runs that are compared with the table, and their length."""
+STATISTICAL = "Without a model, polvet.fuzz.environments.fuzz_environment tests a policy in it."
+NEUTRAL = ("OrderEnforcing", "PassiveEnvChecker", "TimeLimit")
+"""Wrappers that only watch, or cut episodes: enumeration goes around them."""
+StateOf = Callable[[Any], Any]
+Key = Callable[[Any, Any], tuple[Hashable, Mapping[str, int]]]
+"""From an environment and its observation to what tells the state from others, and to its features."""
+Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One outcome of a step as the environment showed it."""
+
+    probability: Fraction
+    state: int
+    reward: float
+    ended: bool
+    info: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enumerated:
+    """All reachable states of an environment, by numbers, and what leads where; `number` finds a state's number."""
+
+    keys: tuple[Hashable, ...]
+    features: Mapping[str, tuple[int, ...]]
+    starts: tuple[int, ...]
+    rows: Mapping[tuple[int, int], tuple[Seen, ...]]
+    rewarded: bool  # whether rewards are functions of states and actions
+    state_of: Key
+    where: Where
+
+
+def enumerate_env(
+    env: Any,
+    where: Where,
+    *,
+    state: StateOf | None = None,
+    snapshot: Snapshot | None = None,
+    restore: Restore | None = None,
+    seeds: Sequence[int] | None = None,
+    cuts: Sequence[Any] = (),
+    budget: Budget = UNLIMITED,
+) -> Enumerated:
+    """Return all states that the environment can reach from its resets (with `seeds`: from these resets only)."""
+    while type(env).__name__ in NEUTRAL:
+        env = env.env
+    return _Enumeration(Clonable(env, snapshot, restore), where, state, read_cuts(cuts), budget).run(seeds)
+
+
+class _Enumeration:
+    def __init__(
+        self, world: Clonable, where: Where, state: StateOf | None, cuts: tuple[Fraction, ...], budget: Budget
+    ) -> None:
+        self.world, self.where, self.cuts, self.budget = world, where, cuts, budget
+        self.state_of: Key = lambda one, observation: _key(one, observation, state, where)
+        self.numbers: dict[Hashable, int] = {}
+        self.decoded: list[Mapping[str, int]] = []
+        self.paths: dict[int, tuple[int, int] | None] = {}  # how a state was first reached: from where, by which action
+        self.rows: dict[tuple[int, int], tuple[Seen, ...]] = {}
+        self.pending: list[tuple[int, Any]] = []  # states to be tried, with their snapshots
+        self.again: set[int] = set()  # states that were tried a second time
+        self.rewarded = True
+
+    def run(self, seeds: Sequence[int] | None) -> Enumerated:
+        starts = self._starts(seeds)
+        done = 0
+        while done < len(self.pending):
+            number, saved = self.pending[done]
+            self.pending[done] = number, None  # snapshots are large
+            done += 1
+            self._try(number, saved)
+        names = self.decoded[0].keys()
+        if any(one.keys() != names for one in self.decoded):
+            raise InputError(
+                "`state` names other features in other states.", self.where, "Return the same names for all."
+            )
+        features = {name: tuple(one[name] for one in self.decoded) for name in names}
+        return Enumerated(
+            tuple(self.numbers), features, starts, self.rows, self.rewarded, self.state_of, self.where
+        )  # fmt: skip
+
+    def _starts(self, seeds: Sequence[int] | None) -> tuple[int, ...]:
+        found: dict[int, None] = {}
+        if seeds is not None:
+            for seed in seeds:
+                observation, _ = self.world.env.reset(seed=int(seed))
+                found[self._number(observation, None)] = None
+            return tuple(found)
+        self.world.env.reset(seed=0)
+        saved = self.world.save()
+        try:
+            for chance in iter_scripts(self.cuts):
+                self.world.put_back(saved)
+                self.world.env.unwrapped.np_random = chance
+                observation, _ = self.world.env.reset()
+                found[self._number(observation, None)] = None
+        except NotEnumerable as why:
+            raise InputError(
+                f"the start states cannot be enumerated: {why}.",
+                self.where,
+                f"Give the seeds of some resets as `seeds`. {STATISTICAL}",
+            ) from None
+        return tuple(found)
+
+    def _number(self, observation: Any, path: tuple[int, int] | None) -> int:
+        """Return the number of the state that the environment is in and goes on from: it is to be tried, at most twice."""
+        number = self._known(observation)
+        if number not in self.paths:
+            self.paths[number] = path
+            self.pending.append((number, self.world.save()))
+        elif number not in self.again and path is not None and self.paths[number] != path:
+            self.again.add(number)
+            self.pending.append((number, self.world.save()))
+        return number
+
+    def _known(self, observation: Any) -> int:
+        """Return the number of the state that the environment is in."""
+        key, decoded = self.state_of(self.world.env, observation)
+        number = self.numbers.setdefault(key, len(self.numbers))
+        if number == len(self.decoded):
+            self.decoded.append(decoded)
+            self._check_size()
+        return number
+
+    def _check_size(self) -> None:
+        most = MOST_STATES if self.budget.states is None else self.budget.states
+        if len(self.numbers) > most:
+            raise LimitReached(
+                f"the environment has more than {most:,} states: raise `max_states`, or give a coarser `state` if it counts "
+                "something that does not matter",
+                "states",
+            )
+        self.budget.check()
+        if self.budget.on_progress is not None and len(self.numbers) % 256 == 0:
+            self.budget.on_progress(len(self.rows), len(self.numbers))
+
+    def _try(self, number: int, saved: Any) -> None:
+        """Make every step from the state, twice; where it was tried before, both must agree."""
+        for action in range(self.world.actions):
+            found = self._outcomes(number, action, saved)
+            known = self.rows.setdefault((number, action), found)
+            once_more = self._outcomes(number, action, saved) if known is found else None
+            if once_more is not None and _shape(once_more) != _shape(found):
+                raise InputError(
+                    f"the same step (action {action}) turns out differently when it is made again, {self._way(number)}.",
+                    self.where,
+                    f"Draw chance from self.np_random only. {STATISTICAL}",
+                )
+            if _shape(found) != _shape(known):
+                raise InputError(
+                    f"action {action} does other things in the same state when the state is reached another way, "
+                    f"{self._way(number)}.",
+                    self.where,
+                    "Give a `state` function that tells apart what matters.",
+                )
+            rewards = {tuple(one.reward for one in row) for row in (found, known, once_more) if row is not None}
+            self.rewarded = self.rewarded and len(rewards) == 1
+
+    def _outcomes(self, number: int, action: int, saved: Any) -> tuple[Seen, ...]:
+        try:
+            return tuple(self._outcome(number, action, saved, chance) for chance in iter_scripts(self.cuts))
+        except NotEnumerable as why:
+            raise InputError(
+                f"the outcomes of action {action} cannot be enumerated: {why}, {self._way(number)}.",
+                self.where,
+                STATISTICAL,
+            ) from None
+
+    def _outcome(self, number: int, action: int, saved: Any, chance: Enumerating) -> Seen:
+        self.budget.check()
+        self.world.put_back(saved)
+        self.world.env.unwrapped.np_random = chance
+        try:
+            shown = self.world.env.step(action)
+        except NotEnumerable:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"step({action}) raises {type(error).__name__}: {error}, {self._way(number)}.",
+                self.where,
+                "Correct the environment.",
+            ) from error
+        if not isinstance(shown, tuple) or len(shown) != 5:
+            raise InputError("step does not return five things.", self.where, "Follow Gymnasium's interface.")
+        observation, reward, ended, _, info = shown
+        following = self._known(observation) if ended else self._number(observation, (number, action))
+        return Seen(chance.probability, following, float(reward), bool(ended), info)
+
+    def _way(self, number: int) -> str:
+        actions: list[int] = []
+        at: int | None = number
+        while at is not None and (path := self.paths[at]) is not None:
+            at = path[0]
+            actions.append(path[1])
+        return f"after the actions {actions[::-1]}" if actions else "in a start state"
+
+
+def table_of(
+    found: Enumerated, name: str, labels: Sequence[str], fail: Judge | None, goal: Judge | None
+) -> TransitionTable:
+    """Return the table: where nobody says it, ending with a reward above 0 (or the greatest) is the goal, ending otherwise fails."""
+    ends = [one.reward for row in found.rows.values() for one in row if one.ended]
+    best = max(ends, default=0.0)
+
+    def event(one: Seen) -> str | None:
+        named = {"s": one.state, **{name: values[one.state] for name, values in found.features.items()}}
+        reaches = one.ended and (one.reward > 0 or one.reward == best)
+        if goal is not None:
+            reaches = bool(goal(named, one.reward, one.ended, one.info))
+        fails = one.ended and not reaches if fail is None else bool(fail(named, one.reward, one.ended, one.info))
+        return "failed" if fails else "reached" if reaches else "ended" if one.ended else None
+
+    rows: dict[tuple[int, int], tuple[Outcome, ...]] = {}
+    for place, seen in found.rows.items():
+        merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
+        for one in seen:
+            reward = simplest_fraction(one.reward) if found.rewarded else Fraction(0)
+            key = one.state, reward, event(one)
+            merged[key] = merged.get(key, Fraction(0)) + one.probability
+        rows[place] = tuple(Outcome(chance, *key) for key, chance in merged.items())
+    return TransitionTable(name, len(found.keys), tuple(labels), rows, found.starts, found.features)
+
+
+def find_difference(
+    found: Enumerated, env: Any, *, episodes: int = EPISODES, max_steps: int = STEPS, seed: int = 0
+) -> str | None:
+    """Return the first thing that random runs of the environment do and the table does not, in words; None: no difference."""
+    rng = np.random.default_rng(seed)
+    numbers = {key: number for number, key in enumerate(found.keys)}
+    actions = 1 + max((action for _, action in found.rows), default=0)
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=seed + episode)
+        number = numbers.get(found.state_of(env, observation)[0])
+        if number is None or number not in found.starts:
+            return f"reset(seed={seed + episode}) leads to a state that is no start state of the model"
+        taken: list[int] = []
+        for _ in range(max_steps):
+            action = int(rng.integers(actions))
+            observation, _, ended, cut, _ = env.step(action)
+            taken.append(action)
+            following = numbers.get(found.state_of(env, observation)[0])
+            if not any((one.state, one.ended) == (following, ended) for one in found.rows[number, action]):
+                return f"after reset(seed={seed + episode}) and the actions {taken}, the environment is where the model is not"
+            if ended or cut:
+                break
+            assert following is not None
+            number = following
+    return None
+
+
+def _shape(row: Sequence[Seen]) -> list[tuple[Fraction, int, bool]]:
+    return [(one.probability, one.state, one.ended) for one in row]
+
+
+def _key(env: Any, observation: Any, state: StateOf | None, where: Where) -> tuple[Hashable, Mapping[str, int]]:
+    """Return what tells the state from others, and its features."""
+    inner = env.unwrapped
+    if state is not None:
+        given = state(env)
+        if isinstance(given, Mapping):
+            try:
+                features = {str(name): int(value) for name, value in given.items()}
+            except (TypeError, ValueError):
+                raise InputError("`state` gives a feature that is no integer.", where, "Give integers.") from None
+            return tuple(features.items()), features
+        return _frozen(given, where), {}
+    if all(hasattr(inner, name) for name in ("agent_pos", "agent_dir", "grid", "carrying")):
+        x, y, direction = (int(one) for one in (*inner.agent_pos, inner.agent_dir))
+        held = None if inner.carrying is None else inner.carrying.encode()
+        features = {"x": x, "y": y, "direction": direction, "carries": int(held is not None)}
+        return (x, y, direction, held, inner.grid.encode().tobytes()), features
+    frozen = _frozen(observation, where)
+    parts = frozen if isinstance(frozen, tuple) else (frozen,)
+    if all(isinstance(one, int) for one in parts) and len(parts) <= 64:
+        names = ("observation",) if len(parts) == 1 else tuple(f"o{k}" for k in range(len(parts)))
+        return frozen, dict(zip(names, (int(one) for one in parts), strict=True))
+    return frozen, {}
+
+
+def _frozen(value: Any, where: Where) -> Hashable:
+    """Return the value as something that can be compared and looked up."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return tuple((str(name), _frozen(value[name], where)) for name in sorted(value, key=str))
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(one, where) for one in value)
+    hashing: Any = type(value).__hash__
+    if value is not None and (hashing is None or hashing is object.__hash__):
+        raise InputError(
+            f"the state cannot be compared: a {type(value).__name__} in it is equal to itself only, or to nothing.",
+            where,
+            "Give a `state` function that returns numbers, texts or tuples of them.",
+        )
+    found: Hashable = value
+    return found
