@@ -1,4 +1,4 @@
-"""The checks of a gate: faults, %Unsafe, %Goal and a proof, each passed, failed or unknown; and how runs end.
+"""The checks of a gate: faults, %Unsafe, %Goal, the risk and a proof, each passed, failed or unknown; and how runs end.
 
 SOUND: a check passes only on what was decided: all faults of all states the policy reaches, percentages whose whole
 interval keeps the threshold. What a sample alone suggests is *unknown*, unless `sampled` says that this is enough.
@@ -17,7 +17,7 @@ from polvet.acceptance.evidence import confirm_analysis
 from polvet.acceptance.runs import RunSummary, run_summary
 from polvet.budget import Budget, stopwatch
 from polvet.confirm.confirmation import about_policy, confirm
-from polvet.confirm.outcome import Confirmation, worst
+from polvet.confirm.outcome import NO_KIND, Confirmation, worst
 from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import find_safe_world
@@ -31,9 +31,11 @@ from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.decide import Decider
+from polvet.verify.box_system import Power
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
-from polvet.verify.verdicts import Safe, Unsafe
+from polvet.verify.risk_bound import judge_risk, parse_risk
+from polvet.verify.verdicts import Safe, Unsafe, Verdict
 
 MAX_STATES = 10_000_000
 GOAL_LOSS = "loss"
@@ -49,6 +51,7 @@ class Thresholds:
     max_faults: int | None = None
     max_unsafe: float | None = None  # percent of the start states
     min_goal: float | None = None  # percent of the runs
+    max_risk: str | float | None = None  # the greatest probability of failing from any start state, read exactly
     proved: bool = False
     sampled: bool = False  # samples are enough where a decision is out of reach
     max_goal_loss: float = 1.0  # points of %Goal below a policy before, where there is one
@@ -57,11 +60,14 @@ class Thresholds:
         for option, value in (("--max-unsafe", self.max_unsafe), ("--min-goal", self.min_goal)):
             if value is not None and not 0 <= value <= 100:
                 raise InputError(f"{value} is no percentage.", Where(option), "Give a number from 0 to 100.")
+        if self.max_risk is not None:
+            parse_risk(self.max_risk, Where("--max-risk"))
 
     @property
     def unstated(self) -> bool:
         """Return whether there is none."""
-        return self.max_faults is None and self.max_unsafe is None and self.min_goal is None and not self.proved
+        stated = (self.max_faults, self.max_unsafe, self.min_goal, self.max_risk)
+        return all(threshold is None for threshold in stated) and not self.proved
 
     def with_default(self) -> Thresholds:
         """Return the thresholds with the default filled in."""
@@ -123,6 +129,15 @@ class GoalLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class RiskBound:
+    """What the check of the risk measures: bounds on the greatest probability of failing."""
+
+    probability_lower: float
+    probability_upper: float
+    max_risk: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProofAttempt:
     """What the check of a proof tells."""
 
@@ -130,7 +145,7 @@ class ProofAttempt:
     method: str
 
 
-Measure = FaultCount | UnsafeShare | GoalShare | GoalLoss | ProofAttempt
+Measure = FaultCount | UnsafeShare | GoalShare | GoalLoss | RiskBound | ProofAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +220,8 @@ def judge_bound(
         faults = analysis.faults
         checks.append(check)
     seconds = spent()
-    proof = [_proof(bound, sampling, file)] if limits.proved else []
+    proof = [_risk(bound, limits.max_risk, sampling, file)] if limits.max_risk is not None else []
+    proof += [_proof(bound, sampling, file)] if limits.proved else []
     evaluation = _evaluation(bound, sampling)
     runs = run_summary(bound, evaluation, sampling.max_steps)
     checks += _percentages(evaluation, limits)
@@ -331,6 +347,20 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
     if sampled:
         return Passing.PASSED if middle <= most else Passing.FAILED
     return Passing.UNKNOWN
+
+
+def _risk(bound: Bound, most: str | float, sampling: Sampling, file: Path | None) -> Check:
+    spent, allowed = stopwatch(), parse_risk(most, Where("--max-risk"))
+    found = judge_risk(bound, allowed, budget=sampling.budget, seed=sampling.seed, power=Power(sampling.threads))
+    figures = found.figures
+    measure = RiskBound(figures["probability_lower"], figures["probability_upper"], str(allowed))
+    if found.verdict is Verdict.UNKNOWN:
+        return Check("risk", Passing.UNKNOWN, f"{found.says}; {found.reason}", measure)
+    about = about_policy(bound.task, file, bound.fitted.sha256)
+    kind, certificate = f"{found.verdict.value} risk", found.certificate
+    checked = confirm(kind, certificate, about, found=spent(), budget=sampling.budget) if certificate else NO_KIND
+    passing = Passing.PASSED if found.verdict is Verdict.SAFE else Passing.FAILED
+    return Check("risk", passing, found.says, measure, checked)
 
 
 def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:

@@ -27,6 +27,7 @@ OPTIONS = (
     ("--polvet-max-faults", "polvet_max_faults", int, "At most so many faults; 0 without any threshold."),
     ("--polvet-max-unsafe", "polvet_max_unsafe", float, "At most so many percent of the starts unsafe."),
     ("--polvet-min-goal", "polvet_min_goal", float, "At least so many percent of the runs reach the goal."),
+    ("--polvet-max-risk", "polvet_max_risk", str, "Runs fail with at most this probability, at worst."),
 )
 
 
@@ -57,7 +58,7 @@ class VettedPolicy:
     sampling: Mapping[str, Any] = field(default_factory=dict)  # fields of `Sampling`
 
     def judge(self, **thresholds: Any) -> GateResult:
-        """Return all checks: `max_faults`, `max_unsafe`, `min_goal`, `proved`, `sampled`."""
+        """Return all checks: `max_faults`, `max_unsafe`, `min_goal`, `max_risk`, `proved`, `sampled`."""
         from polvet.acceptance.judge import Sampling, Thresholds, judge
 
         return judge(self.task, self.policy, Thresholds(**thresholds), Sampling(seed=self.seed, **self.sampling))
@@ -113,7 +114,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
-    given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal")}
+    given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal", "max_risk")}
     limits = {name: value for name, value in given.items() if value is not None}
     for name, value in limits.items():
         yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})

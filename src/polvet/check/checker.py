@@ -70,6 +70,8 @@ CHECKERS: dict[str, str] = {
     "invariant": "polvet.check.invariant:check_invariant",
     "grid": "polvet.check.grid:check_grid",
     "permissive": "polvet.check.permissive:check_permissive",
+    "risk-bound": "polvet.check.risk_bound:check_risk_bound",
+    "risk-exceeds": "polvet.check.risk_bound:check_risk_exceeds",
 }
 """The checker of each kind of certificate as `module:function`, imported when it is needed."""
 

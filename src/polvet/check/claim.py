@@ -32,5 +32,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
     }
     if certificate["kind"] == "repair":
         about["mode"] = certificate["reading"]
+    if certificate["kind"] in ("risk-bound", "risk-exceeds"):
+        about["bound"] = certificate["bound"]
     about["avoid"] = certificate.get("avoids", [])
     return about

@@ -25,6 +25,10 @@ class Thresholds:
     min_goal: Annotated[
         float | None, typer.Option("--min-goal", help="At least so many percent of the runs reach the goal.")
     ] = None
+    max_risk: Annotated[
+        str | None,
+        typer.Option("--max-risk", help="Runs fail with at most this probability, from every start, at worst."),
+    ] = None
     max_goal_loss: Annotated[
         float, typer.Option("--max-goal-loss", help="With --before: %Goal may fall by so many points.", min=0.0)
     ] = 1.0

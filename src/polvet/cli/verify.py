@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polvet.front.results import Safe, Unknown, Unsafe
     from polvet.policy.compiled import Bound
     from polvet.verify.probability import Risk
+    from polvet.verify.risk_bound import RiskVerdict
 
 MOST_SHOWN = 20
 
@@ -40,6 +41,12 @@ def verify(
             help="Also bound the greatest probability of failing: by explicit search, else by abstraction.",
         ),
     ] = False,
+    max_risk: Annotated[
+        str | None,
+        typer.Option(
+            "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
+        ),
+    ] = None,
     output: Output = None,
 ) -> int:
     """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.
@@ -49,14 +56,17 @@ def verify(
     """
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
-        found = policy.verify(method, probability=probability, output=output, **within)
-    lines = [*_lines(policy.bound, found), *subject.lines(policy)]
-    _, risk = found.source
-    if risk is not None:
-        lines.insert(1, f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
+        found = policy.verify(method, probability=probability, max_risk=max_risk, output=output, **within)
+    lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
+    lines += subject.lines(policy)
     if found.written is not None and found.certificate is not None:
         lines.append(f"written      {output} ({found.certificate['kind']})")
     return answering.say(found, lines)
+
+
+def _risk_lines(found: RiskVerdict) -> list[str]:
+    ties = f", {found.near_ties:,} near ties" if found.near_ties else ""
+    return [f"method       {found.method}", f"risk         {found.says}", f"searched     {found.states:,} states{ties}"]
 
 
 def _explained(risk: Risk) -> str:
@@ -70,9 +80,11 @@ def _explained(risk: Risk) -> str:
 def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     from polvet.verify import verdicts
 
-    found, _ = result.source
+    found, risk = result.source
     figures = found.figures
     lines = [f"method       {found.method}"]
+    if risk is not None:
+        lines.append(f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
     told = [f"{figures[key]:,} {name}" for key, name in
             (("starts", "starts"), ("states", "states"), ("transitions", "transitions"), ("near_ties", "near ties"))
             if isinstance(figures.get(key), int)]  # fmt: skip

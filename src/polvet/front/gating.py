@@ -30,7 +30,8 @@ def gate(
 ) -> Gate:
     """Return whether the policy may be shipped: every threshold with what was found.
 
-    Thresholds are `max_faults`, `max_unsafe`, `min_goal`, `proved`, and `sampled` where samples are enough; with a policy `before`,
+    Thresholds are `max_faults`, `max_unsafe`, `min_goal`, `max_risk` (a probability such as "0.05", read exactly), `proved`, and
+    `sampled` where samples are enough; with a policy `before`,
     %Goal may be at most `max_goal_loss` points below that one's. The limits are those of all verbs.
     """
     from polvet.acceptance.judge import Passing, Sampling, judge_bound

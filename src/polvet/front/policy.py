@@ -285,17 +285,24 @@ class Policy:
         *,
         avoid: str | None = None,
         probability: bool = False,
+        max_risk: str | float | None = None,
         output: str | Path | None = None,
         **limits: Unpack[Crowd],
     ) -> Safe | Unsafe | Unknown:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
         With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
+        With `max_risk` (such as "0.05", read exactly) safe means that this probability is at most so much, unsafe that it is more.
         """
-        from polvet.front.verifying import verify_policy
+        from polvet.front.verifying import verify_policy, verify_risk
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
         target = None if output is None else Path(output)
+        if max_risk is not None:
+            if method != "auto":
+                what = f"the method '{method}' knows no bound on the risk."
+                raise InputError(what, Where("method"), "Leave --method or --max-risk out.")
+            return verify_risk(policy, max_risk, target, Work.begin(limits, Crowd))
         return verify_policy(policy, method, probability, target, Work.begin(limits, Crowd))
 
     def faults(

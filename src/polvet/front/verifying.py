@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polvet.errors import Where
 from polvet.front.limits import Work
 from polvet.front.results import Safe, Unknown, Unsafe, write_certificate
 from polvet.model.infix import dump_expression
@@ -54,6 +55,35 @@ def verify_policy(
         case verdicts.Unknown():
             limit = found.limit or ("time" if budget.is_over() else None)
             return Unknown(reason=found.reason, limit=limit, proved_starts=_proved(found), **said)
+
+
+def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work: Work) -> Safe | Unsafe | Unknown:
+    """Return whether runs of the policy fail with probability at most `max_risk`, with a certificate that was checked."""
+    from polvet.confirm.confirmation import about_policy, confirm
+    from polvet.confirm.outcome import NO_KIND
+    from polvet.verify.box_system import Power
+    from polvet.verify.risk_bound import judge_risk, parse_risk
+
+    bound, budget = policy.bound, work.budget
+    most = parse_risk(max_risk, Where("max_risk"))
+    found = judge_risk(bound, most, budget=budget, seed=work.chance, power=Power(work.threads_here()))
+    about = about_policy(bound.task, policy.file, policy.digest)
+    verdict, certificate = found.verdict, found.certificate
+    checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
+    said: dict[str, Any] = {
+        "figures": {**found.figures, "method": found.method, "policy": policy.fitted.describe()},
+        "certificate": certificate, "method": found.method, "source": found,
+        "confirmation": NO_KIND if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
+        "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
+        **work.told(),
+    }  # fmt: skip
+    match verdict:
+        case verdicts.Verdict.SAFE:
+            return Safe(**said)
+        case verdicts.Verdict.UNSAFE:
+            return Unsafe(**said)
+        case verdicts.Verdict.UNKNOWN:
+            return Unknown(reason=found.reason or "the risk is not known", limit=found.limit, **said)
 
 
 def _proved(found: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:

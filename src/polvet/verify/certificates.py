@@ -20,9 +20,7 @@ def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED
 
     Where the split tree of an invariant is not found in time, the certificate has none; `polvet certify` then looks for it.
     """
-    given: dict[str, Any] = {"options": options} if (options := bound.task.options.to_json()) else {}
-    if bound.fitted.by_execution:
-        given["by_execution"] = True
+    given = conditions_of(bound)
     match found:
         case Safe(certificate) if certificate["kind"] == "invariant":
             try:
@@ -39,3 +37,11 @@ def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED
             }  # fmt: skip
         case _:
             return None
+
+
+def conditions_of(bound: Bound) -> dict[str, Any]:
+    """Return what certificates say of the conditions under which they hold."""
+    given: dict[str, Any] = {"options": options} if (options := bound.task.options.to_json()) else {}
+    if bound.fitted.by_execution:
+        given["by_execution"] = True
+    return given
