@@ -100,6 +100,8 @@ def certified(tmp_path_factory):
         (folder / f"{name}.json").write_text(json.dumps(table))
     keep(["verify", "walk.toml", "bad.json"], "walk.toml", "bad.json")
     keep(["verify", "walk.toml", "good.json", "--method", "explicit"], "walk.toml", "good.json")
+    keep(["verify", "walk.toml", "good.json", "--max-risk", "0.5"], "walk.toml", "good.json")
+    keep(["verify", "walk.toml", "bad.json", "--max-risk", "0.5"], "walk.toml", "bad.json")
     run(["faults", str(folder / "all.toml"), str(folder / "bad.json"), "-o", str(folder / "faults.json")])
     repaired = folder / "repaired.json"
     words = ["repair", "all.toml", "bad.json", "--faults", "faults.json", "--certificate", "proof.json"]

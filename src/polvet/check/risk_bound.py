@@ -75,8 +75,8 @@ def possible_rows(followed: Followed, step: Step) -> list[Row]:
     """Return the distributions over outcomes that a step may be drawn from: nobody's choice in a Markov chain."""
     if followed.arena.task.network.model.type is not ModelType.DTMC:
         return [_mixed([move]) for move in step.moves]
-    labels = dict.fromkeys(move.label for move in step.moves if move.label is not None)
-    groups = [[move for move in step.moves if move.label in (None, label)] for label in labels or {None: None}]
+    labels = list(dict.fromkeys(move.label for move in step.moves if move.label is not None)) or [None]
+    groups = [[move for move in step.moves if move.label in (None, label)] for label in labels]
     return [_mixed(group) for group in groups if group]
 
 
@@ -102,7 +102,9 @@ def _read(followed: Followed, certificate: Mapping[str, Any]) -> tuple[Fraction,
         raise Malformed(f"'values' is not a list of {count:,} probabilities")
     bound = _probability(certificate.get("bound"), "'bound'")
     listed = unpack_columns(followed.arena.task.network.variables, certificate.get("states"), count)
-    worth = {state: _probability(item, f"values[{k}]") for k, (state, item) in enumerate(zip(listed, values, strict=True))}
+    worth = {
+        state: _probability(item, f"values[{k}]") for k, (state, item) in enumerate(zip(listed, values, strict=True))
+    }
     if len(worth) < count:
         raise Malformed("a state stands twice")
     return bound, worth

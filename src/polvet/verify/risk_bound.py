@@ -47,6 +47,8 @@ ENOUGH_SECONDS = 60.0
 """For fractions, or for doubles, where no limit is given."""
 GAPS = (1e-6, 1e-12)
 """Between bounds in doubles: the second where the first does not tell."""
+MOST_SWEEPS = 20_000
+"""Over values in doubles: chains that move on with a probability of 1e-17 would need more than anybody has time for."""
 NO_CHOICE = 0xFFFFFFFF
 
 
@@ -61,6 +63,7 @@ class RiskVerdict:
     states: int
     method: str  # exact, explicit or abstraction
     near_ties: int = 0
+    complete: bool = False  # whether all states that are reached were seen
     certificate: dict[str, Any] | None = None
     reason: str | None = None
     limit: Limit | None = None
@@ -115,7 +118,8 @@ def judge_risk(
             found = whole if whole.verdict is Verdict.UNSAFE else replace(found, certificate=None)
     except LimitReached as limit:
         found = replace(_nothing(most), reason=str(limit), limit=limit.kind)
-    return _abstractly(part.bound, found, budget, seed, power) if found.verdict is Verdict.UNKNOWN else found
+    # Where the states were all seen, an abstraction knows no better.
+    return _abstractly(part.bound, found, budget, seed, power) if _is_open(found) and not found.complete else found
 
 
 def _nothing(most: Fraction) -> RiskVerdict:
@@ -132,7 +136,7 @@ def _explicitly(part: Slice, most: Fraction, budget: Budget) -> RiskVerdict:
     nothing = replace(_nothing(most), states=len(space), near_ties=space.near_ties)
     if (stopped := describe_limit(space, budget)) is not None:
         return replace(nothing, reason=str(stopped), limit=stopped.kind)
-    found = nothing
+    found = nothing = replace(nothing, complete=True)
     if len(space) <= FEW_STATES:
         found = _exactly(part, nothing, budget)
         if found.certificate is not None:
@@ -173,10 +177,14 @@ def _exactly(part: Slice, nothing: RiskVerdict, budget: Budget) -> RiskVerdict:
     except Malformed as broken:  # only an order of evaluation that is not the reference one comes there
         return replace(nothing, reason=str(broken))
     lower = max(below[k] for k in world.starts)
-    found = replace(nothing, lower=lower, upper=upper, states=len(world.states), method="exact", reason=None, limit=None)
+    found = replace(
+        nothing, lower=lower, upper=upper, states=len(world.states), method="exact", reason=None, limit=None
+    )
     if upper <= found.most:
         listed = np.arange(len(world.states))
-        return replace(found, verdict=Verdict.SAFE, certificate=_certificate(part, found.most, world.packed, listed, above))
+        return replace(
+            found, verdict=Verdict.SAFE, certificate=_certificate(part, found.most, world.packed, listed, above)
+        )
     if lower <= found.most:
         return replace(found, reason=_ties(world.certain.count(False)))
     ranks = _ranks(rows, world.fails, below)
@@ -228,16 +236,15 @@ def _follow(bound: Bound, budget: Budget) -> _World:
         frontier = list(number)[before:]
     states = list(number)
     numbered = [
-        [[(number[target], chance) for target, chance in row.items()] for row in rows.get(state, ())] for state in states
+        [[(number[target], chance) for target, chance in row.items()] for row in rows.get(state, ())]
+        for state in states
     ]
     packed = bound.compiled.machine.unpack(bound.compiled.pack(states))
     fails = [bool(arena.is_fail(state)) for state in states]
     return _World(states, packed, numbered, fails, [state not in unsure for state in states], starts)
 
 
-def _ranks(
-    rows: list[list[list[tuple[int, Fraction]]]], fails: list[bool], values: list[Fraction]
-) -> dict[int, int]:
+def _ranks(rows: list[list[list[tuple[int, Fraction]]]], fails: list[bool], values: list[Fraction]) -> dict[int, int]:
     """Return how many moves that attain the values lie between each state of value above 0 and a fail state."""
     users: dict[int, list[int]] = {}
     for state, mine in enumerate(rows):
@@ -290,7 +297,7 @@ def _in_doubles(part: Slice, space: Any, nothing: RiskVerdict, budget: Budget) -
 
 
 def _raised(mdp: SparseMdp, fails: Mask, uppers: Float64s, budget: Budget) -> Float64s | None:
-    """Return upper bounds such that no choice is above its state, in exact arithmetic; None where time is up.
+    """Return upper bounds such that no choice is above its state, in exact arithmetic; None where that takes too long.
 
     SOUND: the expected value of a choice is at most the greatest value among its outcomes, whatever the probabilities; and at
     most the sum in doubles with room for all roundings. Where runs may stay for ever, the former keeps values from growing.
@@ -299,7 +306,9 @@ def _raised(mdp: SparseMdp, fails: Mask, uppers: Float64s, budget: Budget) -> Fl
     if not mdp.choices:
         return above
     first, owner, room = _layout(mdp)
-    while not budget.is_over():
+    for _ in range(MOST_SWEEPS):
+        if budget.is_over():
+            break
         outcomes = above[mdp.target]
         summed = np.add.reduceat(mdp.probability * outcomes, first) * (1 + room) + np.finfo(np.float64).tiny
         worth = np.minimum(np.maximum.reduceat(outcomes, first), summed)
@@ -323,9 +332,9 @@ def _grown(
     if len(moving):
         first, _, room = _layout(mdp)
         chosen = mdp.choice_start[moving].astype(np.int64) + scheduler[moving]
-        rounds = 0
-        while not budget.is_over() and Fraction(float(below[starts].max())) <= most:
-            rounds += 1
+        for rounds in range(1, MOST_SWEEPS):
+            if budget.is_over() or Fraction(float(below[starts].max())) > most:
+                break
             summed = np.add.reduceat(mdp.probability * below[mdp.target], first) * (1 - room)
             new = np.maximum(below[moving], np.where(summed < LEAST_NORMAL, 0.0, summed)[chosen])
             if (new == below[moving]).all():
@@ -347,7 +356,8 @@ def _abstractly(bound: Bound, known: RiskVerdict, budget: Budget, seed: int, pow
     within = budget.at_most(MOST_SECONDS) if budget.seconds is None else budget
     found = find_abstract_risk(bound, budget=within, seed=seed, power=power)
     if found.upper > known.most:
-        return replace(known, upper=min(known.upper, Fraction(found.upper)))
+        reason = f"{known.reason}; abstraction: {found.limit or f'no bound below {found.upper:.6g}'}"
+        return replace(known, upper=min(known.upper, Fraction(found.upper)), reason=reason)
     return replace(
         known, verdict=Verdict.SAFE, upper=Fraction(found.upper), states=found.states, method="abstraction", reason=None,
         limit=None,
