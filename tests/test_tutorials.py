@@ -66,7 +66,6 @@ def test_there_is_a_tutorial_for_each_capability():
         "shield",
         "terminates",
         "gym",
-        "gym",
     ]
 
 

@@ -138,6 +138,19 @@ def test_start_states_are_counted_in_time_from_python(tmp_path):
     assert "time limit of 0.3 s" in str(better.repaired.not_kept)
 
 
+def test_a_repair_says_that_time_was_over_before_runs_were_kept(tmp_path, capsys):
+    (tmp_path / "wide.prism").write_text(WIDE)
+    (tmp_path / "go.json").write_text(json.dumps(GOING))
+    (tmp_path / "faults.json").write_text('{"format": "faults/1", "faults": []}')
+    files = [str(tmp_path / name) for name in ("wide.prism", "go.json")]
+    assert (
+        run(["repair", *files, "--fail", "bad", "--faults", str(tmp_path / "faults.json"), "--time-limit", "0.3"]) == 0
+    )
+    shown = capsys.readouterr()
+    assert "no runs are kept: time limit of 0.3 s reached" in shown.err
+    assert shown.out.startswith("repaired")
+
+
 @pytest.mark.slow
 def test_permit_ends_in_time_with_what_it_has(tmp_path):
     made = tmp_path / "field.jani"

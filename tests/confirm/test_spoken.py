@@ -145,7 +145,7 @@ def test_a_certificate_of_another_kind_is_no_proof(files, monkeypatch, capsys):
     bad = files.bound(files.bad)
     document = certificates.certificate_of(bad, portfolio.verify(bad))
     assert document["kind"] == "run"
-    monkeypatch.setattr(certificates, "certificate_of", lambda bound, found: document)
+    monkeypatch.setattr(certificates, "certificate_of", lambda *given: document)
     monkeypatch.setattr(portfolio, "verify", say_safe(files))
     content = refused(capsys, "verify", files.task, files.bad)
     assert "does not prove the verdict 'safe policy'" in json.loads(content["about.json"])["reason"]
@@ -154,8 +154,8 @@ def test_a_certificate_of_another_kind_is_no_proof(files, monkeypatch, capsys):
 def test_a_proof_must_speak_of_everything_that_is_to_be_avoided(files, monkeypatch, capsys):
     """An accepted proof that the policy avoids `fail` says nothing about deadlocks."""
 
-    def of_fail_alone(bound, found, true=certificates.certificate_of):
-        return {key: value for key, value in true(bound, found).items() if key != "avoids"}
+    def of_fail_alone(*given, true=certificates.certificate_of):
+        return {key: value for key, value in true(*given).items() if key != "avoids"}
 
     monkeypatch.setattr(certificates, "certificate_of", of_fail_alone)
     content = refused(capsys, "verify", files.task, files.good, "--avoid", "deadlock")
@@ -285,8 +285,8 @@ QUICK = ("--starts", "10", "--max-steps", "50", "--workers", "1")
 
 
 def test_debug_gives_no_verdict_on_a_false_proof(files, monkeypatch, capsys):
-    def fewer(bound, found, true=steps.certificate_of):
-        certificate = true(bound, found)
+    def fewer(*given, true=steps.certificate_of):
+        certificate = true(*given)
         return {**certificate, "count": certificate["count"] - 1} if "count" in certificate else certificate
 
     monkeypatch.setattr(steps, "certificate_of", fewer)

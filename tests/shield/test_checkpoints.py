@@ -25,7 +25,7 @@ def test_each_checkpoint_holds_the_number_of_all_faults_of_its_archive(tmp_path:
     from stable_baselines3 import PPO
 
     torch.set_num_threads(1)
-    task = ice()
+    task = ice().model_task
     callback = FaultsPerCheckpoint(task, every=256, folder=tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -55,7 +55,7 @@ def test_rewards_are_minus_the_cost_and_the_bonus_at_the_end() -> None:
 
 def test_under_a_shield_random_actions_never_fail_and_without_it_they_do() -> None:
     rng = random.Random(0)
-    task = ice()
+    task = ice().model_task
     shielded, free = ShieldedEnv(model_env(task), shield_of(task)), model_env(task)
     failures = {}
     for name, env in (("shielded", shielded), ("free", free)):
@@ -74,7 +74,7 @@ def test_under_a_shield_random_actions_never_fail_and_without_it_they_do() -> No
 
 
 def test_a_mask_allows_exactly_what_the_shield_allows() -> None:
-    task = ice()
+    task = ice().model_task
     shield = shield_of(task)
     env = ShieldedEnv(model_env(task), shield)
     env.reset(seed=0)
@@ -103,7 +103,7 @@ def test_the_users_own_environment_needs_a_way_to_the_models_state() -> None:
             self.place += 1
             return self.place, 0.0, self.place == 12, False, {}
 
-    task = ice()
+    task = ice().model_task
     with pytest.raises(InputError, match="state_of"):
         ShieldedEnv(Own(), shield_of(task))
     own = Own()
@@ -123,7 +123,7 @@ def test_maskable_ppo_trains_under_a_shield_without_a_single_failure() -> None:
     from examples.shielded_ppo import train
 
     torch.set_num_threads(1)
-    task = ice()
+    task = ice().model_task
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert train(ShieldedEnv(model_env(task, max_steps=200), shield_of(task)), 1500, 0) == 0

@@ -392,6 +392,10 @@ class Faults(Result):
     faults: tuple[Fault, ...] = field(default=(), repr=False)
     exhaustive: bool = False
 
+    def __repr__(self) -> str:
+        reason = "" if self.reason is None else f", reason={self.reason!r}"
+        return f"Faults({len(self)}, exhaustive={self.exhaustive}{reason})"
+
     def __len__(self) -> int:
         return len(self.faults)
 
