@@ -10,21 +10,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import polvet
 from polvet.budget import Budget
 from polvet.check.checker import Accepted, Rejected, check
 from polvet.cli.app import run
 from polvet.domains import generate
 from polvet.errors import InputError, Where
+from polvet.jani.write import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
+from polvet.sources import load_task
 from polvet.verify import risk_bound
+from polvet.verify.probability import find_risk
 from polvet.verify.risk_bound import judge_risk, parse_risk
 from polvet.verify.verdicts import Verdict
 from tests.attack.permissive import HAIRS
 from tests.attack.risk_bound import ruled_world
+from tests.verify.oracle import random_policy
 
 WORLDS = 50
 
@@ -224,10 +229,8 @@ def test_every_order_of_evaluation_keeps_the_bound_or_it_is_unknown():
 
 
 def test_what_does_not_fit_is_bounded_by_an_abstraction_or_left_open(tmp_path):
-    task, policies = slippery(tmp_path)
-    from polvet.sources import load_task
-
-    bound = compile_policy(load_fitted(load_task(task), policies["fast"]))
+    task, _ = slippery(tmp_path)
+    bound = compile_policy(fit(load_task(task), network_of([([[0.0]], [0.0])], ["x"], ["fast"])))
     for most, verdict in ((Fraction(1, 5), Verdict.SAFE), (Fraction(1, 50), Verdict.UNKNOWN)):
         found = judge_risk(bound, most, budget=Budget(states=1))
         assert found.verdict is verdict
@@ -243,9 +246,6 @@ def test_thousands_of_states_are_judged_in_doubles_and_certified(tmp_path):
     m.edge("go", guard=(x > 0) & (x < 150) & (y < 40), to=[
         (Fraction(1, 2), {x: x + 1, y: y + 1}), (Fraction(499, 1000), {x: x - 1}), (Fraction(1, 1000), {bad: True}),
     ])  # fmt: skip
-    from polvet.jani.write import dump_model
-    from polvet.sources import load_task
-
     (tmp_path / "walk.jani").write_text(dump_model(m.build()))
     (tmp_path / "walk.toml").write_text('model = "walk.jani"\nfail = "bad"\ngoal = "y = 40"\n')
     policy = tmp_path / "go.json"
@@ -262,9 +262,6 @@ def test_thousands_of_states_are_judged_in_doubles_and_certified(tmp_path):
 
 
 def test_a_domain_with_ice_is_judged_as_its_risk_says():
-    from polvet.verify.probability import find_risk
-    from tests.verify.oracle import random_policy
-
     task = generate("one-way-line", n=2, p=5, icy=True, park=True, ice="1,2,4").task()
     names = [variable.name for variable in task.network.variables]
     for seed in range(4):
@@ -274,3 +271,17 @@ def test_a_domain_with_ice_is_judged_as_its_risk_says():
         found = judge_risk(bound, Fraction(1, 10))
         assert risk.lower <= found.upper
         assert found.lower <= risk.upper
+
+
+def test_the_gate_holds_policies_to_the_bound(tmp_path, capsys):
+    task, policies = slippery(tmp_path)
+    for most, code in (("0.145", 0), ("0.14", 10)):
+        assert run(["gate", str(task), str(policies["fast"]), "--max-risk", most, "--json"]) == code
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["checked"] is True
+        assert answer["figures"]["max_risk"] == str(Fraction(most))
+        found = polvet.gate(task, policies["fast"], max_risk=float(most))
+        assert [(one["name"], one["passing"]) for one in found.checks] == [("risk", "failed" if code else "passed")]
+        verified = polvet.load(task).policy(policies["fast"]).verify(max_risk=most)
+        assert verified.verdict is (polvet.Verdict.UNSAFE if code else polvet.Verdict.SAFE)
+        assert verified.checked

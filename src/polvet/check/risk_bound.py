@@ -75,8 +75,10 @@ def possible_rows(followed: Followed, step: Step) -> list[Row]:
     """Return the distributions over outcomes that a step may be drawn from: nobody's choice in a Markov chain."""
     if followed.arena.task.network.model.type is not ModelType.DTMC:
         return [_mixed([move]) for move in step.moves]
-    labels = list(dict.fromkeys(move.label for move in step.moves if move.label is not None)) or [None]
-    groups = [[move for move in step.moves if move.label in (None, label)] for label in labels]
+    labels = {move.label for move in step.moves if move.label is not None}
+    # Silent operators move with every label, and alone where there is none.
+    groups = [[move for move in step.moves if move.label in (None, label)] for label in sorted(labels)]
+    groups = groups or [list(step.moves)]
     return [_mixed(group) for group in groups if group]
 
 
