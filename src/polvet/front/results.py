@@ -203,7 +203,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Safe(Result):
-    """No run fails; the certificate proves it."""
+    """No run fails, or, with `max_risk`, none with a greater probability; the certificate proves it."""
 
     method: str = ""
     verdict: ClassVar[Verdict] = Verdict.SAFE
@@ -212,6 +212,8 @@ class Safe(Result):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Unsafe(Result):
     """Some run fails: of the policy (`run`), or, where a state is decided, of every policy (`run` is None).
+
+    With `max_risk`: runs fail with a greater probability (`run` is None).
 
     `proved_starts` are conditions on starts from which no run fails all the same.
     """
