@@ -239,7 +239,7 @@ def test_what_does_not_fit_is_bounded_by_an_abstraction_or_left_open(tmp_path):
 
 
 def test_thousands_of_states_are_judged_in_doubles_and_certified(tmp_path):
-    """A walk with a drift: from 20,000 places on a circle of rounds, each step may fail with a thousandth."""
+    """A walk over a strip of thousands of places, in which each step fails with a thousandth."""
     m = ModelBuilder("walk")
     x, y = m.int("x", 0, 150, initial=75), m.int("y", 0, 40, initial=0)
     bad = m.bool("bad", initial=False)

@@ -60,7 +60,7 @@ def verify_policy(
 def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work: Work) -> Safe | Unsafe | Unknown:
     """Return whether runs of the policy fail with probability at most `max_risk`, with a certificate that was checked."""
     from polvet.confirm.confirmation import about_policy, confirm
-    from polvet.confirm.outcome import NO_KIND
+    from polvet.confirm.outcome import NotChecked
     from polvet.verify.box_system import Power
     from polvet.verify.risk_bound import judge_risk, parse_risk
 
@@ -70,10 +70,11 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     about = about_policy(bound.task, policy.file, policy.digest)
     verdict, certificate = found.verdict, found.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
+    unproved = NotChecked("no certificate of it was found, only bounds in floating point")
     said: dict[str, Any] = {
         "figures": {**found.figures, "method": found.method, "policy": policy.fitted.describe()},
         "certificate": certificate, "method": found.method, "source": found,
-        "confirmation": NO_KIND if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
+        "confirmation": unproved if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
         "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.told(),
     }  # fmt: skip
