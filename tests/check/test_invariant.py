@@ -13,7 +13,7 @@ from polvet.check.arena import Arena
 from polvet.check.checker import Accepted, Rejected, Subjects, check_file
 from polvet.check.invariant import check_claim
 from polvet.domains.transport import transport
-from polvet.errors import InputError
+from polvet.errors import InputError, LimitReached
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit, load_fitted
@@ -36,7 +36,10 @@ def arena_of(fitted):
 
 
 def checked(fitted, certificate):
-    whole = certificate if "tree" in certificate else split_tree.with_tree(certificate, fitted)
+    try:
+        whole = certificate if "tree" in certificate else split_tree.with_tree(certificate, fitted)
+    except LimitReached as limit:  # an untrue claim has no tree, however long one looks
+        return Rejected(str(limit))
     return check_claim(arena_of(fitted), fitted, json.loads(json.dumps(whole)), "the policy")
 
 

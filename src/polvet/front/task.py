@@ -108,7 +108,9 @@ class Task:
 
         work = Work.begin(limits, Limits)
         fitted = None if policy is None else self.policy(policy).fitted
-        network = started(self._task) if self._says_start() else self._task.network
+        # A policy whose outputs are edges is fitted to a task with a label for each edge.
+        task = self._task if fitted is None else fitted.task
+        network = started(task) if self._says_start() else task.network
         wanted = self._property(property)
         found = check_property(network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted)
         figures: dict[str, Any] = {

@@ -61,8 +61,9 @@ def grown_together(trees: Sequence[Tree]) -> Tree:
 
     Splits that the splits above have decided already are left out.
     >>> stump = make_tree(0, [0, -1, -1], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [0, -1, 1])
-    >>> grown_together([stump, stump]).values.ravel().tolist()
-    [0.0, -2.0, 2.0]
+    >>> both = grown_together([stump, stump])
+    >>> both.values[both.left[0]].tolist(), both.values[both.right[0]].tolist()
+    ([-2.0], [2.0])
     """
     whole = trees[0]
     for tree in trees[1:]:
