@@ -20,6 +20,7 @@ from polvet.domains.catalogue import generate
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.sources import load_task
+from tests.npm import npm_file
 
 pytest_plugins = ["pytester"]
 SHIPPED = Path(domains.__file__).parent / "policies"
@@ -268,3 +269,21 @@ def _registered(pytester) -> bool:
     from importlib.metadata import entry_points
 
     return any(one.value == "polvet.acceptance.plugin" for one in entry_points(group="pytest11"))
+
+
+def test_what_code_scanning_reads_keeps_to_the_published_schema(tmp_path_factory, tmp_path, capsys):
+    jsonschema = pytest.importorskip("jsonschema")
+    cache = tmp_path_factory.mktemp("npm")
+    schema = json.loads(
+        npm_file(cache, "@microsoft/jest-sarif@1.0.0-beta.0", "package/lib/schemas/sarif-2.1.0-rtm.5.json")
+    )
+    _, _, _, _, sarif = gated(tmp_path, capsys, "around")
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    assert [error.message for error in validator.iter_errors(sarif)] == []
+    (run,) = sarif["runs"]
+    assert run["results"]
+    for result in run["results"]:  # what code-scanning services ask for besides
+        assert result["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
+        assert result["partialFingerprints"]
+    del run["tool"]
+    assert list(validator.iter_errors(sarif)), "the schema is not asked in vain"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.npm import npm_file
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "out" / "screenshots"
 STILL = {"name": "prefers-reduced-motion", "value": "reduce"}  # no smooth scrolling under a click
@@ -60,16 +60,5 @@ def keep_screenshot(opened: Any, name: str) -> Path:
 
 
 def axe_core(cache: Path) -> str:
-    """Return axe-core's script, fetched from the npm registry into the tests' cache; skip where that fails."""
-    script = cache / "package" / "axe.min.js"
-    if not script.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm is needed to fetch axe-core")
-        fetched = subprocess.run(
-            ["npm", "pack", "--silent", "axe-core@4"], cwd=cache, capture_output=True, text=True, timeout=120, check=False
-        )  # fmt: skip
-        if fetched.returncode != 0:
-            pytest.skip(f"axe-core could not be fetched: {fetched.stderr.strip()[-200:]}")
-        with tarfile.open(cache / fetched.stdout.strip().splitlines()[-1]) as archive:
-            archive.extract("package/axe.min.js", cache, filter="data")
-    return script.read_text()
+    """Return axe-core's script."""
+    return npm_file(cache, "axe-core@4", "package/axe.min.js")
