@@ -76,7 +76,20 @@ class Commands(TyperGroup):
         alone = typer.Typer(add_completion=False)
         command = getattr(import_module(f"polvet.cli.{name}"), name)
         alone.command(name)(_guarded(takes_groups(command)))
-        return name, get_command(alone), rest
+        known = get_command(alone)
+        _refuse_twice(known.params, rest)
+        return name, known, rest
+
+
+def _refuse_twice(options: list[Any], words: list[str]) -> None:
+    """Raise an InputError where an option that takes one value is given twice: the parser would keep the last and say nothing."""
+    own = words[: words.index("--")] if "--" in words else words
+    for option in options:
+        if option.param_type_name != "option" or option.multiple or option.is_flag:
+            continue
+        given = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
+        if len(given) > 1:
+            raise InputError("is given twice, and takes one value.", Where(given[-1]), "Give it once.")
 
 
 app = typer.Typer(
