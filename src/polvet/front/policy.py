@@ -384,8 +384,8 @@ class Policy:
         if keep is not None:
             kept = kept_states(bound.task, Path(keep))
         elif keep_runs:
-            try:
-                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget)
+            try:  # most of the time is the repair's own
+                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget.share(0.3))
             except LimitReached as limit:  # a repair without them is one, too
                 not_kept = limit
         work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
