@@ -4,7 +4,7 @@ Both hold copies of the sketch, the domain and the problems. What a policy's ste
 written here once more: a rule without actions is followed by every action all of whose outcomes change the features as it says,
 one with actions by every applicable action of these names, which then must do what it claims.
 
-`general-policy` lists for each problem `states`: [{"true": ["(at a b)"], "memory": "", "rank": 2}]. The initial state is among
+`general-policy` lists for each problem `states`: [{"true": ["at(a,b)"], "memory": "", "rank": 2}]. The initial state is among
 them. A state outside the goal offers a step, every step does what its rule claims, and each of its outcomes is listed with a
 smaller rank: so every run ends, and it ends in the goal. With `ends`, a ranking as in `lex-rank`, the sketch also ends from
 every valuation of its features. `general-counterexample` gives a run from the initial state: `states`, `actions`, and a `failure`.
@@ -26,17 +26,16 @@ from polvet.features.denote import View
 from polvet.features.structure import Structure, structure_of
 from polvet.features.terms import Term, check_words, parse_term
 from polvet.files import read_text
-from polvet.model.instantiate import instantiate
-from polvet.model.semantics import Semantics
-from polvet.pddl import load_pddl
+from polvet.pddl.ground import ground
 from polvet.pddl.parse import parse_domain, parse_problem
-from polvet.pddl.syntax import Atom
-from polvet.policy.finite_memory.features import ANY, DOWN, FALSE, NOT_DOWN, NOT_UP, TRUE, UP, Rule
+from polvet.pddl.syntax import And, Atom, Change, Choice, Condition, Effect, Not, Or, Together, When
+from polvet.policy.finite_memory.features import Rule
 from polvet.policy.finite_memory.sketch import Sketch, expand, read_sketch
 
-True_ = frozenset[str]
-"""The atoms, of those that may change, that hold: as the model names them."""
-Place = tuple[str, True_]
+Atoms = frozenset[str]
+"""The atoms, of those that may change, that hold: `at(a,b)`."""
+Place = tuple[str, Atoms]
+"""A memory state and a state of the problem."""
 
 
 def check_general_policy(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -54,7 +53,9 @@ def check_general_policy(certificate: Mapping[str, Any], subjects: Subjects) -> 
             raise Malformed("there are no instances")
         claim = f"every run of {sketch.name} ends in the goal, on {len(names)} instances: {', '.join(names)}"
         if certificate.get("ends") is not None:
-            wrong = check_ranking(expand(sketch, subjects.budget), mapping(certificate["ends"], "ends"), subjects.budget)
+            wrong = check_ranking(
+                expand(sketch, subjects.budget), mapping(certificate["ends"], "ends"), subjects.budget
+            )
             if wrong is not None:
                 return Rejected(f"ends: {wrong}")
             claim += "; and its rules end from every valuation of their features"
@@ -70,7 +71,9 @@ def check_general_counterexample(certificate: Mapping[str, Any], subjects: Subje
     try:
         sketch, domain = _subject(certificate, subjects)
         world = _World(sketch, domain, _text(certificate, "problem", "certificate"), "problem")
-        places = [world.place(one, f"states[{k}]") for k, one in enumerate(sequence(certificate.get("states"), "states"))]
+        places = [
+            world.place(one, f"states[{k}]") for k, one in enumerate(sequence(certificate.get("states"), "states"))
+        ]
         actions = sequence(certificate.get("actions"), "actions")
         failure = certificate.get("failure")
         if not places or len(places) != len(actions) + 1:
@@ -91,16 +94,19 @@ def check_general_counterexample(certificate: Mapping[str, Any], subjects: Subje
     return Accepted(f"{sketch.name} {ends} on {certificate.get('name', 'its problem')}, after {len(actions)} steps")
 
 
-def _check_failure(world: _World, failure: Any, places: list[Place], actions: list[Any], certificate: Mapping[str, Any]) -> None:
+def _check_failure(
+    world: _World, failure: Any, places: list[Place], actions: list[Any], certificate: Mapping[str, Any]
+) -> None:
     match failure:
         case "stuck":
             if world.is_goal(places[-1]) or any(True for _ in world.steps(places[-1])):
                 raise Malformed("the last state is a goal state, or offers a step")
         case "claim":
-            if not actions or world.is_goal(places[-2]) or actions[-1] not in world.broken(places[-2]):
-                raise Malformed("the last action follows no rule by its name, or does what a rule says")
-            if places[-1][1] not in world.outcomes(places[-2][1], actions[-1]):
-                raise Malformed("the last action leads elsewhere")
+            broken = {} if not actions or world.is_goal(places[-2]) else world.broken(places[-2])
+            if not actions or places[-1][1] not in broken.get(str(actions[-1]), ()):
+                raise Malformed(
+                    "the last action follows no rule by its name, does what a rule says, or leads elsewhere"
+                )
         case "cycle":
             back_to = integer(certificate.get("back_to"), "back_to")
             if not 0 <= back_to < len(places) - 1 or places[back_to] != places[-1]:
@@ -129,7 +135,9 @@ def _check_holds(world: _World, entry: Mapping[str, Any], subjects: Subjects, he
             raise Malformed(f"{here}: no step is offered in {_shown(place)}, outside the goal")
         for action, outcome in steps:
             if outcome not in ranks or ranks[outcome] >= rank:
-                raise Malformed(f"{here}: {action} in {_shown(place)} leads to a state that is not listed with a smaller rank")
+                raise Malformed(
+                    f"{here}: {action} in {_shown(place)} leads to a state that is not listed with a smaller rank"
+                )
 
 
 class _Other(Exception):
@@ -169,33 +177,29 @@ class _Option:
     """An applicable action in a state: its outcomes, the memory after each rule that it fits, whether a rule names it."""
 
     action: str
-    outcomes: tuple[True_, ...]
+    outcomes: frozenset[Atoms]
     fits: tuple[str, ...]
     is_named: bool
 
 
 class _World:
-    """A problem as the slow interpreter runs it, and the sketch's steps in it."""
+    """A problem, ground, as its actions are written: conditions and effects are read in sets of atoms."""
 
     def __init__(self, sketch: Sketch, domain: str, problem: str, here: str) -> None:
-        places = Where(here), Where("domain")
-        known = parse_domain(domain, places[1])
-        parsed = parse_problem(problem, places[0], known)
-        world = load_pddl(problem, domain, *places)
-        self._semantics = Semantics(instantiate(world.model))
-        self._variables = [variable.name for variable in self._semantics.network.variables]
-        self._atoms = {str(atom): atom for atom in world.grounding.atoms}
-        network_goal = self._semantics.network
-        self._goal = self._semantics.compile(_goal_of(network_goal))
+        known = parse_domain(domain, Where("domain"))
+        parsed = parse_problem(problem, Where(here), known)
+        grounding = ground(known, parsed)
+        self._actions = grounding.actions
+        self._goal = grounding.condition(parsed.goal)
+        self._atoms = {str(atom): atom for atom in grounding.atoms}
         self._sketch = sketch
         self._structure: Structure = structure_of(parsed.words, parsed.goal)
         self._constant = [atom for atom in parsed.init if str(atom) not in self._atoms]
         self._terms = [_term(sketch, name) for name in sketch.features.names]
         for term in self._terms:
             check_words(term, parsed.words)
-        (first,) = self._semantics.initial_states()
-        self.initial: Place = (sketch.memory[0], self._named(first))
-        self._values: dict[True_, tuple[int, ...]] = {}
+        self.initial: Place = (sketch.memory[0], frozenset(str(one) for one in parsed.init if str(one) in self._atoms))
+        self._values: dict[Atoms, tuple[int, ...]] = {}
         self._options: dict[Place, tuple[_Option, ...]] = {}
 
     def place(self, item: Any, what: str) -> Place:
@@ -204,7 +208,7 @@ class _World:
         names = sequence(entry.get("true"), f"{what}.true")
         memory = entry.get("memory", self._sketch.memory[0])
         for name in names:
-            if name not in self._atoms:
+            if not isinstance(name, str) or name not in self._atoms:
                 raise Malformed(f"{what}: '{name}' is no atom that may change")
         if memory not in self._sketch.memory:
             raise Malformed(f"{what}: no memory state '{memory}'")
@@ -212,11 +216,7 @@ class _World:
 
     def is_goal(self, place: Place) -> bool:
         """Return whether the goal holds."""
-        return bool(self._goal(self._state(place[1])))
-
-    def outcomes(self, true: True_, action: str) -> set[True_]:
-        """Return where the action may lead."""
-        return {self._named(state) for state in self._semantics.outcomes(self._state(true), action)}
+        return _is_true(self._goal, place[1])
 
     def steps(self, place: Place) -> Iterator[tuple[str, Place]]:
         """Yield the policy's steps: an action, and a place that it may lead to."""
@@ -225,9 +225,10 @@ class _World:
                 for outcome in option.outcomes:
                     yield option.action, (memory, outcome)
 
-    def broken(self, place: Place) -> list[str]:
-        """Return the actions that follow an open rule by their name, and do what no open rule says."""
-        return [option.action for option in self._offered(place) if option.is_named and not option.fits]
+    def broken(self, place: Place) -> dict[str, frozenset[Atoms]]:
+        """Return the actions that follow an open rule by their name and do what no open rule says, and where they lead."""
+        options = self._offered(place)
+        return {one.action: one.outcomes for one in options if one.is_named and not one.fits}
 
     def _offered(self, place: Place) -> tuple[_Option, ...]:
         if place not in self._options:
@@ -238,33 +239,58 @@ class _World:
         memory, true = place
         before = self._valued(true)
         rules = [rule for rule in self._sketch.rules if rule.memory in (None, memory) and _holds(rule, before)]
-        for action in self._semantics.applicable(self._state(true)):
-            schema = action.partition("(")[0]
-            outcomes = tuple(self.outcomes(true, action))
+        for action in self._actions:
+            if not _is_true(action.guard, true):
+                continue
+            schema = action.label.partition("(")[0]
+            outcomes = frozenset((true - deleted) | added for added, deleted in _changes(action.effect, true))
             mine = [rule for rule in rules if not rule.actions or schema in rule.actions]
             fits = {
                 rule.following or memory
                 for rule in mine
                 if all(_allows(rule, before, self._valued(outcome)) for outcome in outcomes)
             }
-            yield _Option(action, outcomes, tuple(sorted(fits)), any(rule.actions for rule in mine))
+            yield _Option(action.label, outcomes, tuple(sorted(fits)), any(rule.actions for rule in mine))
 
-    def _valued(self, true: True_) -> tuple[int, ...]:
+    def _valued(self, true: Atoms) -> tuple[int, ...]:
         if true not in self._values:
-            atoms: list[Atom] = [*self._constant, *(self._atoms[name] for name in true)]
+            atoms = [*self._constant, *(self._atoms[name] for name in true)]
             view = View(self._structure, self._structure.rows(atoms))
             self._values[true] = tuple(view.number(term) for term in self._terms)
         return self._values[true]
 
-    def _state(self, true: True_) -> tuple[Any, ...]:
-        return tuple(name in true for name in self._variables)
 
-    def _named(self, state: tuple[Any, ...]) -> True_:
-        return frozenset(name for name, value in zip(self._variables, state, strict=True) if value is True)
+def _is_true(condition: Condition, true: Atoms) -> bool:
+    match condition:
+        case Atom():
+            return str(condition) in true
+        case Not(part):
+            return not _is_true(part, true)
+        case And(parts):
+            return all(_is_true(part, true) for part in parts)
+        case Or(parts):
+            return any(_is_true(part, true) for part in parts)
+    raise AssertionError("a ground condition has no quantifier")
 
 
-def _goal_of(network: Any) -> Any:
-    raise NotImplementedError
+def _changes(effect: Effect, true: Atoms) -> list[tuple[Atoms, Atoms]]:
+    """Return for each combination of choices what becomes true and what becomes false; what is both becomes true."""
+    nothing: Atoms = frozenset()
+    match effect:
+        case Change(atom, value):
+            one: Atoms = frozenset({str(atom)})
+            return [(one, nothing) if value else (nothing, one)]
+        case When(condition, inner):
+            return _changes(inner, true) if _is_true(condition, true) else [(nothing, nothing)]
+        case Choice(outcomes):
+            return [found for _, inner in outcomes for found in _changes(inner, true)]
+        case Together(parts):
+            found = [(nothing, nothing)]
+            for part in parts:
+                more = _changes(part, true)
+                found = [(added | a, deleted | d) for added, deleted in found for a, d in more]
+            return found
+    raise AssertionError("a ground effect has no quantifier")
 
 
 def _term(sketch: Sketch, name: str) -> Term:
@@ -298,6 +324,3 @@ def _allows(rule: Rule, before: tuple[int, ...], after: tuple[int, ...]) -> bool
             case "false" if new != 0:
                 return False
     return True
-
-
-assert (ANY, DOWN, FALSE, NOT_DOWN, NOT_UP, TRUE, UP) == ("any", "down", "false", "not down", "not up", "true", "up")
