@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,10 @@ def _delivery(seed: int) -> str:
     cells, init = _grid(2 + seed % 3, 2 + seed % 2, "adjacent")
     packages = [f"p{i}" for i in range(1 + seed % 3)]
     target = draw.choice(cells)
-    init += [f"(at {package} {draw.choice(cells)})" for package in packages] + [f"(truck {draw.choice(cells)})", "(empty)"]
+    init += [f"(at {package} {draw.choice(cells)})" for package in packages] + [
+        f"(truck {draw.choice(cells)})",
+        "(empty)",
+    ]
     goal = [f"(at {package} {target})" for package in packages]
     return _problem("delivery", seed, f"{' '.join(cells)} - cell {' '.join(packages)} - package", init, goal)
 
@@ -173,7 +177,7 @@ def _spanner(seed: int) -> str:
     nuts = [f"nut{i}" for i in range(1 + seed % 3)]
     spanners = [f"spanner{i}" for i in range(len(nuts) + seed % 2)]
     places = ["shed", *(f"loc{i}" for i in range(1 + seed % 4)), "gate"]
-    init = [f"(link {a} {b})" for a, b in zip(places, places[1:], strict=False)] + ["(at bob shed)"]
+    init = [f"(link {a} {b})" for a, b in pairwise(places)] + ["(at bob shed)"]
     init += [f"(at {one} {draw.choice(places[1:-1])}) (usable {one})" for one in spanners]
     init += [f"(at {nut} gate) (loose {nut})" for nut in nuts]
     objects = f"bob - man {' '.join(nuts)} - nut {' '.join(spanners)} - spanner {' '.join(places)} - location"
