@@ -82,7 +82,7 @@ def test_edges_outside_the_graph_are_refused():
     for sources, targets in (([0], [5]), ([-1], [0]), ([0, 0], [0])):
         ends = (np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64))
         for call in (_core.strong_components, _core.breadth_first, _core.LongestWalks):
-            with pytest.raises(ValueError, match="graph|length"):
+            with pytest.raises(ValueError, match=r"graph|length"):
                 call(2, *ends)
 
 
