@@ -21,7 +21,7 @@ from polvet.verify.safe_starts import find_safe_starts
 from tests.verify.oracle import truth
 from tests.verify.small_tasks import KINDS, random_task
 
-TASKS = 100 * int(os.environ.get("POLVET_ROUNDS", "1"))
+TASKS = 32 * int(os.environ.get("POLVET_ROUNDS", "1"))
 """Random tasks for each of the two methods."""
 SYMBOLIC = ("network", "dyadic", "trees")
 
@@ -125,7 +125,7 @@ def test_a_region_that_says_more_than_is_true_is_rejected(tmp_path, monkeypatch,
             if not case.among(region) <= case.safe:
                 assert isinstance(check(mutated, case.subjects, Where("c")), Rejected), (seed, region)
                 rejected += 1
-    assert rejected > 50
+    assert rejected > 20
 
 
 @pytest.mark.parametrize("most", [safe_starts_explicit.MOST_STARTS, 0], ids=["explicit", "ic3"])
@@ -141,7 +141,7 @@ def test_a_region_is_not_taken_for_all_start_states(tmp_path, monkeypatch, most)
         whole = {**head, **case.certificate["proof"]}
         assert isinstance(check(whole, case.subjects, Where("c")), Rejected)
         assert isinstance(check({**whole, "region": case.certificate["region"]}, case.subjects, Where("c")), Rejected)
-    assert tried > 5
+    assert tried > 1
 
 
 def test_a_proof_must_not_speak_of_itself(tmp_path):
@@ -179,7 +179,7 @@ def test_the_safe_region_of_a_task_is_what_is_decided_state_by_state(tmp_path):
         for region in widened(found.certificate["region"], random.Random(seed)):
             if not case.among(region) <= safe:
                 assert not polvet.certify({**found.certificate, "region": region}, opened).accepted
-    assert regions > 5
+    assert regions > 2
 
 
 def test_the_condition_can_be_given_back_as_a_start(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def tell_apart(
     """Return the safe ones among all start states as boxes, on the side where they are fewer, and the rest."""
     variables = task.network.variables
     labels = np.array([CODES[one] for one in safe], dtype=np.int64)
-    columns = [
+    columns: list[Any] = [
         np.array([state[place] for state in states], dtype=np.float64 if variable.kind is Kind.REAL else np.int64)
         for place, variable in enumerate(variables)
     ]
@@ -35,7 +36,7 @@ def tell_apart(
             inside.append((named, len(box.rows)))
         else:
             rest.append(Rest(named, None, None if box.label == UNSAFE else UNDECIDED, len(box.rows)))
-    outside = len(rest) < len(inside)
+    outside = 0 < len(rest) < len(inside)
     boxes = tuple(one.box for one in rest) if outside else tuple(box for box, _ in inside)
     return Region(
         "out" if outside else "in", boxes, None, tuple(rest), "decide", starts=len(states),
