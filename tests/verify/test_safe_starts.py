@@ -154,7 +154,12 @@ def test_a_proof_must_not_speak_of_itself(tmp_path):
         bad = copy.deepcopy(case.certificate)
         bad["proof"][key] = value
         assert isinstance(check(bad, case.subjects, Where("c")), Rejected)
-    for key, value in (("proof", None), ("proof", {"kind": "grid"}), ("region", {}), ("region", {"in": [{"q": [0, 1]}]})):
+    for key, value in (
+        ("proof", None),
+        ("proof", {"kind": "grid"}),
+        ("region", {}),
+        ("region", {"in": [{"q": [0, 1]}]}),
+    ):
         assert isinstance(check({**case.certificate, key: value}, case.subjects, Where("c")), Rejected)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
 from polvet.front.limits import Work
-from polvet.front.results import Result, Run, Verdict, write_certificate
+from polvet.front.result import Result, Run, Verdict, write_certificate
 from polvet.model.expressions import conjunction, disjunction, negation
 from polvet.model.infix import dump_expression
 from polvet.model.network import Network

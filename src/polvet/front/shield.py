@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.limits import Chance, Work
-from polvet.front.results import Impossible, Result, Unknown, Verdict, why
+from polvet.front.result import Result, Verdict, why
+from polvet.front.results import Impossible, Unknown
 from polvet.front.task import number
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task

@@ -12,7 +12,8 @@ from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
 from polvet.front.limits import Chance, Crowd, Limits, TimedChance, Work
-from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value, why
+from polvet.front.result import why
+from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
 from polvet.front.workplace import new_folder
 from polvet.model.infix import dump_expression
