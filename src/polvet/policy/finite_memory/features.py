@@ -44,7 +44,9 @@ class Features:
 class Rule:
     """Under one of the conditions (feature index -> wanted pattern), with this memory, make these changes.
 
-    `after` are patterns that hold afterwards besides what the changes say: a number that falls, but not to zero.
+    `after` are patterns that hold afterwards besides what the changes say: a number that falls, but not to zero. A rule with
+    `actions` is followed in a planning problem by every applicable action of these names, one without by every action that
+    makes its changes.
     """
 
     conditions: tuple[Mapping[int, bool], ...]
@@ -53,6 +55,7 @@ class Rule:
     memory: str | None = None  # None: in every memory state
     following: str | None = None  # None: the memory stays
     after: Mapping[int, bool] = field(default_factory=dict)
+    actions: tuple[str, ...] = ()
 
 
 Wanted = dict[int, bool]

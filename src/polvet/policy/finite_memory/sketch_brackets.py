@@ -179,12 +179,15 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
     said: dict[int, str] = {}
     after: dict[int, bool] = {}
     loaded: list[int] = []
+    actions: list[str] = []
     for group in parts[1].groups():
         if group.head == ":memory":
             following = named.state(group)
         elif group.head == ":load" and section.head == ":load_rule":
             loaded.append(_loaded(group, named))
-        elif group.head in (":call", ":action") and section.head in (":call_rule", ":action_rule"):
+        elif group.head == ":action" and section.head == ":action_rule":
+            actions += [item.text.lower() for item in group.items[1:2] if isinstance(item, Leaf)]
+        elif group.head == ":call" and section.head == ":call_rule":
             continue  # whatever it does to the features is what the other effects say
         elif group.head in AFTERWARDS:
             kind, value = AFTERWARDS[group.head]
@@ -202,7 +205,7 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
             said.setdefault(index, ANY)
     changes = {index: change for index, change in said.items() if change != SAME}
     kind = section.head.removeprefix(":").removesuffix("rule").removesuffix("_")
-    return Rule((wanted,), changes, f"{kind or 'rule'} {number}", memory, following, after)
+    return Rule((wanted,), changes, f"{kind or 'rule'} {number}", memory, following, after, tuple(actions))
 
 
 def _loaded(group: Group, named: _Named) -> int:

@@ -1,7 +1,8 @@
 """Sketches as lines: `boolean H`, `numeric n m`, and rules such as `n > 0, !H -> n-down, H, m?`.
 
 In effects `n-down` (or n↓), `n-up` (n↑), `n?`, `H`, `!H`, `H?`; a feature that is not named keeps its value. Behind a
-name its meaning may stand in quotation marks: `numeric n "n_count(c_primitive(on,0))"`.
+name its meaning may stand in quotation marks: `numeric n "n_count(c_primitive(on,0))"`. Behind the effects may stand which
+actions follow the rule: `n > 0, !H -> n-down, H : unstack pick-up`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def read_lines(text: str, where: Where) -> tuple[Features, tuple[Rule, ...]]:
     """Return the features and rules of the lines, or raise an InputError with the line."""
     declared: dict[str, list[str]] = {kind: [] for kind in KINDS}
     meanings: dict[str, str] = {}
-    lines: list[tuple[str, str, Where]] = []
+    lines: list[tuple[str, str, tuple[str, ...], Where]] = []
     for count, line in enumerate(text.splitlines(), start=1):
         place = Where(where.file, line=count)
         words = line.split()
@@ -47,7 +48,10 @@ def read_lines(text: str, where: Where) -> tuple[Features, tuple[Rule, ...]]:
         condition, arrow, effects = line.partition("->")
         if not arrow:
             raise InputError(f"'{line.strip()}' is no rule.", place, "Write CONDITION -> EFFECTS.")
-        lines.append((condition.strip(" {}"), effects.strip(" {}"), place))
+        effects, colon, actions = effects.partition(" : ")
+        if colon and not actions.split():
+            raise InputError("no action is named behind the ':'.", place, "Name one, or remove the ':'.")
+        lines.append((condition.strip(" {}"), effects.strip(" {}"), tuple(actions.lower().split()), place))
     names = (*declared["boolean"], *declared["numeric"])
     if len(set(names)) < len(names):
         raise InputError("a feature is named twice.", where, "Remove one of them.")
@@ -55,8 +59,13 @@ def read_lines(text: str, where: Where) -> tuple[Features, tuple[Rule, ...]]:
         raise InputError("the sketch has no rules.", where, "Write CONDITION -> EFFECTS.")
     features = Features(names, frozenset(declared["numeric"]), meanings)
     return features, tuple(
-        Rule(parse_condition(condition, features, place), _changes(effects, features, place), f"rule {number}")
-        for number, (condition, effects, place) in enumerate(lines)
+        Rule(
+            parse_condition(condition, features, place),
+            _changes(effects, features, place),
+            f"rule {number}",
+            actions=actions,
+        )
+        for number, (condition, effects, actions, place) in enumerate(lines)
     )
 
 
