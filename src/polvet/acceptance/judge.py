@@ -376,7 +376,7 @@ def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
             return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)
         case Unsafe(run):
             steps = len(run.actions)
-            says = f"a run of {steps} steps ends in {End.FAIL.text}"
+            says = f"a run of {steps} steps ends in {run.end.text}"
             return Check("proof", Passing.FAILED, says, measure, checked)
         case _:
             return Check("proof", Passing.UNKNOWN, result.reason, measure)

@@ -42,7 +42,7 @@ OutOfBounds = Annotated[
     str, typer.Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
 Avoid = Annotated[
-    str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
+    str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
 ]
 PolicyFile = Annotated[
     Path,
