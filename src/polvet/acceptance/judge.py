@@ -27,7 +27,6 @@ from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
-from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.decide import Decider

@@ -1,15 +1,15 @@
 """Checking `sure-end` and `livelock`: whether runs of a policy surely end, and end well; or may come to where they go on for ever.
 
-`sure-end` lists `states`, packed, and a number for each in `distances`. Every start is listed, no listed state is in `fail`, and what the
-policy may do there leads to listed states alone. Distance 0 is exactly for states in which runs end: in `goal`, and where nothing is enabled
-or the policy is stuck, unless `avoids` names that. From any other state, each label that some evaluation order may choose has an
-outcome of smaller distance. SOUND: so from wherever a run is, it ends within so many steps with a probability above 0, and states are finitely
-many: it ends with probability 1, where every outcome that is possible again and again comes in the end. With `avoids` "stuck" and
-"deadlock" it ends in the goal.
+`sure-end` lists `states`, packed, and a number for each in `distances`. Every start is listed, no listed state is in `fail`, and what
+the policy may do there leads to listed states alone. Distance 0 is exactly for states in which runs end: in `goal`, and where
+nothing is enabled or the policy is stuck, unless `avoids` names that. From any other state, each label that some evaluation order may
+choose has an outcome of smaller distance. SOUND: so from wherever a run is, it ends within so many steps with a probability above 0,
+and states are finitely many: it ends with probability 1, where every outcome that is possible again and again comes in the
+end. With `avoids` "stuck" and "deadlock" it ends in the goal.
 
-`livelock` holds a run of the policy from a start, as `run` does but with the `end` "loop", and a set of `states`, packed, with the last state
-of the run in it. No listed state is in `fail` or `goal`; in each something is enabled, all evaluation orders choose alike and are not stuck, and
-all outcomes are listed. SOUND: so a run that came there never ends. No variables are left out.
+`livelock` holds a run of the policy from a start, as `run` does but with the `end` "loop", and `set`, states, packed, with the
+last state of the run among them. None of these is in `fail` or `goal`; in each something is enabled, all evaluation orders choose
+alike and are not stuck, and all outcomes are listed. SOUND: so a run that came there never ends. No variables are left out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def _states(followed: Followed, item: Any, count: Any) -> dict[State, None]:
 
 
 def _distances(followed: Followed, certificate: Mapping[str, Any]) -> dict[State, int]:
-    states, numbers = _states(followed, certificate.get("states"), certificate.get("count")), certificate.get("distances")
+    states, numbers = (
+        _states(followed, certificate.get("states"), certificate.get("count")),
+        certificate.get("distances"),
+    )
     if not isinstance(numbers, list) or len(numbers) != len(states):
         raise Malformed(f"'distances' is not a list of {len(states):,} numbers")
     if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
@@ -116,7 +119,9 @@ def _check_ends(followed: Followed, distances: Mapping[State, int], avoids: Sequ
             raise Malformed(f"the policy may be stuck in {arena.show(state)}")
         groups = possible_outcomes(step)
         if (distances[state] == 0) != (not groups):
-            raise Malformed(f"{arena.show(state)} has distance {distances[state]}: distance 0 is exactly where runs end")
+            raise Malformed(
+                f"{arena.show(state)} has distance {distances[state]}: distance 0 is exactly where runs end"
+            )
         for outcomes in groups:
             for outcome in outcomes:
                 if outcome not in distances:

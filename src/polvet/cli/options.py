@@ -44,6 +44,12 @@ OutOfBounds = Annotated[
 Avoid = Annotated[
     str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
 ]
+MaxRisk = Annotated[
+    str | None,
+    typer.Option(
+        "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
+    ),
+]
 PolicyFile = Annotated[
     Path,
     typer.Argument(

@@ -186,6 +186,12 @@ def all_faults(
     )
 
 
+def nothing_judged(limit: LimitReached) -> FaultAnalysis:
+    """Return the analysis that a limit ended before a state was judged."""
+    none = np.zeros(0, dtype=np.int64)
+    return FaultAnalysis((), (), none, (), none, open=0, states=0, safe_states=0, seconds=0.0, limit=limit)
+
+
 def every_start(bound: Bound, budget: Budget) -> Words:
     """Return all start states, packed; infinitely many, or more than the budget allows, raise."""
     starts = Starts.of(bound.task, budget)

@@ -261,15 +261,18 @@ def _livelocked(can: Prospects, chain: _Chain) -> Iterator[int]:
             continue  # the goal is given up by another fault there, or was before
         best = members[worth[members] >= worth[members].max() - NEAR]
         best = best[distance[best] != NEVER]
-        yield from best[distance[best] == distance[best].min()].tolist()
+        yield from best[distance[best] == distance[best].min(initial=len(can.space))].tolist()
 
 
 def _fault(
     bound: Bound, can: Prospects, place: int, action: int | None, good: Mask, worse: Ints, kind: str
 ) -> Fault:  # fmt: skip
     state = bound.compiled.unpack(_states(can.space, np.array([place])))[0]
-    labels = [int(can.label[one]) for one in can.actions_of(place) if good[one]]
-    mending = tuple(sorted(name for one in labels if (name := bound.label(one)) is not None))
+    mends = [one for one in can.actions_of(place) if good[one] and can.label[one] >= 0]
+    mends.sort(
+        key=lambda one: (not can.nearer[one], bound.label(int(can.label[one])))
+    )  # what brings the goal nearer first
+    mending = tuple(str(bound.label(int(can.label[one]))) for one in mends)
     taken = _raw_choice(bound, state) if action is None else bound.label(int(can.label[action]))
     lost = tuple(bound.compiled.unpack(_states(can.space, worse))) if len(worse) else ()
     return Fault(state, taken or "", mending, lost, kind)

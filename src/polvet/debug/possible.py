@@ -175,9 +175,7 @@ class SafeWorld:
         """Where the goal is reached."""
         return self.space.mask(GOAL).astype(np.bool_) & ~self.space.mask(FAIL).astype(np.bool_)
 
-    def _solved(
-        self, allowed: Mask, starts: Numbers, budget: Budget, *, gap: float = 1e-6
-    ) -> tuple[Value, Numbers]:
+    def _solved(self, allowed: Mask, starts: Numbers, budget: Budget, *, gap: float = 1e-6) -> tuple[Value, Numbers]:
         """Return the maximal reachability where only these steps are allowed, and the numbers of the steps that are choices."""
         kept = np.flatnonzero(allowed & self.steps.safe)
         mdp = self._mdp(kept, starts)

@@ -1,8 +1,8 @@
 """Do runs of the policy surely end, and end well (`--avoid loop`)? A ranking of all it reaches, or a livelock that it may come to.
 
-First explicit search shows that `fail`, and what else is avoided, is not reached (`verify/explicit.py`). Then states get the least number of
-steps in which a run may end from there, whatever label near ties make it choose. If all have one, runs end with probability 1: from everywhere
-there is a way to the end, and states are finitely many. Those that have none are never left again: runs go on among them for ever.
+First explicit search shows that `fail`, and what else is avoided, is not reached (`verify/explicit.py`). Then states get the least
+number of steps in which a run may end from there, whatever label near ties make it choose. If all have one, runs end with probability
+1: from everywhere there is a way to the end, and states are finitely many. Those that have none are never left: runs go on for ever.
 Source   almost sure reachability in finite Markov chains: Baier & Katoen, Principles of Model Checking, section 10.1
 Cost     linear in the transitions of the policy's chain
 Limits   all states it reaches in memory; with near ties up to TIED_STATES states, and then no livelock is told, only that runs surely end
@@ -175,7 +175,9 @@ def _branches(chain: Chain, place: int) -> range:
 def _sure(part: Slice, found: Safe, rows: Any, distance: Ints) -> SafetyResult:
     variables, avoid = part.bound.task.network.variables, part.whole.task.avoid
     if len(rows) > MOST_LISTED or not fits(variables, len(rows)):
-        return Unknown(f"runs surely end, but {len(rows):,} states are too many to list as evidence", METHOD, found.figures)
+        return Unknown(
+            f"runs surely end, but {len(rows):,} states are too many to list as evidence", METHOD, found.figures
+        )
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
     fitted = part.whole.fitted
     head: dict[str, Any] = {
