@@ -10,6 +10,7 @@ from pathlib import Path
 from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
 from tests.attack import (
+    ends,
     goals,
     grid,
     invariant,
@@ -35,6 +36,7 @@ KINDS = {
     "its-run": its_run.false_claims,
     "lasso": lasso.false_claims,
     "lex-rank": lex_rank.false_claims,
+    "livelock": ends.false_livelocks,
     "no-strong-cyclic": strong_cyclic.false_rounds,
     "permissive": permissive.false_claims,
     "reachable-set": reachable_set.false_claims,
@@ -45,6 +47,7 @@ KINDS = {
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
+    "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,
 }
 

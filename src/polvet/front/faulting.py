@@ -12,7 +12,8 @@ from polvet.budget import Budget
 from polvet.choices import one_of
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import Work
-from polvet.front.results import Fault, Faults, Repair, Run, why, write_certificate
+from polvet.front.result import Run, why, write_certificate
+from polvet.front.results import Fault, Faults, Repair
 from polvet.front.workplace import new_folder
 from polvet.numbers import exact
 from polvet.records.fault_files import GOAL_KINDS, FaultList
@@ -182,8 +183,8 @@ def repair_policy(
     if isinstance(keep, Path):
         kept = kept_states(bound.task, keep)
     elif keep:
-        try:
-            kept = goal_states(bound, keep, seed=work.chance, budget=budget)
+        try:  # most of the time is the repair's own
+            kept = goal_states(bound, keep, seed=work.chance, budget=budget.share(0.3))
         except LimitReached as limit:  # a repair without them is one, too
             not_kept = limit
     work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.errors import InputError, Where
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
+from polvet.front.result import Run, why, write_certificate
 from polvet.front.results import (
     Comparison,
     Evaluation,
@@ -20,13 +21,10 @@ from polvet.front.results import (
     Fence,
     Fuzzing,
     Repair,
-    Run,
     Safe,
     Simulation,
     Unknown,
     Unsafe,
-    why,
-    write_certificate,
 )
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
@@ -319,7 +317,7 @@ class Policy:
         """Return the states where the policy's action may lead out of safety: all there are, or those on given runs.
 
         With the `kind` "goal": where it gives up that the goal can be reached safely, with probability `goal_chance`. With
-        `max_risk`: where it raises the least risk of failing by more than `delta`, or above that bound. `docs/semantics.md` says exactly which.
+        `max_risk`: where it raises the least risk of failing by more than `delta`, or above that bound (docs/semantics.md).
         """
         from polvet.front.faulting import Question, find_policy_faults
 
