@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from polvet.front.deciding import Decisions, GoalReaching
     from polvet.front.describing import info
     from polvet.front.gating import gate
+    from polvet.front.general import Generalizing, Refuted, generalizes
     from polvet.front.loading import from_gym, from_matrix, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
@@ -60,6 +61,7 @@ _HOMES = {
     "polvet.front.deciding": ("Decisions", "GoalReaching"),
     "polvet.front.describing": ("info",),
     "polvet.front.gating": ("gate",),
+    "polvet.front.general": ("Generalizing", "Refuted", "generalizes"),
     "polvet.front.loading": ("from_gym", "from_matrix", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
@@ -78,10 +80,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accepted", "Campaign", "Comparison", "Decisions", "Description", "Evaluation", "Exploration", "Fault", "Faults",
-    "Fence", "Fuzzing", "Gate", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
-    "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError", "Rejected", "Repair",
-    "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
-    "certify", "from_gym", "from_matrix", "gate", "info", "load", "terminates",
+    "Fence", "Fuzzing", "Gate", "Generalizing", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler",
+    "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError",
+    "Refuted", "Rejected", "Repair", "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Task", "Terminating", "Training",
+    "Unknown", "Unsafe", "Value", "Verdict",
+    "certify", "from_gym", "from_matrix", "gate", "generalizes", "info", "load", "terminates",
 ]  # fmt: skip
 
 

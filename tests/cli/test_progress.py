@@ -15,6 +15,7 @@ import pytest
 from polvet.cli.app import COMMANDS, run
 from polvet.cli.progress import Meter
 from polvet.domains.shipped import find_shipped
+from tests.general.worlds import WORLDS
 
 LINE = find_shipped("line-faulty")
 PLAN = {
@@ -29,6 +30,13 @@ def folder(tmp_path_factory):
     """A place with the files that commands need."""
     found = tmp_path_factory.mktemp("long")
     (found / "plan.json").write_text(json.dumps(PLAN))
+    blocks = WORLDS["blocks"]
+    for name, text in (
+        ("domain.pddl", blocks.domain),
+        ("blocks.pddl", blocks.instance(3)),
+        ("sketch.txt", blocks.policy),
+    ):
+        (found / name).write_text(text)
     (found / "model.pm").write_text(
         "mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\nendmodule\n"
     )
@@ -55,6 +63,7 @@ LONG = {
     "permit": (["janitor.toml", "--bound", "0.1"], 0, "adding actions"),
     "learn": (["janitor.toml", "--cost", "{cost}", "--bound", "0.2", "--iterations", "2", "--episodes", "50"], None, "learning"),
     "terminates": (["plan.json"], 0, "looking for a proof"),
+    "generalizes": (["sketch.txt", "blocks.pddl", "--domain", "domain.pddl"], 0, "following the rules"),
 }  # fmt: skip
 SHORT = {"info", "certify", "domains", "report", "gate"}
 

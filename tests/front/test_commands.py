@@ -20,6 +20,11 @@ PLAN = {
     "format": "fmp/1", "semantics": "deterministic", "variables": [{"name": "x"}], "control_states": ["q"], "initial": "q",
     "edges": [{"id": 0, "from": "q", "to": "q", "choices": [{"effects": {"x": -1}}]}],
 }  # fmt: skip
+DOMAIN = """(define (domain boxes) (:predicates (closed ?b))
+ (:action open :parameters (?b) :precondition (closed ?b) :effect (not (closed ?b)))
+ (:action close :parameters (?b) :precondition (not (closed ?b)) :effect (closed ?b)))"""
+BOXES = "(define (problem two) (:domain boxes) (:objects a b) (:init (closed a) (closed b)) (:goal (not (closed a))))"
+SKETCH = 'numeric n "n_count(c_primitive(closed,0))"\nn > 0 -> '
 MODEL = "mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\n [b] x<2 -> (x'=x+2);\nendmodule\n"
 
 
@@ -31,6 +36,10 @@ def folder(tmp_path_factory):
         shutil.copy(file, place)
     (place / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     (place / "model.pm").write_text(MODEL, encoding="utf-8")
+    (place / "domain.pddl").write_text(DOMAIN, encoding="utf-8")
+    (place / "boxes.pddl").write_text(BOXES, encoding="utf-8")
+    (place / "opens.txt").write_text(f"{SKETCH}n-down", encoding="utf-8")
+    (place / "turns.txt").write_text(f"{SKETCH}n?", encoding="utf-8")
     domains("janitor", width=3, height=3, output=place / "janitor.jani")
     faulty = polvet.load(place / "one-way-line-8-5.toml").policy(place / "one-way-line-8-5-faulty.json")
     faults = faulty.faults()
@@ -114,6 +123,10 @@ CASES = {
     ),
     "terminates": ("plan.json --why --bound", lambda: polvet.terminates("plan.json", why=True, bound=True)),
     "terminates in the goal": ("plan.json --goal x==0", lambda: polvet.terminates("plan.json", goal="x==0")),
+    "generalizes": (
+        "opens.txt boxes.pddl --domain domain.pddl", lambda: polvet.generalizes("opens.txt", "boxes.pddl", domain="domain.pddl"),
+    ),
+    "generalizes not": ("turns.txt boxes.pddl boxes.pddl", lambda: polvet.generalizes("turns.txt", "boxes.pddl", "boxes.pddl")),
     "certify": (
         "certificate.json --task one-way-line-8-5.toml --policy one-way-line-8-5-faulty.json",
         lambda: polvet.certify("certificate.json", "one-way-line-8-5.toml", "one-way-line-8-5-faulty.json"),

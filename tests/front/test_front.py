@@ -18,10 +18,10 @@ from polvet.domains.shipped import shipped_files
 
 NAMES = tuple(
     """
-    Accepted Campaign Comparison Decisions Description Evaluation Exploration Fault Faults Fence Fuzzing Gate GoalMissed
+    Accepted Campaign Comparison Decisions Description Evaluation Exploration Fault Faults Fence Fuzzing Gate Generalizing GoalMissed
     GoalReaching Impossible InputError LearnedScheduler LimitReached MissingExtra Model ModelBuilder ModelError Nonterminating Policy
-    PolvetError Rejected Repair Run Safe SafeRegion Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict certify
-    from_gym from_matrix gate info load terminates
+    PolvetError Refuted Rejected Repair Run Safe SafeRegion Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict
+    certify from_gym from_matrix gate generalizes info load terminates
     """.split()  # noqa: SIM905
 )
 

@@ -56,6 +56,8 @@ COMMANDS: dict[str, str] = {
     "Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
     "learn": "Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`.",
     "terminates": "Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.",
+    "generalizes": "Follow a general policy's rules on PDDL problems. "
+    "Example: `polvet generalizes policy.txt p1.pddl p2.pddl --domain domain.pddl`.",
     "certify": "Check a certificate without trusting whoever made it: accepted (0) or rejected (10).",
     "domains": "List the built-in benchmarks; with a name explain one; "
     "with -o FILE.jani write it, and FILE.toml beside it.",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ROWS = 20
 COLOURS = {"good": "#1a7f37", "bad": "#b42318", "open": "#8a6d00"}
-GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "done"}
-BAD = {"unsafe", "nonterminating", "rejected", "faults", "faults remain", "impossible", "failed"}
+GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "holds", "done"}
+BAD = {"unsafe", "nonterminating", "rejected", "faults", "faults remain", "impossible", "failed", "refuted"}
 
 
 def result_card(result: Result) -> str:

@@ -32,6 +32,8 @@ class Verdict(Enum):
     NONTERMINATING = "nonterminating"
     GOAL_REACHING = "goal-reaching"
     GOAL_MISSED = "goal-missed"
+    HOLDS = "holds"
+    REFUTED = "refuted"
     STRONG_CYCLIC = "strong-cyclic"
     NOT_STRONG_CYCLIC = "not-strong-cyclic"
     ACCEPTED = "accepted"

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError
 from polvet.general.instances import Instance, State
 from polvet.general.valuations import Meaning, Valuations, Values, broken_claim, is_open
 from polvet.policy.finite_memory.features import Rule
@@ -29,7 +29,6 @@ from polvet.policy.finite_memory.sketch import Sketch
 Place = tuple[str, State]
 """A memory state and a state of the instance."""
 Chooser = Callable[[Mapping[str, bool]], Any]
-MAX_STATES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,6 @@ def follow(
     agenda = deque([start])
     while agenda:
         budget.check(len(parents))
-        if len(parents) > MAX_STATES:
-            raise LimitReached(f"more than {MAX_STATES} states are reached in {instance.name}", "states")
         place = agenda.popleft()
         steps[place] = ()
         if instance.is_goal(place[1]):
@@ -140,8 +137,8 @@ def _choices(
         for following in fitting:
             yield _Choice(action, tuple((following, outcome) for outcome in outcomes), None)
         if not fitting and (claimed or chosen is not None):
-            why = _broken(sketch, action, claimed, before, [values(outcome) for outcome in outcomes])
-            yield _Choice(action, tuple((memory, outcome) for outcome in outcomes), why)
+            why, shown = _broken(sketch, action, claimed, before, [values(outcome) for outcome in outcomes])
+            yield _Choice(action, ((memory, outcomes[shown]),), why)
 
 
 def _chosen(chooser: Chooser, instance: Instance, state: State) -> str | None:
@@ -158,19 +155,27 @@ def _chosen(chooser: Chooser, instance: Instance, state: State) -> str | None:
     return str(answer)
 
 
-def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, after: list[Values]) -> str:
-    """Return in words what the action does that no rule allows."""
+def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, after: list[Values]) -> tuple[str, int]:
+    """Return in words what the action does that no rule allows, and the number of the outcome that shows it."""
     names = sketch.features.names
     for rule in rules:
-        for values in after:
+        for number, values in enumerate(after):
             index = broken_claim(rule, before, values)
             if index is not None:
-                said = rule.changes.get(index, "unchanged")
-                return f"{action} follows {rule.label}, which says {names[index]}: {said}; it goes from {before[index]} to {values[index]}"
+                said = _said(rule, index)
+                what = f"{names[index]}: {said}; it goes from {before[index]} to {values[index]}"
+                return f"{action} follows {rule.label}, which says {what}", number
     changed = ", ".join(
         f"{name} from {old} to {new}" for name, old, new in zip(names, before, after[0], strict=True) if old != new
     )
-    return f"no rule is open where the policy takes {action}, which changes {changed or 'no feature'}"
+    return f"no rule is open where the policy takes {action}, which changes {changed or 'no feature'}", 0
+
+
+def _said(rule: Rule, index: int) -> str:
+    """Return what the rule says of the feature."""
+    said = rule.changes.get(index, "unchanged")
+    after = rule.after.get(index)
+    return said if after is None else f"{said}, {'above 0' if after else '0'} afterwards"
 
 
 def _open_rules(sketch: Sketch, values: Values, memory: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,26 @@ def function_sha256(file: Path, name: str) -> str:
 
 def load_function(file: Path, name: str) -> Any:
     """Execute the file and return its function, or raise an InputError."""
+    known = load_functions(file)
+    if name not in known:
+        raise InputError(f"has no function '{name}'.", Where(str(file)), suggest(name, list(known)))
+    found = known[name]
+
+    def choose(state: Mapping[str, Any]) -> Any:
+        try:
+            return found(state)
+        except Exception as error:  # in memory it would reach the caller; here nobody is there to catch it
+            raise InputError(
+                f"'{name}' raises {type(error).__name__} ({error}) for {dict(state)}.",
+                Where(str(file)),
+                "Make it answer in every state.",
+            ) from error
+
+    return choose
+
+
+def load_functions(file: Path) -> dict[str, Callable[..., Any]]:
+    """Execute the file and return what can be called in it, by name, or raise an InputError."""
     where = Where(str(file))
     read_bytes(file)  # a missing file is said in the usual words
     spec = spec_from_file_location(f"polvet_policy_{file.stem}", file)
@@ -53,19 +73,4 @@ def load_function(file: Path, name: str) -> Any:
         ) from error
     finally:
         sys.path.remove(folder)
-    found = getattr(module, name, None)
-    if not callable(found):
-        known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
-        raise InputError(f"has no function '{name}'.", where, suggest(name, known))
-
-    def choose(state: Mapping[str, Any]) -> Any:
-        try:
-            return found(state)
-        except Exception as error:  # in memory it would reach the caller; here nobody is there to catch it
-            raise InputError(
-                f"'{name}' raises {type(error).__name__} ({error}) for {dict(state)}.",
-                where,
-                "Make it answer in every state.",
-            ) from error
-
-    return choose
+    return {name: value for name, value in vars(module).items() if callable(value) and not name.startswith("_")}

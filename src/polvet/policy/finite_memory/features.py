@@ -56,6 +56,7 @@ class Rule:
     following: str | None = None  # None: the memory stays
     after: Mapping[int, bool] = field(default_factory=dict)
     actions: tuple[str, ...] = ()
+    kind: str = "rule"  # what it is where sketches have several kinds: load, call, search, action
 
 
 Wanted = dict[int, bool]

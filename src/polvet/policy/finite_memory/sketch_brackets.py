@@ -180,6 +180,7 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
     after: dict[int, bool] = {}
     loaded: list[int] = []
     actions: list[str] = []
+    has_objects = False
     for group in parts[1].groups():
         if group.head == ":memory":
             following = named.state(group)
@@ -187,6 +188,7 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
             loaded.append(_loaded(group, named))
         elif group.head == ":action" and section.head == ":action_rule":
             actions += [item.text.lower() for item in group.items[1:2] if isinstance(item, Leaf)]
+            has_objects = has_objects or len(group.items) > 2
         elif group.head == ":call" and section.head == ":call_rule":
             continue  # whatever it does to the features is what the other effects say
         elif group.head in AFTERWARDS:
@@ -204,8 +206,10 @@ def _rule(section: Group, named: _Named, number: int) -> Rule:
         if section.head != ":load_rule" or _speaks_of(named.features.meanings[name], loaded):
             said.setdefault(index, ANY)
     changes = {index: change for index, change in said.items() if change != SAME}
-    kind = section.head.removeprefix(":").removesuffix("rule").removesuffix("_")
-    return Rule((wanted,), changes, f"{kind or 'rule'} {number}", memory, following, after, tuple(actions))
+    kind = section.head.removeprefix(":").removesuffix("rule").removesuffix("_") or "rule"
+    label = f"{kind} {number}"
+    kind = "action with objects" if has_objects else kind
+    return Rule((wanted,), changes, label, memory, following, after, tuple(actions), kind)
 
 
 def _loaded(group: Group, named: _Named) -> int:

@@ -1,0 +1,242 @@
+"""General policies: whether the rules of a sketch reach the goal in every problem given, and end from every valuation.
+
+The rules are followed in each problem until something is wrong: the verdict is then *refuted*, with the run that shows it. If nothing
+is, the rules themselves are proved to end, from all values of their features: *holds*, which speaks of the problems that were
+given and of no others. Without that proof the answer is *unknown*.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from polvet.confirm.outcome import NO_KIND, NotChecked
+from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.front.limits import Chance, Work
+from polvet.front.plans import Undecided
+from polvet.front.result import Result, Run, Verdict, why, write_certificate
+
+if TYPE_CHECKING:
+    from polvet.general.follow import Followed
+    from polvet.general.valuations import Function
+    from polvet.policy.finite_memory.sketch import Sketch
+
+MAX_STATES = 1_000_000
+"""Of one problem, where no other limit is given."""
+MODELLED = ("rule", "action")
+RANKING_ALONE = "the ranking was checked, so the rules end from every valuation; what they do in the problems has no kind of certificate"
+BY_EXECUTION = "; features that are Python functions count by the answers they gave"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Generalizing(Result):
+    """In each of the problems every run of the rules ends in the goal, and the rules end from every valuation of their features.
+
+    `problems` tells of each its `states` and `longest_run`; the certificate is a ranking of the rules.
+    """
+
+    problems: tuple[Mapping[str, Any], ...] = ()
+    verdict: ClassVar[Verdict] = Verdict.HOLDS
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"problems": [dict(one) for one in self.problems]}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Refuted(Result):
+    """In `problem` something is wrong, and `run` shows it from the initial state: its `end` is `failure`.
+
+    `claim`: its last action does not do what a rule says; `stuck`: no rule has an action in its last state, outside the goal;
+    `cycle`: its last state is the one numbered `back_to`. `valuations` are the features in its states.
+    """
+
+    problem: str = ""
+    failure: str = ""
+    run: Run = field(repr=False)
+    valuations: tuple[Mapping[str, int], ...] = field(default=(), repr=False)
+    back_to: int | None = None
+    problems: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # in which nothing was wrong before
+    verdict: ClassVar[Verdict] = Verdict.REFUTED
+
+    def _more(self) -> Mapping[str, Any]:
+        counterexample = {
+            "problem": self.problem, "failure": self.failure, "states": [list(state) for state in self.run.states],
+            "actions": list(self.run.actions), "valuations": [dict(one) for one in self.valuations], "back_to": self.back_to,
+        }  # fmt: skip
+        return {"problems": [dict(one) for one in self.problems], "counterexample": counterexample}
+
+
+def generalizes(
+    policy: str | os.PathLike[str],
+    *problems: str | os.PathLike[str],
+    domain: str | os.PathLike[str] | None = None,
+    features: str | os.PathLike[str] | Mapping[str, Function] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    **limits: Any,
+) -> Generalizing | Refuted | Undecided:
+    """Return whether the rules of a sketch (`policy`) reach the goal in every one of the PDDL problems, and are proved to end.
+
+    `domain` is by default `domain.pddl` beside the first problem. What a feature means stands in the sketch, or is a function of its
+    name among `features`: a Python file, which is executed, or functions by name. `output` names a file for the ranking.
+    """
+    from polvet.general.follow import follow
+    from polvet.general.instances import read_instance
+    from polvet.general.valuations import meanings_of
+
+    work = Work.begin(limits, Chance, max_states=MAX_STATES)
+    if not problems:
+        raise InputError("there are no problems.", Where("problems"), "Give the PDDL files of one or more.")
+    sketch = _sketch(Path(policy))
+    functions = _functions(sketch, features)
+    meanings = meanings_of(sketch, functions)
+    known = _domain(Path(problems[0]), domain)
+    texts = [(str(problem), _text(problem)) for problem in problems]
+    told: list[Mapping[str, Any]] = []
+    more = {"problems": told}
+    try:
+        for name, text in texts:
+            work.tell(f"following the rules in {name}")
+            followed = follow(sketch, meanings, read_instance(text, Where(name), known), budget=work.budget)
+            if followed.failure is not None:
+                return _refuted(sketch, name, followed, told, work, bool(functions))
+            told.append({"problem": name, "states": len(followed.ranks), "longest_run": followed.longest_run})
+    except LimitReached as limit:
+        return Undecided(**why(limit), figures=_figures(told), more=more, **work.told())
+    return _proved(sketch, Path(policy), told, work, None if output is None else Path(output), bool(functions))
+
+
+def _refuted(
+    sketch: Sketch, name: str, followed: Followed, told: list[Mapping[str, Any]], work: Work, by_execution: bool
+) -> Refuted:
+    from polvet.general.instances import shown
+
+    failure, instance = followed.failure, followed.instance
+    assert failure is not None
+    memory = len(sketch.memory) > 1
+    states = tuple(
+        {shown(atom): True for atom in instance.true_atoms(state)} | ({f"memory {place}": True} if memory else {})
+        for place, state in failure.places
+    )
+    valuations = tuple(
+        dict(zip(sketch.features.names, followed.values[state], strict=True)) for _, state in failure.places
+    )
+    return Refuted(
+        problem=name, failure=failure.kind, reason=f"{name}: {failure.why}", run=Run(states, failure.actions, failure.kind),
+        valuations=valuations, back_to=failure.back_to, problems=tuple(told), figures=_figures(told), source=followed,
+        confirmation=NotChecked(NO_KIND.reason + BY_EXECUTION) if by_execution else NO_KIND, **work.told(),
+    )  # fmt: skip
+
+
+def _proved(
+    sketch: Sketch, file: Path, told: list[Mapping[str, Any]], work: Work, output: Path | None, by_execution: bool
+) -> Generalizing | Undecided:
+    """Return that it holds if the rules are proved to end, with the ranking, which the checker has accepted."""
+    from polvet.policy.finite_memory.sketch import MAX_FEATURES, expand
+    from polvet.termination.certificates import confirmed
+    from polvet.termination.decide import terminates
+    from polvet.termination.verdicts import Terminating
+
+    reached = f"in all {len(told)} problems every run reaches the goal, but"
+    more = {"problems": told}
+    if len(sketch.features.names) > MAX_FEATURES:
+        too_many = f"{reached} whether the rules end is decided for at most {MAX_FEATURES} features"
+        return Undecided(reason=too_many, figures=_figures(told), more=more, **work.told())
+    work.tell("proving that the rules end")
+    try:
+        found = terminates(expand(sketch, work.budget), seed=work.chance, budget=work.budget)
+    except LimitReached as limit:
+        told_limit = {**why(limit), "reason": f"{reached} the rules are not proved to end: {limit}"}
+        return Undecided(**told_limit, figures=_figures(told), more=more, **work.told())
+    if not isinstance(found, Terminating):
+        reason = getattr(found, "reason", None) or "from some valuation of the features they can be followed for ever"
+        return Undecided(
+            reason=f"{reached} the rules are not proved to end: {reason}", limit=getattr(found, "limit", None),
+            figures=_figures(told), more=more, method=found.method, **work.told(),
+        )  # fmt: skip
+    certificate, ranked = confirmed(
+        "terminating", found.certificate, file, None, found=work.spent(), budget=work.budget, output=output
+    )
+    written = None if output is None or certificate is None else str(write_certificate(certificate, output))
+    reason = str(ranked) if isinstance(ranked, NotChecked) else RANKING_ALONE
+    return Generalizing(
+        problems=tuple(told), figures=_figures(told), certificate=certificate, written=written, source=found,
+        confirmation=NotChecked(reason + BY_EXECUTION if by_execution else reason), **work.told(),
+    )  # fmt: skip
+
+
+def _figures(told: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "problems": len(told),
+        "states": sum(one["states"] for one in told),
+        "longest_run": max((one["longest_run"] for one in told), default=0),
+    }
+
+
+def _sketch(file: Path) -> Sketch:
+    """Return the sketch of the file; rules that mean more than one step of the world are refused."""
+    from polvet.files import read_text
+    from polvet.policy.finite_memory.sketch import is_sketch, read_sketch
+
+    text, where = read_text(file), Where(str(file))
+    if not is_sketch(text):
+        raise InputError(
+            "is no sketch.", where, 'Write rules "CONDITION -> EFFECTS", or (:policy ...); see docs/termination.md.'
+        )
+    sketch = read_sketch(text, where)
+    for rule in sketch.rules:
+        if rule.kind not in MODELLED:
+            raise InputError(
+                f"'{rule.label}' is a rule of the kind '{rule.kind}', which is not followed in problems.", where,
+                "Rules there are one step of the world each: no registers, calls or searches. `polvet terminates` reads it.",
+            )  # fmt: skip
+    return sketch
+
+
+def _functions(sketch: Sketch, features: str | os.PathLike[str] | Mapping[str, Function] | None) -> dict[str, Function]:
+    """Return the functions that are features of the sketch; one that fits none is refused where it is given by name."""
+    if features is None:
+        return {}
+    names = sketch.features.names
+    if isinstance(features, Mapping):
+        for name in features:
+            if name not in names:
+                raise InputError(f"the sketch has no feature '{name}'.", Where("features"), suggest(name, names))
+        return dict(features)
+    from polvet.policy.functions import load_functions
+
+    file = Path(features)
+    found = {name: _answering(file, name, one) for name, one in load_functions(file).items() if name in names}
+    if not found:
+        raise InputError(
+            "has no function with the name of a feature.", Where(str(file)), f"Define one of: {', '.join(names)}."
+        )
+    return found
+
+
+def _answering(file: Path, name: str, function: Callable[..., Any]) -> Function:
+    def ask(state: Any) -> Any:
+        try:
+            return function(state)
+        except Exception as error:  # whatever the user's function raises is a matter of its file
+            raise InputError(
+                f"'{name}' raises {type(error).__name__} ({error}).", Where(str(file)), "Make it answer in every state."
+            ) from error
+
+    return ask
+
+
+def _domain(problem: Path, given: str | os.PathLike[str] | None) -> Any:
+    from polvet.pddl import domain_beside
+    from polvet.pddl.parse import parse_domain
+
+    file = domain_beside(problem) if given is None else Path(given)
+    return parse_domain(_text(file), Where(str(file)))
+
+
+def _text(file: str | os.PathLike[str]) -> str:
+    from polvet.files import read_text
+
+    return read_text(Path(file))
