@@ -154,8 +154,8 @@ class _Search:
 
     def _first(self) -> Iterator[Candidate]:
         for predicate, arity in self.arity.items():
-            most = range(arity + 1) if arity <= FEW_ARGUMENTS else (0, arity - 1, arity)
-            for fixed in most:
+            # Those with most parameters first: of equal groups, they have the plainest names.
+            for fixed in range(arity, -1, -1) if arity <= FEW_ARGUMENTS else (arity, arity - 1, 0):
                 for places in combinations(range(arity), fixed):
                     yield (Part(predicate, places, arity),)
 
