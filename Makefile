@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE   := $(wildcard src/_core/*/*)
 TESTED := $(VENV)/.extra-dev $(VENV)/.extra-test $(VENV)/.optional-bdd
 
-.PHONY: all demo test peers cluster quick torture sanitize lint docs wheel portable bench clean
+.PHONY: all demo test peers cluster quick torture sanitize lint docs wheel portable bench bench-quick clean
 all: $(VENV)/.built
 
 # Only polvet's own extension is built with the tools of this environment, so that it is built again quickly;
@@ -75,6 +75,10 @@ portable: $(VENV)/.tools   # which files of the kernels compile for Windows and 
 bench: $(TESTED) $(VENV)/.extra-peers
 	for script in exploring planning table_worlds vec_env mdp policies simulation termination safety shields fuzzing repair verification debugging; do \
 	    $(BIN)/python -m benchmarks.$$script || exit 1; done
+
+# Did anything get more than 10% slower than REFERENCE (a tag or revision; the last release)? MODELS: a folder with the QVBS.
+bench-quick: $(TESTED)
+	$(BIN)/python -m benchmarks.quick $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(MODELS),--models $(MODELS))
 
 clean:
 	rm -rf $(VENV) build dist

@@ -21,6 +21,8 @@ from polvet.errors import Where
 from polvet.kernel.compiled import Compiled
 from polvet.mdp.build import build
 from polvet.mdp.check import check_property
+from polvet.model.arithmetic import Value
+from polvet.model.automata import Model
 from polvet.model.instantiate import instantiate
 from polvet.sources import find_property, load_model
 
@@ -45,6 +47,13 @@ MODELS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+def exact(constants: dict[str, Any], model: Model) -> dict[str, Value]:
+    """Return the constants that the model has, decimals as fractions."""
+    known = {constant.name for constant in model.constants}
+    given = {name: value for name, value in constants.items() if name in known}
+    return {name: Fraction(str(value)) if isinstance(value, float) else value for name, value in given.items()}
+
+
 def measure(functions: dict[str, Callable[[], Any]], repeat: int) -> tuple[dict[str, float], dict[str, Any]]:
     """Return the median CPU seconds of each function, run in turns, and what each returned last."""
     spent: dict[str, list[float]] = {name: [] for name in functions}
@@ -63,16 +72,14 @@ def row(file: str, constants: dict[str, Any], wanted: str, repeat: int) -> dict[
     import stormpy
 
     path = str(BENCHMARKS / file)
-    values = {name: Fraction(str(v)) if isinstance(v, float) else v for name, v in constants.items()}
     model = load_model(path)
-    known = {constant.name for constant in model.constants}
-    network = instantiate(model, {name: value for name, value in values.items() if name in known})
+    network = instantiate(model, exact(constants, model))
     names = [one.name for one in model.properties]
     wanted = wanted if wanted in names else names[0]
 
     def storm_read() -> tuple[Any, Any]:
         program, properties = stormpy.parse_jani_model(path)
-        given = {name: value for name, value in constants.items() if name in known}
+        given = {name: value for name, value in constants.items() if name in exact(constants, model)}
         return stormpy.instantiate_constants(program, given, properties) if given else (program, properties)
 
     def storm_build() -> Any:
@@ -87,8 +94,7 @@ def row(file: str, constants: dict[str, Any], wanted: str, repeat: int) -> dict[
 
     def polvet_check() -> Any:
         fresh = load_model(path)
-        net = instantiate(fresh, {name: value for name, value in values.items() if name in known})
-        return check_property(net, find_property(fresh, wanted, Where(path)))
+        return check_property(instantiate(fresh, exact(constants, fresh)), find_property(fresh, wanted, Where(path)))
 
     storm_program, _ = storm_read()
     times, results = measure(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polvet.front.loading import from_gym, from_matrix, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
+    from polvet.front.result import Run, Verdict
     from polvet.front.results import (
         Accepted,
         Comparison,
@@ -37,14 +38,12 @@ if TYPE_CHECKING:
         Impossible,
         Rejected,
         Repair,
-        Run,
         Safe,
         Simulation,
         Training,
         Unknown,
         Unsafe,
         Value,
-        Verdict,
     )
     from polvet.front.shield import LearnedScheduler, Shield
     from polvet.front.task import Task
@@ -63,10 +62,10 @@ _HOMES = {
     "polvet.front.loading": ("from_gym", "from_matrix", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
+    "polvet.front.result": ("Run", "Verdict"),
     "polvet.front.results": (
         "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
-        "Impossible", "Rejected", "Repair", "Run", "Safe", "Simulation", "Training",
-        "Unknown", "Unsafe", "Value", "Verdict",
+        "Impossible", "Rejected", "Repair", "Safe", "Simulation", "Training", "Unknown", "Unsafe", "Value",
     ),
     "polvet.front.shield": ("LearnedScheduler", "Shield"),
     "polvet.front.task": ("Task",),

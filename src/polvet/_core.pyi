@@ -379,6 +379,10 @@ def q_learn(
     seconds: float,
 ) -> int: ...
 
+class ShieldTable:
+    def __init__(self, states: NDArray[np.int64], masks: NDArray[np.uint8]) -> None: ...
+    def mask(self, states: NDArray[np.int64], masks: NDArray[np.uint8], places: NDArray[np.int64]) -> None: ...
+
 # policies/bound_policy.cpp, bindings/simulate.cpp
 
 class BoundPolicy:

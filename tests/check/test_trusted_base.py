@@ -34,7 +34,8 @@ ALLOWED = {
     "policy",
 }
 ALLOWED |= {"check", "records", "cli", "budget"}
-DOOR = {"polvet.front", "polvet.front.certifying", "polvet.front.results", "polvet.confirm", "polvet.confirm.outcome"}
+DOOR = {"polvet.front", "polvet.front.certifying", "polvet.front.result", "polvet.front.results"}
+DOOR |= {"polvet.confirm", "polvet.confirm.outcome"}
 """The front door's own words for what the checker says, which load nothing else."""
 SCORERS = {"reachable-set", "repair", "invariant", "grid"}  # these ask a policy, so that `_core` may be loaded
 SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}

@@ -122,7 +122,10 @@ def polvet_name(name):
 
 
 def test_rules_still_speak_of_atoms(tmp_path):
-    rules = [{"when": "'at(mill)' & 'lies(letter,mill)'", "action": "load(letter,mill)"}, {"when": "true", "action": "wait"}]
+    rules = [
+        {"when": "'at(mill)' & 'lies(letter,mill)'", "action": "load(letter,mill)"},
+        {"when": "true", "action": "wait"},
+    ]
     (tmp_path / "rules.json").write_text(json.dumps({"format": "rules/1", "rules": rules}))
     policy = polvet.load(PROBLEM).policy(tmp_path / "rules.json")
     assert set(policy.inputs) == {"at(mill)", "lies(letter,mill)"}

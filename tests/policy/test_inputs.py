@@ -21,7 +21,9 @@ module m
   [up] x<9 -> (x'=x+1); [down] x>0 -> 0.5:(x'=x-1) + 0.5:(y'=min(4,y+1)); [flip] true -> (b'=!b) & (y'=max(-3,y-1));
 endmodule"""
 INPUTS = ["x", "x*y + 1", "b", "b & x > 3", "x/3", "mod(x, 4)", "max(x, y)", "b ? x : -y", "pow(x, 2) - 2*x*y"]
-FUNCTIONS = "def half(state):\n    return state['x'] / 2 + (1 if state['b'] else 0)\n\n\ndef wrong(state):\n    return 'x'\n"
+FUNCTIONS = (
+    "def half(state):\n    return state['x'] / 2 + (1 if state['b'] else 0)\n\n\ndef wrong(state):\n    return 'x'\n"
+)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ gymnasium = pytest.importorskip("gymnasium")
 from examples.shielded_ppo import ice  # noqa: E402
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from polvet.shield.gym import ShieldedEnv, model_env  # noqa: E402
+from polvet.shield.gym import model_env  # noqa: E402
+from polvet.shield.wrapper import ShieldedEnv  # noqa: E402
 
 
 def shield_of(task, bound=Fraction(0)):  # type: ignore[no-untyped-def]

@@ -16,6 +16,7 @@ void bind_boxes(nb::module_&);
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
 void bind_permissive(nb::module_&);
+void bind_shield_table(nb::module_&);
 
 NB_MODULE(_core, m) {
     m.doc() = "The hot loops of polvet. Every function here has a slow twin in Python that tests compare it with.";
@@ -25,6 +26,7 @@ NB_MODULE(_core, m) {
     bind_mdp(m);
     bind_policies(m);
     bind_permissive(m);
+    bind_shield_table(m);
     polvet::bind_bound_policy(m);
     polvet::bind_simulate(m);
     polvet::bind_fuzz(m);

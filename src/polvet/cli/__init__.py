@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import time
 
 from polvet import __version__
 
@@ -20,7 +21,7 @@ def main() -> None:
             stream.reconfigure(encoding=None if chosen else "utf-8", errors="backslashreplace")
     from polvet.cli.app import run
 
-    code = run()
+    code = run(age=time.process_time())
     try:
         sys.stdout.flush()
     except OSError:  # nobody reads any more, or the disk is full: Python must not try again when it ends

@@ -12,7 +12,7 @@ from polvet.cli.printable import printable_json, say
 
 if TYPE_CHECKING:
     from polvet.cli.options import Plainly
-    from polvet.front.results import Result
+    from polvet.front.result import Result
 
 
 class ExitCode(Enum):

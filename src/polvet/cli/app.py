@@ -165,9 +165,12 @@ def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this."""
-    net.begin()
+def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
+    """Run the command line and return the exit code; nothing but the interpreter's own failure gets past this.
+
+    `age` is how many seconds ago the user began to wait: imports count towards the time limit.
+    """
+    net.begin(age)
     try:
         return _run(arguments)
     except InputError as error:

@@ -23,7 +23,7 @@ OPTIONS: dict[Limit, str] = {
 }  # fmt: skip
 LATE = 0.04
 """Part of the time limit after which the net catches; with GRACE less than a tenth and two seconds."""
-GRACE = 1.5
+GRACE = 1.2
 """Seconds for stopping in good order: writing what was found, saying it."""
 AGAIN = 0.4
 """Seconds until the net tries again: a library may swallow the first try."""
@@ -52,15 +52,16 @@ class Net:
         self.caught = False
         self._spread = ExitStack()
 
-    def begin(self) -> None:
-        """Note that a command begins, as yet without a limit."""
-        self.begun, self.seconds, self.caught = time.monotonic(), None, False
+    def begin(self, age: float = 0.0) -> None:
+        """Note that a command begins, as yet without a limit; who waits for it began to wait `age` seconds ago."""
+        self.begun, self.seconds, self.caught = time.monotonic() - age, None, False
 
     def span(self, seconds: float | None) -> float | None:
         """Spread the net under the command; a callback of `--time-limit`."""
         if seconds is not None and threading.current_thread() is threading.main_thread():
             self.seconds = seconds
-            self._spread.enter_context(ringing(self._catch, seconds * (1 + LATE) + GRACE, AGAIN))
+            late = self.begun + seconds * (1 + LATE) + GRACE - time.monotonic()
+            self._spread.enter_context(ringing(self._catch, max(late, AGAIN), AGAIN))
         return seconds
 
     def fold(self) -> None:

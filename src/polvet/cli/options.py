@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from polvet.cli.answer import ExitCode
     from polvet.cli.progress import Meter
     from polvet.front.policy import Policy
-    from polvet.front.results import Result
+    from polvet.front.result import Result
     from polvet.front.task import Task
     from polvet.policy.binding import Fitted
 

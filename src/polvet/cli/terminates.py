@@ -26,7 +26,9 @@ class PlanLimits(Timed):
 
 
 def terminates(
-    fmp: Annotated[Path, typer.Argument(help="A finite-memory policy: fmp/1 JSON, an edge list, or a .qnp problem.")],
+    fmp: Annotated[
+        Path, typer.Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
+    ],
     limits: PlanLimits,
     answering: Answering,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
-from polvet.front.results import Result, Verdict
+from polvet.front.result import Result, Verdict
 
 if TYPE_CHECKING:
     from polvet.front.limits import Work

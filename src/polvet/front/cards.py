@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from polvet.report.markup import show, text
 
 if TYPE_CHECKING:
-    from polvet.front.results import Result, Run
+    from polvet.front.result import Result, Run
 
 ROWS = 20
 COLOURS = {"good": "#1a7f37", "bad": "#b42318", "open": "#8a6d00"}
@@ -77,7 +77,7 @@ def _listed(result: Result) -> Iterator[Mapping[str, Any]]:
 
 
 def _plain_rows() -> Any:
-    from polvet.front.results import Result
+    from polvet.front.result import Result
 
     return Result._rows
 

@@ -13,7 +13,8 @@ from polvet.check.checker import Subjects, check
 from polvet.check.claim import claim_of
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_json
-from polvet.front.results import Accepted, Rejected, Unknown, why
+from polvet.front.result import why
+from polvet.front.results import Accepted, Rejected, Unknown
 from polvet.model.task import NO_OPTIONS, TaskOptions
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Any
 from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import Work
-from polvet.front.results import Result, Safe, Unknown, Unsafe, Verdict, why, write_certificate
+from polvet.front.result import Result, Verdict, why, write_certificate
+from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from polvet.errors import InputError, LimitReached
 from polvet.front.limits import Chance, Work
-from polvet.front.results import Result, Unknown, Verdict, write_certificate
+from polvet.front.result import Result, Verdict, write_certificate
+from polvet.front.results import Unknown
 
 HINT = "A .qnp problem's own goal already stops its policy; ask without --goal."
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
+from polvet.front.result import Run, why, write_certificate
 from polvet.front.results import (
     Comparison,
     Evaluation,
@@ -21,13 +22,10 @@ from polvet.front.results import (
     Fence,
     Fuzzing,
     Repair,
-    Run,
     Safe,
     Simulation,
     Unknown,
     Unsafe,
-    why,
-    write_certificate,
 )
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
@@ -386,8 +384,8 @@ class Policy:
         if keep is not None:
             kept = kept_states(bound.task, Path(keep))
         elif keep_runs:
-            try:
-                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget)
+            try:  # most of the time is the repair's own
+                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget.share(0.3))
             except LimitReached as limit:  # a repair without them is one, too
                 not_kept = limit
         work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))

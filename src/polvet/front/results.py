@@ -1,204 +1,22 @@
-"""What the front door answers: frozen results with a verdict, figures and, where there is some, evidence.
-
-Every result says its `verdict` (an Enum that refuses to be a truth value: `if result:` is an error), the `reason` where it is
-unknown, `figures` as the command line prints them, the `certificate`, and whether the independent checker accepted it before
-the verdict was said (`checked`; where it was not asked, `not_checked` says why); `to_dict()` is the command line's JSON
-document, `save` writes the certificate. In a notebook a result shows itself (`_repr_html_`) with the report's own parts.
-"""
+"""The kinds of answers of the front door, each a frozen `Result` (`result.py`) with what its question asks for."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from enum import Enum
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
-from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
-from polvet.errors import InputError, Limit, LimitReached, MissingExtra, Where
+from polvet.errors import InputError, LimitReached, Where
+from polvet.front.result import Figure, Result, Run, Verdict, write_certificate
 
 if TYPE_CHECKING:
     from polvet.front.limits import Limits
     from polvet.front.policy import Policy
 
-T = TypeVar("T")
 SHOWN = 10
 """How many faults a document lists; the file has all."""
-
-
-class Verdict(Enum):
-    """What a result may say; deliberately no truth value."""
-
-    SAFE = "safe"
-    UNSAFE = "unsafe"
-    UNKNOWN = "unknown"
-    TERMINATING = "terminating"
-    NONTERMINATING = "nonterminating"
-    GOAL_REACHING = "goal-reaching"
-    GOAL_MISSED = "goal-missed"
-    STRONG_CYCLIC = "strong-cyclic"
-    NOT_STRONG_CYCLIC = "not-strong-cyclic"
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    FAULTS = "faults"
-    NO_FAULTS = "no faults"
-    FAULTS_REMAIN = "faults remain"
-    FAULTS_ADDED = "faults added"
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    REPAIRED = "repaired"
-    IMPROVED = "improved"
-    PERMITTED = "permitted"
-    IMPOSSIBLE = "impossible"
-    OPTIMAL = "optimal"
-    LEARNED = "learned"
-    PASSED = "passed"
-    FAILED = "failed"
-    EXPLORED = "explored"
-    EVALUATED = "evaluated"
-    SIMULATED = "simulated"
-    FUZZED = "fuzzed"
-    TRAINED = "trained"
-    READ = "read"
-    GENERATED = "generated"
-    WRITTEN = "written"
-    DONE = "done"
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict is no truth value: write `result.verdict is polvet.Verdict.SAFE`")
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Result:
-    """What all results have in common."""
-
-    figures: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    certificate: Mapping[str, Any] | None = field(default=None, repr=False)
-    reason: str | None = None
-    limit: Limit | None = field(default=None, repr=False)  # which limit the reason speaks of
-    written: Any = field(default=None, repr=False)  # where the certificate was written: a path, or paths by verdict
-    seconds: float = field(default=0.0, repr=False)
-    seed: int | None = field(default=None, repr=False)
-    confirmation: Confirmation | None = field(
-        default=None, repr=False
-    )  # what became of the certificate; None: there is none
-    source: Any = field(default=None, repr=False)  # the engine's own answer, which may change from version to version
-    verdict: ClassVar[Verdict] = Verdict.DONE
-
-    def __bool__(self) -> bool:
-        raise TypeError("a result is no truth value: ask `result.verdict is polvet.Verdict.SAFE`, or match its class")
-
-    def __repr__(self) -> str:
-        shown = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr]
-        told = [text for text in shown if not text.endswith(("=None", "=''", "=()"))]
-        counts = [f"{name}={value}" for name, value in self.figures.items() if type(value) is int][:4]
-        return f"{type(self).__name__}({', '.join(told or counts)})"
-
-    @property
-    def checked(self) -> bool | None:
-        """Whether the independent checker accepted the certificate before this was said; None: there was nothing to check."""
-        return None if self.confirmation is None else isinstance(self.confirmation, Checked)
-
-    @property
-    def not_checked(self) -> str | None:
-        """Why the checker was not asked, where it was not."""
-        return str(self.confirmation) if isinstance(self.confirmation, NotChecked) else None
-
-    @property
-    def word(self) -> str:
-        """The verdict as the command line says it."""
-        return self.verdict.value
-
-    def save(self, path: str | Path) -> Path:
-        """Write the certificate to the file, as `polvet certify` reads it."""
-        if self.certificate is None:
-            raise InputError(f"a {self.word} result has no certificate.", hint="Save a result that has one.")
-        return write_certificate(self.certificate, path)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON document that the command line prints with `--json`."""
-        return {
-            "verdict": self.word,
-            "reason": self.reason,
-            "seconds": round(self.seconds, 6),
-            "seed": self.seed,
-            "certificate": self.certificate if self.written is None else self.written,
-            "figures": dict(self.figures),
-            **told(self.confirmation),
-            **self._more(),
-        }
-
-    def _more(self) -> Mapping[str, Any]:
-        """Return further keys of the document."""
-        return {}
-
-    def to_dataframe(self) -> Any:
-        """Return what the result lists (states, faults, iterations, else its figures) as a pandas DataFrame."""
-        return _pandas().DataFrame(list(self._rows()))
-
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        yield {name: value for name, value in self.figures.items() if isinstance(value, int | float | str)}
-
-    def _repr_html_(self) -> str:
-        from polvet.front.cards import result_card
-
-        return result_card(self)
-
-
-class Figure(Generic[T]):
-    """One of a result's figures, by name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, result: None, owner: Any) -> Figure[T]: ...
-    @overload
-    def __get__(self, result: Result, owner: Any) -> T: ...
-    def __get__(self, result: Result | None, owner: Any) -> Any:
-        return self if result is None else result.figures[self.name]
-
-
-def write_certificate(certificate: Mapping[str, Any], path: str | Path) -> Path:
-    """Write the certificate to the file, as `polvet certify` reads it, and return its path."""
-    from polvet.files import write_whole
-
-    write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
-    return Path(path)
-
-
-def why(limit: LimitReached | None) -> dict[str, Any]:
-    """Return the reason and the kind of a limit that was reached, as results hold them."""
-    return {} if limit is None else {"reason": str(limit), "limit": limit.kind}
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run by names: its states, the action of each step (None: a silent move), and how it ends."""
-
-    states: tuple[Mapping[str, Any], ...]
-    actions: tuple[str | None, ...]
-    end: str
-    world: Mapping[str, str] = field(default_factory=dict, repr=False)  # the model's metadata: how to draw it
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run as a line of a run file holds it."""
-        return {"states": [dict(state) for state in self.states], "actions": list(self.actions), "end": self.end}
-
-    def to_dataframe(self) -> Any:
-        """Return the states as a pandas DataFrame with the action taken in each."""
-        actions = [*self.actions, None]
-        rows = [{**state, "action": action} for state, action in zip(self.states, actions, strict=True)]
-        return _pandas().DataFrame(rows)
-
-    def _repr_html_(self) -> str:
-        from polvet.front.cards import run_player
-
-        return run_player([self])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -598,11 +416,3 @@ class Impossible(Result):
             f"there is no shield: failing is at least {self.minimum[0]:.6g} likely, whatever is chosen.",
             hint="Call permit with a larger bound.",
         )
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtra("pandas", "pandas") from None
-    return pandas

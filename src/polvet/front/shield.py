@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.limits import Chance, Work
-from polvet.front.results import Impossible, Result, Unknown, Verdict, why
+from polvet.front.result import Result, Verdict, why
+from polvet.front.results import Impossible, Unknown
 from polvet.front.task import number
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task
@@ -78,16 +79,26 @@ class Shield(Result):
         self,
         env: Any,
         *,
-        state_of: Callable[[Any], Mapping[str, Any]] | None = None,
+        state_of: Callable[[Any], Any] | None = None,
         labels: Sequence[str] | None = None,
+        unknown: str = "error",
     ) -> Any:
-        """Return the Gymnasium environment with forbidden actions masked and replaced.
+        """Return the Gymnasium environment (or a `VecEnv` of stable-baselines3) with forbidden actions masked and replaced.
 
-        Around your own environment, `state_of(observation)` gives the model's state by names and `labels` the label of each action.
+        Around your own environment, `state_of(observation)` gives the model's state by names (for a `VecEnv`: `state_of(observations)`
+        one row of numbers per environment, in the order of `variables`) and `labels` the label of each action. A state that the shield
+        does not know is an `error`, ends the episode (`forbid`), or allows what the `nearest` known one does; `report()` counts.
         """
-        from polvet.shield.gym import ShieldedEnv
+        from polvet.shield.wrapper import ShieldedEnv, shield_vec_env
 
-        return ShieldedEnv(env, self._table, state_of=state_of, labels=None if labels is None else tuple(labels))
+        if hasattr(env, "step_async") and hasattr(env, "env_method"):
+            return shield_vec_env(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
+        return ShieldedEnv(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a state, in the order of the shield's rows."""
+        return self._table.variables
 
     def save(self, path: str | Path) -> Path:
         """Write the shield as `polvet permit -o` does."""

@@ -12,7 +12,8 @@ from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
 from polvet.front.limits import Chance, Crowd, Limits, TimedChance, Work
-from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value, why
+from polvet.front.result import why
+from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
 from polvet.front.workplace import new_folder
 from polvet.model.infix import dump_expression
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
     from polvet.front.policy import Policy
     from polvet.front.shield import LearnedScheduler, Shield
+    from polvet.shield.abstraction import AbstractionCheck
 
 
 class Task:
@@ -276,12 +278,23 @@ class Task:
     def vec_env(self, n: int, *, sb3: bool = False, **options: Any) -> Any:
         """Return the task as `n` environments that step together in the kernel (extra `train`).
 
-        They are a `VectorEnv` of Gymnasium, or with `sb3` a `VecEnv` of stable-baselines3. Options are those of `env`;
-        `action_masks()` says what is applicable.
+        They are a `VectorEnv` of Gymnasium, or with `sb3` a `VecEnv` of stable-baselines3. Options are those of `env`, and a
+        `shield` that they stay in; `action_masks()` says what is applicable (and allowed).
         """
         from polvet.shield.vector import VectorEnv, sb3_vec_env
 
-        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, **options)
+        shield = options.pop("shield", None)
+        table = getattr(shield, "table", shield)
+        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, shield=table, **options)
+
+    def check_abstraction(self, env: Any, **options: Any) -> AbstractionCheck:
+        """Return whether random runs of the user's own environment are runs of this task, as `state_of` and `labels` tell it.
+
+        Options: `state_of(observation)` (a state by names), `labels` (of each action), `runs`, `max_steps`, `seed`, `confidence`.
+        """
+        from polvet.shield.abstraction import check_abstraction
+
+        return check_abstraction(self._task, env, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write the task to a `.toml` file and its model beside it, and return the `.toml` file's path.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.errors import Where
 from polvet.front.limits import Work
-from polvet.front.results import Safe, Unknown, Unsafe, write_certificate
+from polvet.front.result import write_certificate
+from polvet.front.results import Safe, Unknown, Unsafe
 from polvet.model.infix import dump_expression
 from polvet.verify import verdicts
 

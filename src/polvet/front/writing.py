@@ -10,7 +10,7 @@ from typing import Any
 from polvet.budget import Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import write_whole
-from polvet.front.results import Result, Verdict
+from polvet.front.result import Result, Verdict
 from polvet.model.task import Task
 
 COUNTING_SECONDS = 5.0

@@ -68,16 +68,33 @@ class Shield:
                 permitted[option] = world.label_of(option) in actions
         return permitted
 
+    @property
+    def labels(self) -> frozenset[str]:
+        """The model's labels, where the file lists them; else those that are allowed somewhere."""
+        listed = self.document.get("labels", ())
+        return frozenset(listed) | {
+            label for allowed in self.actions.values() for label in allowed if label is not None
+        }
+
+    def show(self, key: Key) -> str:
+        """Return a state as people write it."""
+        return ",".join(f"{name}={value}" for name, value in zip(self.variables, key, strict=True))
+
+    def unknown_state(self, key: Key, hint: str = "") -> InputError:
+        """Return the error of a state that is not listed."""
+        why = "It is not reached by allowed actions from the start states; start where the shield starts."
+        return InputError(f"the shield does not know the state {self.show(key)}.", hint=f"{why} {hint}".strip())
+
     def allowed(self, state: Mapping[str, Any]) -> tuple[str | None, ...]:
         """Return the allowed actions; none where runs end. A state that no allowed run reaches is an InputError."""
         key = self.key(state)
         if key not in self.actions:
-            shown = ",".join(f"{name}={value}" for name, value in zip(self.variables, key, strict=True))
-            raise InputError(
-                f"the shield does not know the state {shown}.",
-                hint="It is not reached by allowed actions from the start states; start where the shield starts.",
-            )
+            raise self.unknown_state(key)
         return self.actions[key]
+
+    def safest(self, key: Key) -> str | None:
+        """Return the allowed label that a forbidden one is replaced by; None where nothing is to be chosen."""
+        return next((label for label in self.actions[key] if label is not None), None)
 
     def mask(self, state: Mapping[str, Any], labels: Sequence[str]) -> list[bool]:
         """Return for each label whether it is allowed: a pre-shield."""
@@ -87,7 +104,7 @@ class Shield:
     def replace(self, state: Mapping[str, Any], action: str) -> str | None:
         """Return the action where it is allowed, else the allowed one listed first: a post-shield."""
         allowed = self.allowed(state)
-        return action if action in allowed or not allowed else allowed[0]
+        return action if action in allowed or not allowed else self.safest(self.key(state))
 
     def mixtures(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Fraction], ...]:
         """Return the distributions over actions that are allowed beside the actions, where the shield has some."""
@@ -144,7 +161,7 @@ def _document(task: Task, rows: list[dict[str, Any]], result: Permitted, bound: 
     document: dict[str, Any] = {
         "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
         "bound": str(bound), "values": "exact" if result.exact else "upper-bounds",
-        "maximal": result.maximal, "states": rows,
+        "maximal": result.maximal, "labels": list(task.network.labels), "states": rows,
     }  # fmt: skip
     if options := task.options.to_json():
         document["options"] = options

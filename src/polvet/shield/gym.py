@@ -1,13 +1,11 @@
-"""Gymnasium environments: any task as one, and a shield around a model or around the user's own environment.
+"""Any task as a Gymnasium environment; needs the extra `train`.
 
-Needs the extra `train`. `model_env(task)` draws outcomes with the model's probabilities, in the kernel; the action is the
-number of a label. `ShieldedEnv` masks (`action_masks()`, as sb3-contrib's MaskablePPO asks for it) and
-replaces what is forbidden, so that even an agent that ignores masks cannot leave the shield.
+`model_env(task)` draws outcomes with the model's probabilities, in the kernel; the action is the number of a label.
+Shields around environments are in `shield/wrapper.py`, many environments at once in `shield/vector.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,19 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polvet.errors import InputError, MissingExtra
+from polvet.errors import MissingExtra
 from polvet.model.network import Kind, Network
 from polvet.model.semantics import State
 from polvet.model.task import Task, state_to_names
 from polvet.policy.inputs import Input, InputFunction, kind_over
-from polvet.shield.file import Shield
 from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, Lanes, Step
 
 gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
 
 Observation = NDArray[np.float32]
 _Env: Any = object if gymnasium is None else gymnasium.Env
-_Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,63 +91,6 @@ class ModelEnv(_Env):  # type: ignore[misc]
 def model_env(task: Task, **options: Any) -> ModelEnv:
     """Return a Gymnasium environment of the task; it passes Gymnasium's `check_env`."""
     return ModelEnv(task, **options)
-
-
-class ShieldedEnv(_Wrapper):  # type: ignore[misc]
-    """An environment that takes allowed actions only: forbidden ones are replaced, and counted in `replaced`.
-
-    Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
-    of each action number.
-    """
-
-    def __init__(
-        self,
-        env: Any,
-        shield: Shield,
-        *,
-        state_of: Callable[[Any], Mapping[str, Any]] | None = None,
-        labels: tuple[str, ...] | None = None,
-    ) -> None:
-        require_gymnasium()
-        super().__init__(env)
-        self.shield = shield
-        found = labels if labels is not None else getattr(env.unwrapped, "labels", None)
-        if found is None or (state_of is None and not isinstance(env.unwrapped, ModelEnv)):
-            raise InputError(
-                "the shield must know the state and the labels.",
-                hint="Give state_of (observation -> model state) and labels.",
-            )
-        self.labels: tuple[str, ...] = tuple(found)
-        self._state_of = state_of
-        self._observation: Any = None
-        self.replaced = 0
-
-    def _state(self) -> Mapping[str, Any]:
-        if self._state_of is not None:
-            return self._state_of(self._observation)
-        state: Mapping[str, Any] = self.env.unwrapped.named_state()
-        return state
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Return the first observation."""
-        self._observation, info = self.env.reset(seed=seed, options=options)
-        return self._observation, info
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are allowed now; everything where the run has ended."""
-        mask = np.array(self.shield.mask(self._state(), self.labels), dtype=bool)
-        return mask if mask.any() else np.ones_like(mask)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return what follows the action, or the allowed one that replaces it."""
-        wanted = self.labels[int(action)]
-        taken = self.shield.replace(self._state(), wanted)
-        replaced = taken is not None and taken != wanted
-        if replaced and taken is not None:
-            self.replaced += 1
-            action = self.labels.index(taken)
-        self._observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._observation, reward, terminated, truncated, {**info, "replaced": replaced}
 
 
 def require_gymnasium() -> None:

@@ -20,9 +20,11 @@ from polvet.kernel.compiled import Compiled, Words
 from polvet.kernel.lower import Reward
 from polvet.kernel.starts import Starts
 from polvet.model.expressions import Name
-from polvet.model.task import Task
+from polvet.model.task import Task, state_from_names
 from polvet.policy.compiled import lower_inputs
 from polvet.policy.inputs import Reader, find_inputs
+from polvet.shield.file import Shield
+from polvet.shield.guard import Guard
 
 FAIL, GOAL, STUCK, DEADLOCK, LIMIT, RUNNING = range(6)
 """How an episode ends, in the kernel's numbers."""
@@ -80,15 +82,7 @@ class Lanes:
 
     def step(self, labels: Any) -> Step:
         """Take a label in every lane."""
-        numbers = np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
-        if len(numbers) != self.count or (
-            self.labels and (numbers.min(initial=0) < 0 or numbers.max(initial=0) >= self.labels)
-        ):
-            raise InputError(
-                f"{len(numbers)} actions for {self.count} lanes, or one that is no label's number.",
-                Where("actions"),
-                f"Give each lane a number from 0 to {self.labels - 1}.",
-            )
+        numbers = self._numbers(labels)
         step = self._empty()
         if not self._lanes.step(numbers, step.rows, step.masks.view(np.uint8), step.cost, step.end, step.last):
             self._explain()
@@ -98,6 +92,10 @@ class Lanes:
         """Return where the lanes are."""
         return self.compiled.unpack(self._lanes.states())
 
+    def rows(self) -> NDArray[np.int64]:
+        """Return where the lanes are: one number per variable, reals by their bits."""
+        return self.compiled.machine.unpack(self._lanes.states())
+
     def _starts(self) -> Words:
         starts = Starts.of(self.task)
         if starts.count == 0:
@@ -105,6 +103,18 @@ class Lanes:
         if starts.count is not None and starts.count <= MOST_STARTS:
             return self.compiled.pack_starts(starts)
         return self.compiled.pack(starts.sample(MOST_STARTS // 100, random.Random(0)))
+
+    def _numbers(self, labels: Any) -> NDArray[np.int64]:
+        numbers = np.ascontiguousarray(labels, dtype=np.int64).reshape(-1)
+        if len(numbers) != self.count or (
+            self.labels and (numbers.min(initial=0) < 0 or numbers.max(initial=0) >= self.labels)
+        ):
+            raise InputError(
+                f"{len(numbers)} actions for {self.count} lanes, or one that is no label's number.",
+                Where("actions"),
+                f"Give each lane a number from 0 to {self.labels - 1}.",
+            )
+        return numbers
 
     def _empty(self) -> Step:
         shape = (self.count, len(self.inputs))
@@ -117,3 +127,42 @@ class Lanes:
         (state,) = self.compiled.unpack(self._lanes.faulty)
         Reader(self.task.network, self.columns).row(state)  # an input that has no value says so
         self.compiled.explain_fault(state, self._lanes.fault)
+
+
+class ShieldedLanes(Lanes):
+    """Lanes that take allowed labels only: masks hold what is applicable and allowed, forbidden labels are replaced."""
+
+    def __init__(self, task: Task, count: int, *, shield: Shield, **options: Any) -> None:
+        super().__init__(task, count, **options)
+        if shield.document.get("model_sha256") != task.sha256:
+            raise InputError(
+                "was made for another model.", Where("shield"), "Use the model the shield was computed for."
+            )
+        self.guard = Guard(shield, task.network.labels)
+        listed = [dict(zip(shield.variables, key, strict=True)) for key in shield.actions]
+        states = [state_from_names(task.network, named, Where("shield")) for named in listed]
+        self.guard.number(self.compiled.machine.unpack(self.compiled.pack(states)))
+        self._instead = np.zeros(count, dtype=np.int64)
+        self._open = np.zeros((count, self.labels), dtype=np.bool_)
+
+    def restart(self, seeds: Sequence[int | None] = ()) -> Step:
+        """Begin a new episode in every lane."""
+        return self._ruled(super().restart(seeds))
+
+    def step(self, labels: Any) -> Step:
+        """Take a label in every lane, or the allowed one that stands in for it."""
+        wanted = self._numbers(labels)
+        taken = np.where(self._open[np.arange(self.count), wanted], wanted, self._instead)
+        self.guard.steps += self.count
+        self.guard.replaced += int((taken != wanted).sum())
+        return self._ruled(super().step(taken))
+
+    def _ruled(self, step: Step) -> Step:
+        self._instead, _ = self.guard.rule_rows(self.rows(), step.masks)
+        self._open = step.masks
+        return step
+
+
+def make_lanes(task: Task, count: int, *, shield: Shield | None = None, **options: Any) -> Lanes:
+    """Return the lanes of a task, inside the shield where one is given."""
+    return Lanes(task, count, **options) if shield is None else ShieldedLanes(task, count, shield=shield, **options)

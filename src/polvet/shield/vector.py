@@ -2,7 +2,8 @@
 
 `VectorEnv`   Gymnasium's: a lane whose episode has ended begins the next one with the next step (autoreset NEXT_STEP)
 `sb3_vec_env` stable-baselines3's: the next episode begins at once, and the last observation is in the lane's info
-Both take the numbers of labels, offer masks of the applicable ones, and run in the kernel (`shield/lanes.py`).
+Both take the numbers of labels, offer masks of the applicable ones (inside a shield: of the allowed ones, and forbidden labels are
+replaced), and run in the kernel (`shield/lanes.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.task import Task
+from polvet.shield.file import Shield
 from polvet.shield.gym import Rewards, gymnasium, require_gymnasium, spaces_of
-from polvet.shield.lanes import EVENTS, LIMIT, RUNNING, Lanes, Step
+from polvet.shield.lanes import EVENTS, LIMIT, RUNNING, Step, make_lanes
 
 ENDED = [
     {**{name: number == end for name, end in EVENTS.items()}, "TimeLimit.truncated": number == LIMIT}
@@ -35,10 +37,17 @@ class VectorEnv(_Base):  # type: ignore[misc]
     """
 
     def __init__(
-        self, task: Task, n: int, *, cost: str | None = None, max_steps: int = 1_000, **rewards: float
+        self,
+        task: Task,
+        n: int,
+        *,
+        cost: str | None = None,
+        max_steps: int = 1_000,
+        shield: Shield | None = None,
+        **rewards: float,
     ) -> None:
         require_gymnasium()
-        self.lanes = Lanes(task, n, cost=cost, max_steps=max_steps)
+        self.lanes = make_lanes(task, n, shield=shield, cost=cost, max_steps=max_steps)
         self.task, self.num_envs, self.labels = task, n, task.network.labels
         self.rewards = Rewards(**rewards)
         self.single_observation_space, self.single_action_space = spaces_of(self.lanes)
@@ -86,7 +95,15 @@ class VectorEnv(_Base):  # type: ignore[misc]
         return found | {f"_{name}": everywhere for name in found}  # Gymnasium's convention: which lanes have the entry
 
 
-def sb3_vec_env(task: Task, n: int, *, cost: str | None = None, max_steps: int = 1_000, **rewards: float) -> Any:
+def sb3_vec_env(
+    task: Task,
+    n: int,
+    *,
+    cost: str | None = None,
+    max_steps: int = 1_000,
+    shield: Shield | None = None,
+    **rewards: float,
+) -> Any:
     """Return the task as a `VecEnv` of stable-baselines3, with `action_masks` for sb3-contrib."""
     if find_spec("stable_baselines3") is None:
         raise MissingExtra("stable-baselines3", "train")
@@ -96,7 +113,7 @@ def sb3_vec_env(task: Task, n: int, *, cost: str | None = None, max_steps: int =
         """The lanes of a task in the words of stable-baselines3."""
 
         def __init__(self) -> None:
-            self.lanes = Lanes(task, n, cost=cost, max_steps=max_steps, at_once=True)
+            self.lanes = make_lanes(task, n, shield=shield, cost=cost, max_steps=max_steps, at_once=True)
             self.rewards, self._asked = Rewards(**rewards), None
             self._masks = np.ones((n, self.lanes.labels), dtype=np.bool_)
             self._seeds: list[int | None] = [None] * n

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from polvet.budget import UNLIMITED, Budget
@@ -21,14 +21,17 @@ Pattern = tuple[bool, ...]
 MAX_STATES = 100_000
 
 UP, DOWN, ANY, TRUE, FALSE = "up", "down", "any", "true", "false"
+NOT_UP, NOT_DOWN = "not up", "not down"
+"""What a rule may say of a feature afterwards; one that its changes do not name keeps its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The names of all features, and which of them are numeric."""
+    """The names of all features, which of them are numeric, and what they mean where that is written down."""
 
     names: tuple[str, ...]
     numeric: frozenset[str]
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
     def index(self, name: str, where: Where) -> int:
         """Return the feature's place, or raise an InputError with the nearest name."""
@@ -39,13 +42,20 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Under one of the conditions (feature index -> wanted pattern), with this memory, make these changes."""
+    """Under one of the conditions (feature index -> wanted pattern), with this memory, make these changes.
+
+    `after` are patterns that hold afterwards besides what the changes say: a number that falls, but not to zero. A rule with
+    `actions` is followed in a planning problem by every applicable action of these names, one without by every action that
+    makes its changes.
+    """
 
     conditions: tuple[Mapping[int, bool], ...]
     changes: Mapping[int, str]
     label: str
     memory: str | None = None  # None: in every memory state
     following: str | None = None  # None: the memory stays
+    after: Mapping[int, bool] = field(default_factory=dict)
+    actions: tuple[str, ...] = ()
 
 
 Wanted = dict[int, bool]
@@ -223,10 +233,16 @@ def _outcomes(features: Features, rule: Rule, pattern: Pattern) -> list[tuple[Pa
         elif change == UP:
             options.append([True])
             effects[feature] = Effect(1, None)
+        elif change == NOT_UP:
+            options.append([True, False] if pattern[index] else [False])
+            effects[feature] = Effect(None, 0)
+        elif change == NOT_DOWN:
+            options.append([True] if pattern[index] else [True, False])
+            effects[feature] = Effect(0, None)
         else:
             options.append([True, False])
             effects[feature] = Effect(None, None)
-    return [(after, effects) for after in product(*options)]
+    return [(after, effects) for after in product(*options) if _holds(rule.after, after)]
 
 
 def pattern_of(features: Features, state: str) -> Pattern:

@@ -14,7 +14,7 @@ from polvet.policy.finite_memory.fmp import FiniteMemoryPolicy
 from polvet.policy.finite_memory.fmp_json import parse_fmp
 from polvet.policy.finite_memory.its import TransitionSystem, abstract_its, parse_its
 from polvet.policy.finite_memory.qnp import Problem, build_from_qnp, parse_qnp
-from polvet.policy.finite_memory.sketch import parse_sketch
+from polvet.policy.finite_memory.sketch import Sketch, expand, is_sketch, read_sketch
 
 _QNP = re.compile(r"\s*\S.*\n\s*\d+(\s+\S+\s+[01])+[ \t]*\n")
 
@@ -31,6 +31,7 @@ class PlanFile:
     plan: FiniteMemoryPolicy
     system: TransitionSystem | None = None  # an integer transition system, of which the plan is an abstraction
     problem: Problem | None = None  # the .qnp problem that the policy solves
+    sketch: Sketch | None = None  # the sketch whose rules the policy follows
 
 
 def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
@@ -59,6 +60,7 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
             raise InputError("a .qnp problem needs a policy.", where, "Give its file with --policy.")
         problem = parse_qnp(text, where)
         return PlanFile(build_from_qnp(problem, read_text(policy), Where(str(policy)), budget), problem=problem)
-    if any("->" in line for line in text.splitlines()):
-        return PlanFile(parse_sketch(text, where, budget))
+    if is_sketch(text):
+        sketch = read_sketch(text, where)
+        return PlanFile(expand(sketch, budget), sketch=sketch)
     return PlanFile(parse_edge_list(text, where))

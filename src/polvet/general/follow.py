@@ -1,0 +1,233 @@
+"""Following a sketch on an instance: every state that its rules lead to, until the goal, or until something is wrong.
+
+A state outside the goal offers the policy's steps. Of a rule without actions: every applicable action all of whose outcomes
+change the features as the rule says. Of a rule with actions: every applicable action of these names, which then must do what the
+rule claims. With a policy of its own (a function that chooses a ground action): that action, which must do what some open rule
+claims. What can be wrong, nearest to the initial state first:
+
+    claim   a step changes the features otherwise than its rule says
+    stuck   a state outside the goal offers no step
+    cycle   steps lead back to where they began, outside the goal
+
+If nothing is, every run of the policy ends in the goal; `ranks` are the longest ways to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from polvet.budget import UNLIMITED, Budget
+from polvet.errors import InputError, LimitReached
+from polvet.general.instances import Instance, State
+from polvet.general.valuations import Meaning, Valuations, Values, broken_claim, is_open
+from polvet.policy.finite_memory.features import Rule
+from polvet.policy.finite_memory.sketch import Sketch
+
+Place = tuple[str, State]
+"""A memory state and a state of the instance."""
+Chooser = Callable[[Mapping[str, bool]], Any]
+MAX_STATES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is wrong: `kind`, in words, and the run that shows it; of a cycle the run ends in the place numbered `back_to`."""
+
+    kind: str
+    why: str
+    places: tuple[Place, ...]
+    actions: tuple[str, ...]
+    back_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """An instance explored: the places with their rank where nothing is wrong, or the first failure."""
+
+    instance: Instance
+    ranks: Mapping[Place, int] = field(repr=False)
+    values: Mapping[State, Values] = field(repr=False)
+    steps: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+    failure: Failure | None = None
+
+    @property
+    def longest_run(self) -> int:
+        """The longest way from the initial state to the goal that the policy allows."""
+        return max(self.ranks.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    action: str
+    outcomes: tuple[Place, ...]
+    broken: str | None  # what the step does not do although its rule claims it
+
+
+def follow(
+    sketch: Sketch,
+    meanings: tuple[Meaning, ...],
+    instance: Instance,
+    *,
+    chooser: Chooser | None = None,
+    budget: Budget = UNLIMITED,
+) -> Followed:
+    """Return what becomes of the sketch on the instance."""
+    values = Valuations(sketch, meanings, instance)
+    start: Place = (sketch.memory[0], instance.initial)
+    parents: dict[Place, tuple[Place, str] | None] = {start: None}
+    steps: dict[Place, tuple[Place, ...]] = {}
+    agenda = deque([start])
+    while agenda:
+        budget.check(len(parents))
+        if len(parents) > MAX_STATES:
+            raise LimitReached(f"more than {MAX_STATES} states are reached in {instance.name}", "states")
+        place = agenda.popleft()
+        steps[place] = ()
+        if instance.is_goal(place[1]):
+            continue
+        choices = list(_choices(sketch, instance, values, place, chooser))
+        for choice in choices:
+            if choice.broken is not None:
+                run = _run_to(parents, place)
+                broken = Failure("claim", choice.broken, (*run[0], choice.outcomes[0]), (*run[1], choice.action))
+                return Followed(instance, {}, _valued(values, broken), {}, broken)
+        if not choices:
+            why = "no applicable action changes the features as a rule says" + _open_rules(
+                sketch, values(place[1]), place[0]
+            )
+            stuck = Failure("stuck", why, *_run_to(parents, place))
+            return Followed(instance, {}, _valued(values, stuck), {}, stuck)
+        following: dict[Place, None] = {}
+        for choice in choices:
+            for outcome in choice.outcomes:
+                following[outcome] = None
+                if outcome not in parents:
+                    parents[outcome] = (place, choice.action)
+                    agenda.append(outcome)
+        steps[place] = tuple(following)
+    ranks = _ranks(steps)
+    if len(ranks) < len(steps):
+        cycle = _cycle(sketch, instance, values, steps, ranks, parents, chooser)
+        return Followed(instance, {}, _valued(values, cycle), {}, cycle)
+    return Followed(instance, ranks, {state: values(state) for _, state in steps}, steps)
+
+
+def _choices(
+    sketch: Sketch, instance: Instance, values: Valuations, place: Place, chooser: Chooser | None
+) -> Iterable[_Choice]:
+    memory, state = place
+    before = values(state)
+    rules = [rule for rule in sketch.rules if rule.memory in (None, memory) and is_open(rule, before)]
+    if not rules and chooser is None:
+        return
+    chosen = None if chooser is None else _chosen(chooser, instance, state)
+    if chooser is not None and chosen is None:
+        return
+    for action, outcomes in instance.moves(state):
+        if chosen is not None and action != chosen:
+            continue
+        schema = action.partition("(")[0]
+        claimed = [rule for rule in rules if chosen is not None or schema in rule.actions]
+        fitting: dict[str, None] = {}
+        for rule in rules:
+            if rule.actions and schema not in rule.actions:
+                continue
+            if all(broken_claim(rule, before, values(outcome)) is None for outcome in outcomes):
+                fitting[rule.following or memory] = None
+        for following in fitting:
+            yield _Choice(action, tuple((following, outcome) for outcome in outcomes), None)
+        if not fitting and (claimed or chosen is not None):
+            why = _broken(sketch, action, claimed, before, [values(outcome) for outcome in outcomes])
+            yield _Choice(action, tuple((memory, outcome) for outcome in outcomes), why)
+
+
+def _chosen(chooser: Chooser, instance: Instance, state: State) -> str | None:
+    """Return the applicable action that the user's policy chooses; None where it chooses none."""
+    answer = chooser({str(atom): bool(state >> number & 1) for number, atom in enumerate(instance.atoms)})
+    if answer is None:
+        return None
+    labels = [action for action, _ in instance.moves(state)]
+    if answer not in labels:
+        hint = f"Return one of: {', '.join(labels[:6])}." if labels else "No action is applicable there."
+        raise InputError(
+            f"the policy chooses {answer!r}, which is not applicable in {instance.show(state)}.", instance.name, hint
+        )
+    return str(answer)
+
+
+def _broken(sketch: Sketch, action: str, rules: list[Rule], before: Values, after: list[Values]) -> str:
+    """Return in words what the action does that no rule allows."""
+    names = sketch.features.names
+    for rule in rules:
+        for values in after:
+            index = broken_claim(rule, before, values)
+            if index is not None:
+                said = rule.changes.get(index, "unchanged")
+                return f"{action} follows {rule.label}, which says {names[index]}: {said}; it goes from {before[index]} to {values[index]}"
+    changed = ", ".join(
+        f"{name} from {old} to {new}" for name, old, new in zip(names, before, after[0], strict=True) if old != new
+    )
+    return f"no rule is open where the policy takes {action}, which changes {changed or 'no feature'}"
+
+
+def _open_rules(sketch: Sketch, values: Values, memory: str) -> str:
+    found = [rule.label for rule in sketch.rules if rule.memory in (None, memory) and is_open(rule, values)]
+    return f" (open: {', '.join(found)})" if found else " (no rule is open)"
+
+
+def _run_to(
+    parents: Mapping[Place, tuple[Place, str] | None], place: Place
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    places, actions = [place], []
+    while (step := parents[places[-1]]) is not None:
+        places.append(step[0])
+        actions.append(step[1])
+    return tuple(reversed(places)), tuple(reversed(actions))
+
+
+def _ranks(steps: Mapping[Place, tuple[Place, ...]]) -> dict[Place, int]:
+    """Return for each place the length of the longest run from it; places from which a run may go on for ever have none."""
+    before: dict[Place, list[Place]] = {place: [] for place in steps}
+    waiting = {place: len(following) for place, following in steps.items()}
+    for place, following in steps.items():
+        for one in following:
+            before[one].append(place)
+    ranks = {place: 0 for place, count in waiting.items() if count == 0}
+    agenda = list(ranks)
+    for place in agenda:
+        for one in before[place]:
+            waiting[one] -= 1
+            if waiting[one] == 0:
+                ranks[one] = 1 + max(ranks[following] for following in steps[one])
+                agenda.append(one)
+    return ranks
+
+
+def _cycle(
+    sketch: Sketch, instance: Instance, values: Valuations, steps: Mapping[Place, tuple[Place, ...]],
+    ranks: Mapping[Place, int], parents: Mapping[Place, tuple[Place, str] | None], chooser: Chooser | None,
+) -> Failure:  # fmt: skip
+    """Return a run into a cycle, from places without a rank: each of them has a step to another."""
+    place = next(place for place in steps if place not in ranks)
+    walk = [place]
+    while (place := next(one for one in steps[place] if one not in ranks)) not in walk:
+        walk.append(place)
+    cycle = walk[walk.index(place) :]
+    cycle = min(
+        (cycle[i:] + cycle[:i] for i in range(len(cycle))), key=lambda turned: len(_run_to(parents, turned[0])[1])
+    )
+    places, actions = _run_to(parents, cycle[0])
+    back_to = len(places) - 1
+    run, done = list(places), list(actions)
+    for one, other in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        choices = _choices(sketch, instance, values, one, chooser)
+        done.append(next(choice.action for choice in choices if other in choice.outcomes))
+        run.append(other)
+    return Failure("cycle", "these steps can be repeated for ever", tuple(run), tuple(done), back_to)
+
+
+def _valued(values: Valuations, failure: Failure) -> dict[State, Values]:
+    return {state: values(state) for _, state in failure.places}

@@ -1,0 +1,195 @@
+"""A shield around an environment while something learns in it; needs the extra `train`.
+
+`ShieldedEnv`       masks for learners that ask for them (`action_masks()`, as sb3-contrib's MaskablePPO does), and a replacement for every
+                    forbidden action of learners that do not: nothing forbidden is ever done
+`shield_vec_env`    the same around a `VecEnv` of stable-baselines3: all masks in one call of the kernel
+What happens in a state that the shield does not list is told by `unknown` (`shield/guard.py`); `report()` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polvet.errors import InputError, MissingExtra
+from polvet.shield.file import Shield
+from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of
+from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
+
+_Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
+_Recorded: Any = type("_Recorded", (), {}) if gymnasium is None else gymnasium.utils.RecordConstructorArgs
+NOT_RESET = InputError(
+    "the environment was not reset.", hint="Call reset() first: what is allowed depends on the state."
+)
+
+
+class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
+    """An environment that takes allowed actions only: forbidden ones are replaced by the least risky allowed one.
+
+    Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
+    of each action number. Infos hold `taken` (the action that was done), `replaced` and `unknown`.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        shield: Shield,
+        *,
+        state_of: Callable[[Any], Mapping[str, Any]] | None = None,
+        labels: Sequence[str] | None = None,
+        unknown: str = "error",
+    ) -> None:
+        require_gymnasium()
+        # Gymnasium makes an environment anew from what it was made of.
+        made_of = {"shield": shield, "state_of": state_of, "labels": labels, "unknown": unknown}
+        _Recorded.__init__(self, _disable_deepcopy=True, **made_of)
+        _Wrapper.__init__(self, env)
+        if state_of is None and not isinstance(env.unwrapped, ModelEnv):
+            raise NO_STATE
+        self.shield, self.labels = shield, labels_of(env.unwrapped, labels)
+        self._guard = Guard(shield, self.labels, actions=getattr(env.action_space, "n", None), unknown=unknown)
+        self._state_of = state_of
+        self._observation: Any = None
+        self._ruling: Ruling | None = None
+        self._over = False
+
+    @property
+    def replaced(self) -> int:
+        """How many actions were replaced so far."""
+        return self._guard.replaced
+
+    def report(self) -> ShieldReport:
+        """Return how many steps were taken, actions replaced, and states met that the shield does not know."""
+        return self._guard.report()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Return the first observation; the shield begins anew with it."""
+        self._observation, info = self.env.reset(seed=seed, options=options)
+        self._over = False
+        self._ruling = self._rule()
+        return self._observation, info
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions are allowed now; everything where the run has ended, nothing in a forbidden state."""
+        if self._ruling is None:
+            raise NOT_RESET
+        return np.ones(len(self.labels), dtype=np.bool_) if self._over else self._ruling.mask.copy()
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return what follows the action, or the allowed one that replaces it; an unknown state may end the episode."""
+        if self._ruling is None:
+            raise NOT_RESET
+        wanted = int(action)
+        taken = wanted if self._over else self._ruling.take(wanted)
+        if taken is None:
+            return self._observation, 0.0, False, True, {"taken": None, "replaced": False, "unknown": True}
+        self._guard.steps += 1
+        self._guard.replaced += taken != wanted
+        self._observation, reward, terminated, truncated, info = self.env.step(taken if taken != wanted else action)
+        self._over = bool(terminated or truncated)
+        if not self._over:
+            self._ruling = self._rule()
+            truncated = self._ruling.instead is None
+        told = {"taken": taken, "replaced": taken != wanted, "unknown": not (self._over or self._ruling.known)}
+        return self._observation, reward, terminated, truncated, {**info, **told}
+
+    def _rule(self) -> Ruling:
+        if self._state_of is not None:
+            return self._guard.rule(self._state_of(self._observation))
+        return self._guard.rule(self.env.unwrapped.named_state())
+
+
+def shield_vec_env(
+    env: Any,
+    shield: Shield,
+    *,
+    state_of: Callable[[Any], Any] | None,
+    labels: Sequence[str] | None,
+    unknown: str = "error",
+) -> Any:
+    """Return the `VecEnv` of stable-baselines3 with forbidden actions masked and replaced.
+
+    `state_of(observations)` gives one row of numbers per environment, in the order of the shield's variables.
+    """
+    if find_spec("stable_baselines3") is None:
+        raise MissingExtra("stable-baselines3", "train")
+    if state_of is None:
+        raise NO_STATE
+    rows_of = state_of
+    base: Any = import_module("stable_baselines3.common.vec_env").VecEnvWrapper
+
+    class ShieldedVecEnv(base):  # type: ignore[misc]
+        """All environments of a `VecEnv` behind one shield."""
+
+        def __init__(self) -> None:
+            super().__init__(env)
+            self.labels = labels_of(env, labels)
+            self._guard = Guard(shield, self.labels, actions=getattr(env.action_space, "n", None), unknown=unknown)
+            self._masks: NDArray[np.bool_] | None = None
+
+        def report(self) -> ShieldReport:
+            return self._guard.report()
+
+        def reset(self) -> Any:
+            observations = self.venv.reset()
+            return self._cut_off(observations, self._rule(observations), None, None)
+
+        def step_async(self, actions: Any) -> None:
+            if self._masks is None:
+                raise NOT_RESET
+            wanted = np.asarray(actions).reshape(-1).astype(np.int64)
+            taken = np.where(self._masks[np.arange(self.num_envs), wanted], wanted, self._instead)
+            self._guard.steps += self.num_envs
+            self._guard.replaced += int((taken != wanted).sum())
+            self.venv.step_async(taken)
+
+        def step_wait(self) -> Any:
+            observations, rewards, dones, infos = self.venv.step_wait()
+            observations = self._cut_off(observations, self._rule(observations), dones, infos)
+            return observations, rewards, dones, infos
+
+        def action_masks(self) -> Any:
+            if self._masks is None:
+                raise NOT_RESET
+            return self._masks
+
+        def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:
+            if method_name == "action_masks":
+                return [self.action_masks()[k] for k in self.venv._get_indices(indices)]
+            return self.venv.env_method(method_name, *args, indices=indices, **kwargs)
+
+        def has_attr(self, attr_name: str) -> bool:
+            return attr_name == "action_masks" or bool(super().has_attr(attr_name))
+
+        def _rule(self, observations: Any) -> NDArray[np.int64]:
+            """Note the masks of the states, and return the environments where nothing may be done."""
+            masks = np.ones((self.num_envs, len(self.labels)), dtype=np.bool_)
+            self._instead, _ = self._guard.rule_rows(self._guard.rows_of(rows_of(observations)), masks)
+            self._masks = masks
+            return np.flatnonzero(self._instead < 0)
+
+        def _cut_off(self, observations: Any, lanes: NDArray[np.int64], dones: Any, infos: Any) -> Any:
+            """Begin a new episode where nothing may be done; the learner sees that the old one was cut off."""
+            if not len(lanes):
+                return observations
+            observations = observations.copy()
+            for lane in lanes.tolist():
+                if dones is not None and not dones[lane]:
+                    dones[lane] = True
+                    infos[lane] |= {
+                        "unknown": True, "TimeLimit.truncated": True, "terminal_observation": observations[lane].copy(),
+                    }  # fmt: skip
+                ((observations[lane], _),) = self.venv.env_method("reset", indices=[lane])
+            if len(self._rule(observations)):
+                raise InputError(
+                    "a new episode begins in a state that the shield does not know.",
+                    hint="Start where the shield starts, or give unknown='nearest'.",
+                )
+            return observations
+
+    return ShieldedVecEnv()
