@@ -100,7 +100,7 @@ def test_a_division_by_zero_in_an_input_is_an_error_that_names_it(world):
     bound = compile_policy(_fitted(world(["1/x", "b"])))
     with pytest.raises(InputError, match="an input of the policy"):
         bound.fitted.row((0, 0, False))
-    with pytest.raises(InputError, match="an input of the policy|not a number"):
+    with pytest.raises(InputError, match=r"an input of the policy|not a number"):
         bound.compiled.explore(policy=bound.core)
 
 

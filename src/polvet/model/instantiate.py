@@ -121,8 +121,8 @@ class _Builder:
         names: dict[str, dict[int, str]] = {}
         for _, _, name in self.transients:
             match root.names.get(name):
-                case Binary("=", Name(variable), IntLiteral(value)):
-                    names.setdefault(variable, {}).setdefault(value, name)
+                case Binary("=", Name(owner), IntLiteral(value)):
+                    names.setdefault(owner, {}).setdefault(value, name)
         found = []
         for variable in self.variables:
             told = names.get(variable.name, {})

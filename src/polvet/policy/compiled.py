@@ -78,7 +78,8 @@ def bind_policy(fitted: Fitted, compiled: Compiled) -> Bound:
 
 def lower_inputs(network: Network, inputs: Sequence[Input]) -> tuple[list[int], _core.Program | None]:
     """Return the numbers by which the kernel knows the inputs, and the program of those that are expressions."""
-    columns, rewards = [], []
+    columns: list[int] = []
+    rewards: list[Reward] = []
     for one in inputs:
         if isinstance(one, int):
             columns.append(one)
