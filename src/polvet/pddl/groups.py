@@ -218,7 +218,11 @@ def judge(group: frozenset[Atom], known: dict[Atom, bool], outcome: Outcome) -> 
         return True, True  # the action is never applicable
     # SOUND: atoms that the outcome does not name keep their values, and are alike: one of them stands for all.
     unnamed = next((atom for atom in group if atom not in after and atom not in known), None)
-    cases = required or [None, *(atom for atom in after if atom not in known), *([] if unnamed is None else [unnamed])]
+    cases: list[Atom | None] = [*required] or [
+        None,
+        *(atom for atom in after if atom not in known),
+        *([] if unnamed is None else [unnamed]),
+    ]
     most = stays = True
     for case in cases:
         left = [value for value in (_value(one, case, group, known) for one in after.values()) if value != FALSE]
