@@ -219,7 +219,8 @@ void bind_bound_policy(nb::module_& m) {
         .def(
             "__init__",
             [](BoundPolicy* self, std::shared_ptr<Program> program, nb::object policy, std::vector<uint32_t> inputs,
-               std::vector<int32_t> label_of_output, size_t labels, bool filtered, std::shared_ptr<Program> features, nb::object functions) {
+               std::vector<int32_t> label_of_output, size_t labels, bool filtered, std::shared_ptr<Program> features,
+               nb::object functions) {
                 BoundPolicy bound;
                 bound.program = program;
                 bound.given = held(policy);
