@@ -23,6 +23,7 @@ from tests.attack import (
     risk_bound,
     run,
     safe_policy,
+    safe_region,
     strong_cyclic,
     unsafe_rank,
 )
@@ -44,6 +45,7 @@ KINDS = {
     "risk-exceeds": risk_bound.false_excesses,
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
+    "safe-region": safe_region.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
     "unsafe-rank": unsafe_rank.false_claims,
 }

@@ -35,6 +35,7 @@ WEAK = {
     "permissive": ("polvet.check.permissive._check_attained", lambda arena, rows, values: None),
     "risk-bound": ("polvet.check.risk_bound.possible_rows", _first_row),
     "risk-exceeds": ("polvet.check.risk_bound._attains", _forgets_ranks),
+    "safe-region": ("polvet.check.reachable_set.iter_all_starts", lambda arena: iter(())),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),
 }
 """What a checker would be like that forgets one test."""

@@ -21,6 +21,7 @@ from tests.check.closure import closure, imports_of
 
 ALLOWED = {
     "errors",
+    "choices",  # names of formats, and where their values are
     "system",
     "interrupts",
     "numbers",

@@ -92,6 +92,7 @@ CASES = {
     "fence": (f"{FILES} -o fenced.json", lambda: faulty().fence(output="fenced.json")),
     "compare": (f"{FILES} better.json", lambda: faulty().compare("better.json")),
     "verify": (FILES, lambda: faulty().verify()),
+    "verify region": (f"{FILES} --region", lambda: faulty().verify(region=True)),
     "verify raw": (
         f"{FILES} --mode raw --avoid stuck",
         lambda: polvet.load(line(), mode="raw", avoid="stuck").policy("one-way-line-8-5-faulty.json").verify(),

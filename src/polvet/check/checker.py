@@ -69,6 +69,7 @@ CHECKERS: dict[str, str] = {
     "repair": "polvet.check.repair:check_repair",
     "invariant": "polvet.check.invariant:check_invariant",
     "grid": "polvet.check.grid:check_grid",
+    "safe-region": "polvet.check.safe_region:check_safe_region",
     "permissive": "polvet.check.permissive:check_permissive",
     "risk-bound": "polvet.check.risk_bound:check_risk_bound",
     "risk-exceeds": "polvet.check.risk_bound:check_risk_exceeds",

@@ -47,6 +47,12 @@ def verify(
             "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
         ),
     ] = None,
+    region: Annotated[
+        bool,
+        typer.Option(
+            "--region", help="From which starts is it safe? What can be proved as a condition, the rest with runs."
+        ),
+    ] = False,
     output: Output = None,
 ) -> int:
     """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.
@@ -54,10 +60,18 @@ def verify(
     All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
+    from polvet.cli.region import region_lines
+    from polvet.front.region import SafeRegion
+
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
-        found = policy.verify(method, probability=probability, max_risk=max_risk, output=output, **within)
-    lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
+        found = policy.verify(
+            method, probability=probability, max_risk=max_risk, region=region, output=output, **within
+        )
+    if isinstance(found, SafeRegion):
+        lines = region_lines(found)
+    else:
+        lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
     lines += subject.lines(policy)
     if found.written is not None and found.certificate is not None:
         lines.append(f"written      {output} ({found.certificate['kind']})")

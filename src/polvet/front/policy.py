@@ -38,6 +38,7 @@ from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
     from polvet.front.campaign import Campaign
+    from polvet.front.region import SafeRegion
     from polvet.front.task import Task
     from polvet.model.semantics import State
     from polvet.policy.runs import Batch
@@ -284,18 +285,27 @@ class Policy:
         avoid: str | None = None,
         probability: bool = False,
         max_risk: str | float | None = None,
+        region: bool = False,
         output: str | Path | None = None,
         **limits: Unpack[Crowd],
-    ) -> Safe | Unsafe | Unknown:
+    ) -> Safe | Unsafe | Unknown | SafeRegion:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
         With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
         With `max_risk` (such as "0.05", read exactly) safe means that this probability is at most so much, unsafe that it is more.
+        With `region` the answer is a SafeRegion: the start states from which no run fails, as a condition, and what is left of them.
         """
         from polvet.front.verifying import verify_policy, verify_risk
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
         target = None if output is None else Path(output)
+        if region:
+            if method != "auto" or probability or max_risk is not None:
+                what = "a region is a question of its own."
+                raise InputError(what, Where("region"), "Leave out --method, --probability and --max-risk.")
+            from polvet.front.region import verify_region
+
+            return verify_region(policy, target, Work.begin(limits, Crowd))
         if max_risk is not None:
             if method != "auto":
                 what = f"the method '{method}' knows no bound on the risk."

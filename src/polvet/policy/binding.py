@@ -23,10 +23,11 @@ from polvet.model.network import Joint, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
-from polvet.policy.identity import policy_sha256
+from polvet.policy.identity import content_sha256, policy_sha256
 from polvet.policy.inputs import Input, InputFunction, Reader, find_inputs, truth_values
-from polvet.policy.load import load_policy
+from polvet.policy.load import load_policy, read_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 
 UNKNOWN_LABEL = -1
@@ -131,8 +132,11 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     inputs, outputs = task.reading.inputs, task.reading.outputs
     if named_function(file) is not None:
         inputs, outputs = default_inputs(task), default_outputs(task)
-    policy = load_policy(file, inputs, outputs, output=task.reading.output, booleans=booleans)
-    return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+        policy = load_policy(file, inputs, outputs, booleans=booleans)
+        return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+    content = Content.of(file)
+    policy = read_policy(content, Names(inputs, outputs, task.reading.output, booleans=booleans))
+    return replace(fit(task, policy, Where(str(file))), sha256=content_sha256(content))
 
 
 def default_inputs(task: Task) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ NOT_RESET = InputError(
 
 
 class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
-    """An environment that takes allowed actions only: forbidden ones are replaced by the least risky allowed one.
+    """An environment that takes allowed actions only: forbidden ones are replaced by the allowed one listed first.
 
     Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
     of each action number. Infos hold `taken` (the action that was done), `replaced` and `unknown`.
