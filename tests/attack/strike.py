@@ -10,6 +10,7 @@ from pathlib import Path
 from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
 from tests.attack import (
+    ends,
     goals,
     grid,
     invariant,
@@ -36,6 +37,7 @@ KINDS = {
     "its-run": its_run.false_claims,
     "lasso": lasso.false_claims,
     "lex-rank": lex_rank.false_claims,
+    "livelock": ends.false_livelocks,
     "no-strong-cyclic": strong_cyclic.false_rounds,
     "permissive": permissive.false_claims,
     "reachable-set": reachable_set.false_claims,
@@ -47,6 +49,7 @@ KINDS = {
     "safe-policy": safe_policy.false_claims,
     "safe-region": safe_region.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
+    "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,
 }
 

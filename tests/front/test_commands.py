@@ -84,6 +84,9 @@ CASES = {
     "evaluate": (f"{FILES} --starts 50", lambda: faulty().evaluate(50)),
     "fuzz": (f"{FILES} --runs 1000", lambda: faulty().fuzz(1000)),
     "faults": (FILES, lambda: faulty().faults()),
+    "faults for the goal": (f"{FILES} --kind goal", lambda: faulty().faults(kind="goal")),
+    "faults by risk": (f"{FILES} --max-risk 0.1 --delta 0.01", lambda: faulty().faults(max_risk="0.1", delta="0.01")),
+    "verify without loops": (f"{FILES} --avoid loop", lambda: faulty().verify(avoid="loop")),
     "repair": (f"{FILES} --faults faults.json", lambda: faulty().repair("faults.json").repaired),
     "repair avoiding": (
         f"{FILES} --faults faults.json --repair-mode avoid --keep-runs 50",

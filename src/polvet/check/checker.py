@@ -67,6 +67,8 @@ CHECKERS: dict[str, str] = {
     "run": "polvet.check.run:check_run",
     "reachable-set": "polvet.check.reachable_set:check_reachable_set",
     "repair": "polvet.check.repair:check_repair",
+    "sure-end": "polvet.check.ends:check_sure_end",
+    "livelock": "polvet.check.ends:check_livelock",
     "invariant": "polvet.check.invariant:check_invariant",
     "grid": "polvet.check.grid:check_grid",
     "safe-region": "polvet.check.safe_region:check_safe_region",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.choices import listed
-from polvet.cli.options import Answering, Avoid, Crowd, Output, Subject
+from polvet.cli.options import Answering, Avoid, Crowd, MaxRisk, Output, Subject
 from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
@@ -41,12 +41,7 @@ def verify(
             help="Also bound the greatest probability of failing: by explicit search, else by abstraction.",
         ),
     ] = False,
-    max_risk: Annotated[
-        str | None,
-        typer.Option(
-            "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
-        ),
-    ] = None,
+    max_risk: MaxRisk = None,
     region: Annotated[
         bool,
         typer.Option(

@@ -32,7 +32,7 @@ BESIDES = 2.0
 
 PROVES: dict[str, tuple[str, ...]] = {
     "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
-    "safe policy": ("reachable-set", "invariant", "grid"), "unsafe policy": ("run",),
+    "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
     "safe region": ("safe-region",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
     "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive",),

@@ -239,6 +239,8 @@ def all_starts(task: Task, work: Work) -> list[State]:
 def _refuse(task: Task) -> None:
     if task.avoid.stuck:
         raise InputError("only a policy gets stuck.", Where("avoid"), "Use deadlock.")
+    if task.avoid.loop:
+        raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:

@@ -27,7 +27,7 @@ MAX_STEPS = 10_000
 
 
 class End(IntEnum):
-    """How a run ended; UNFINISHED where a limit of time stopped the simulation."""
+    """How a run ended; UNFINISHED where a limit of time stopped the simulation, LOOP where it can never end any more."""
 
     FAIL = 0
     GOAL = 1
@@ -35,6 +35,7 @@ class End(IntEnum):
     DEADLOCK = 3
     LIMIT = 4
     UNFINISHED = 5
+    LOOP = 6
 
     @property
     def text(self) -> str:
