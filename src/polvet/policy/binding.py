@@ -26,7 +26,7 @@ from polvet.policy.callables import CallablePolicy
 from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
 from polvet.policy.identity import content_sha256, policy_sha256
-from polvet.policy.inputs import Input, InputFunction, Reader, find_inputs, truth_values
+from polvet.policy.inputs import Input, InputFunction, Reader, defined_names, find_inputs, truth_values
 from polvet.policy.load import load_policy, read_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 
@@ -131,7 +131,7 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     booleans = truth_values(task.network, task.reading.expressions)
     inputs, outputs = task.reading.inputs, task.reading.outputs
     if named_function(file) is not None:
-        inputs, outputs = default_inputs(task), default_outputs(task)
+        inputs, outputs = function_inputs(task), default_outputs(task)
         policy = load_policy(file, inputs, outputs, booleans=booleans)
         return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
     content = Content.of(file)
@@ -144,6 +144,12 @@ def default_inputs(task: Task) -> tuple[str, ...]:
     if task.reading.inputs is not None:
         return task.reading.inputs
     return tuple(variable.name for variable in task.network.variables if not variable.is_location)
+
+
+def function_inputs(task: Task) -> tuple[str, ...]:
+    """Return what a policy that is a function sees of a state: the task's inputs, else all variables and what is defined by them."""
+    found = default_inputs(task)
+    return found if task.reading.inputs is not None else tuple(dict.fromkeys((*found, *defined_names(task.network))))
 
 
 def default_outputs(task: Task) -> tuple[str, ...]:
