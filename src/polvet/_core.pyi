@@ -394,6 +394,8 @@ class BoundPolicy:
         label_of_output: Sequence[int],
         labels: int,
         filtered: bool,
+        features: Program | None = None,
+        functions: Callable[[NDArray[np.uint64]], NDArray[np.float32]] | None = None,
     ) -> None: ...
     def rows(self, states: NDArray[np.uint64]) -> NDArray[np.float32]: ...
 
@@ -516,6 +518,7 @@ class Lanes:
         goal: int,
         max_steps: int,
         at_once: bool,
+        features: Program | None = None,
     ) -> None: ...
     def seed(self, lane: int, seed: int) -> None: ...
     def restart(self, rows: NDArray[np.float32], masks: NDArray[np.uint8]) -> bool: ...

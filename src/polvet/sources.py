@@ -9,6 +9,7 @@ A PDDL problem brings its goal; a goal that is given takes its place.
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ from polvet.model.properties import (
     StatesValues,
     Until,
 )  # fmt: skip
-from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition
+from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
 from polvet.numbers import exact
 from polvet.pddl import domain_beside, is_pddl, read_pddl
 
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 TASK_KEYS = ("model", "domain", "constants", *ROLES, "policy")
 START_BYTES = 65536
 """How much of a file tells its language."""
+FUNCTION = re.compile(r"(.+\.py):\w+")
+"""An input that is a Python function: its file, and its name."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
 
 
@@ -124,7 +127,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
             for name, value in _table(document, "constants", where).items()
         }
         texts = {role: (_text(document, role, where), where.at(role)) for role in ROLES if role in document}
-        reading = _reading(_table(document, "policy", where), where.at("policy"))
+        reading = _reading(_table(document, "policy", where), where.at("policy"), Path(path).parent)
     else:
         model_path, constants, texts, reading = Path(path), {}, {}, PolicyReading()
     for role in ROLES:
@@ -136,6 +139,8 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     domain = _domain_of(model_path, data[:START_BYTES].decode(errors="replace"), domain)
     if domain is not None:
         digest.update(read_bytes(domain))
+    for file in reading.functions.values():
+        digest.update(read_bytes(file))
     source = Source(Path(path), digest.hexdigest())
     return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain)
 
@@ -143,19 +148,35 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
     parse: Callable[[str, Where], Expression] = parse_expression
+    parse_input = parse
     if parts.domain is None:
         model = load_model(parts.model)
     else:
         world = read_pddl(parts.model, parts.domain)
-        model, parse = world.model, world.condition
+        model, parse, parse_input = world.model, world.condition, world.number
     network = replace(instantiate(model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
     found = _from_only_task(network) if not parts.conditions or parts.domain is not None else {}
     for role, (text, where) in parts.conditions.items():
         found[role] = _condition(network, text, role, where, parse)
+    reading = _with_expressions(parts.reading, network, parse_input, Where(str(parts.source.file)))
     return Task(
-        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), parts.reading,
+        network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading,
         parts.options.avoid, parts.options, parts.source,
     )  # fmt: skip
+
+
+def _with_expressions(
+    reading: PolicyReading, network: Network, parse: Callable[[str, Where], Expression], where: Where
+) -> PolicyReading:  # fmt: skip
+    """Return the reading with those inputs read that are expressions; a plain name is left to whoever fits a policy."""
+    known = network.scope.names
+    computed = [text for text in reading.inputs or () if text not in known and text not in reading.functions]
+    found = {}
+    for text in computed:
+        parsed = parse(text, where.at("policy").at("inputs"))
+        if not isinstance(parsed, Name):
+            found[text] = resolved(network, parsed, where.at("policy").at("inputs"))[0]
+    return replace(reading, expressions=found)
 
 
 def _domain_of(path: str | Path, text: str, given: Path | None) -> Path | None:
@@ -325,7 +346,7 @@ def _number(value: Any, where: Where) -> Value:
     return number
 
 
-def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
+def _reading(table: Mapping[str, Any], where: Where, folder: Path) -> PolicyReading:
     refuse_unknown_keys(table, POLICY_KEYS, where)
     mode = table.get("mode", "filtered")
     if mode not in MODES:
@@ -339,7 +360,9 @@ def _reading(table: Mapping[str, Any], where: Where) -> PolicyReading:
     output = table.get("output")
     if output is not None and not isinstance(output, str):
         raise InputError("'output' is not a name.", where.at("output"), 'Write output = "logits".')
-    return PolicyReading(mode, lists["inputs"], lists["outputs"], output)
+    # SOUND: a task file may name functions, and then running a policy of it runs them: docs/trust.md says so.
+    functions = {text: folder / named[1] for text in lists["inputs"] or () if (named := FUNCTION.fullmatch(text))}
+    return PolicyReading(mode, lists["inputs"], lists["outputs"], output, functions=functions)
 
 
 def _condition(

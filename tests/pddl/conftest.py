@@ -24,15 +24,23 @@ class Atoms:
     def __init__(self, world: World):
         self.world = world
         self.semantics = Semantics(instantiate(world.model))
-        self.names = [
-            _tuple(variable.name) for variable in self.semantics.network.variables if not variable.is_location
+        self.variables = [
+            (_tuple(variable.name), None if variable.values is None else [_tuple(name) for name in variable.values])
+            for variable in self.semantics.network.variables
         ]
+        self.names = [name for own, values in self.variables for name in ([own] if values is None else values)]
         init = {(atom.predicate, *atom.terms) for atom in world.grounding.reach.problem.init}
         self.fixed = frozenset(init - set(self.names))
 
     def show(self, state):
         """Return the state as a set of atoms."""
-        return self.fixed | {name for name, value in zip(self.names, state, strict=True) if value}
+        true = set()
+        for (name, values), value in zip(self.variables, state, strict=True):
+            if values is not None:
+                true.add(values[value])
+            elif value:
+                true.add(name)
+        return self.fixed | (true - {("none",)})
 
     def initial(self):
         """Return the initial states."""
@@ -51,7 +59,10 @@ class Atoms:
 
     def state(self, atoms):
         """Return the state in which these atoms hold."""
-        return tuple(name in atoms for name in self.names)
+        return tuple(
+            name in atoms if values is None else next((k for k, one in enumerate(values) if one in atoms), 0)
+            for name, values in self.variables
+        )
 
 
 def _tuple(name):

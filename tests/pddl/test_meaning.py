@@ -100,7 +100,9 @@ def test_what_never_changes_is_folded_and_what_is_never_applicable_dropped():
         (:action never :precondition (and (p) (s m o)) :effect (not (p))))"""
     world = agree(domain, PROBLEM.format("(p) (q m) (s m n) (s n m) (s o m)", "(q n)"))
     assert world.model.actions == ("go(m,n)", "go(n,m)")
-    assert [variable.name for variable in world.model.variables] == ["q(m)", "q(n)"]
+    assert [(variable.name, variable.transient) for variable in world.model.variables] == [
+        ("q(*)", False), ("q(m)", True), ("q(n)", True),
+    ]  # fmt: skip
 
 
 def test_a_schema_with_ten_parameters_is_joined_and_not_enumerated():

@@ -33,7 +33,7 @@ using Costs = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The arrays in which lanes show themselves, of the right sizes.
 Shown shown(const Lanes& lanes, Rows* rows, Bytes* masks, Costs* cost, Bytes* end, Rows* last) {
-    const size_t count = lanes.size(), width = count * lanes.options.inputs.size();
+    const size_t count = lanes.size(), width = count * lanes.options.inputs.columns.size();
     if (rows->size() != width || masks->size() != count * lanes.options.labels || (cost && cost->size() != count) ||
         (end && end->size() != count) || (last && last->size() != width))
         throw nb::value_error("an array has another size");
@@ -166,19 +166,20 @@ void bind_simulate(nb::module_& m) {
         .def(
             "__init__",
             [](Lanes* self, std::shared_ptr<Program> program, Packed starts, size_t lanes, size_t labels, std::vector<uint32_t> inputs,
-               int32_t fail, int32_t goal, uint64_t max_steps, bool at_once) {
+               int32_t fail, int32_t goal, uint64_t max_steps, bool at_once, std::shared_ptr<Program> features) {
                 const int32_t count = int32_t(program->conditions.size());
                 if (starts.shape(1) != program->words) throw nb::value_error("the states have another number of words");
                 if (fail >= count || goal >= count) throw nb::value_error("there is no such condition");
                 if (starts.shape(0) == 0 || lanes == 0) throw nb::value_error("there is nothing to start from");
-                for (const uint32_t input : inputs)
-                    if (input >= program->variables) throw nb::value_error("there is no such variable");
+                const Inputs shown{program, features, std::move(inputs)};
+                shown.check();
                 for (const Joint& joint : program->joints)
                     if (joint.label >= int32_t(labels)) throw nb::value_error("there are more labels");
                 new (self) Lanes(program, std::vector<uint64_t>(starts.data(), starts.data() + starts.size()), lanes,
-                                 LaneOptions{fail, goal, max_steps, labels, std::move(inputs), at_once});
+                                 LaneOptions{fail, goal, max_steps, labels, shown, at_once});
             },
-            "program"_a, "starts"_a, "lanes"_a, "labels"_a, "inputs"_a, "fail"_a, "goal"_a, "max_steps"_a, "at_once"_a)
+            "program"_a, "starts"_a, "lanes"_a, "labels"_a, "inputs"_a, "fail"_a, "goal"_a, "max_steps"_a, "at_once"_a,
+            "features"_a.none() = nb::none())
         .def(
             "seed",
             [](Lanes& self, size_t lane, uint64_t seed) {
@@ -237,7 +238,7 @@ void bind_simulate(nb::module_& m) {
                     found = self.collect(policy, steps, epsilon);
                 }
                 nb::dict result = problems_of(found.problems);
-                const size_t n = found.action.size(), inputs = policy.inputs.size(), outputs = policy.label_of_output.size();
+                const size_t n = found.action.size(), inputs = policy.width(), outputs = policy.label_of_output.size();
                 const size_t words = policy.program->words;
                 result["rows"] = give(std::move(found.rows), {n, inputs});
                 result["masks"] = give(std::move(found.masks), {n, outputs});

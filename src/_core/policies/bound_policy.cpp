@@ -15,6 +15,49 @@ using namespace nb::literals;
 
 namespace polvet {
 
+void Inputs::check() const {
+    const size_t variables = program->fields.size(), known = variables + (features ? features->state_rewards.size() : 0);
+    for (const uint32_t column : columns)
+        if (column >= known && column != ASKED) throw std::invalid_argument("an input is no variable of the program and no expression");
+    if (features && (features->words != program->words || features->fields.size() != variables))
+        throw std::invalid_argument("the expressions belong to another program");
+}
+
+Fault RowReader::row(const uint64_t* state, float* out) {
+    const Program& program = *inputs_.program;
+    const size_t variables = program.fields.size();
+    if (machine_) machine_->load(state);
+    for (const uint32_t column : inputs_.columns) {
+        if (column < variables) {
+            const Field& field = program.fields[column];
+            const uint64_t bits = state[field.word] >> field.shift & field.mask;
+            *out++ = field.real ? static_cast<float>(as_real(static_cast<int64_t>(state[field.word])))
+                                : static_cast<float>(static_cast<double>(static_cast<int64_t>(bits + static_cast<uint64_t>(field.lower))));
+        } else if (column == Inputs::ASKED) {
+            *out++ = 0;
+        } else {
+            *out++ = static_cast<float>(as_real(machine_->value(inputs_.features->state_rewards[column - variables])));
+            if (machine_->fault != Fault::NONE) return machine_->fault;
+        }
+    }
+    return Fault::NONE;
+}
+
+void BoundPolicy::ask(const uint64_t* states, size_t n, float* rows) const {
+    nb::gil_scoped_acquire gil;
+    size_t asked = 0;
+    for (const uint32_t column : inputs.columns) asked += column == Inputs::ASKED;
+    const size_t shape[2] = {n, program->words};
+    nb::object given = nb::cast(nb::ndarray<nb::numpy, const uint64_t>(states, 2, shape, nb::handle()), nb::rv_policy::copy);
+    nb::object answer = nb::borrow(static_cast<PyObject*>(functions.get()))(given);
+    auto found = nb::cast<nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(answer);
+    if (found.shape(0) != n || found.shape(1) != asked) throw std::runtime_error("the functions answered another number of values");
+    const float* value = found.data();
+    for (size_t k = 0; k < n; ++k)
+        for (size_t c = 0; c < width(); ++c)
+            if (inputs.columns[c] == Inputs::ASKED) rows[k * width() + c] = *value++;
+}
+
 void Chooser::add(const uint64_t* state, const MoveRecord* begin, const MoveRecord* end) {
     const uint32_t number = static_cast<uint32_t>(chosen.size());
     if (begin == end) {
@@ -26,9 +69,14 @@ void Chooser::add(const uint64_t* state, const MoveRecord* begin, const MoveReco
         return;
     }  // labelled moves stand first
     chosen.push_back(STUCK);
-    const size_t width = policy_.inputs.size(), outputs = policy_.label_of_output.size();
+    const size_t width = policy_.width(), outputs = policy_.label_of_output.size();
     rows_.resize(rows_.size() + width);
-    policy_.row(state, rows_.data() + rows_.size() - width);
+    if (reader_.row(state, rows_.data() + rows_.size() - width) != Fault::NONE) {
+        rows_.resize(rows_.size() - width);
+        chosen.back() = BROKEN;
+        return;
+    }
+    if (policy_.functions) states_.insert(states_.end(), state, state + policy_.program->words);
     masks_.resize(masks_.size() + outputs, 0);
     uint8_t* mask = masks_.data() + masks_.size() - outputs;
     for (const MoveRecord* move = begin; move != end && move->label >= 0; ++move)
@@ -41,6 +89,7 @@ void Chooser::decide() {
     if (want_sure) sure.assign(chosen.size(), 1);
     if (n == 0) return;
     answers_.resize(n);
+    if (policy_.functions) policy_.ask(states_.data(), n, rows_.data());
     const uint8_t* mask = policy_.filtered ? masks_.data() : nullptr;
     if (want_sure && policy_.network) {
         sure_rows_.resize(n);
@@ -60,7 +109,7 @@ void Chooser::decide() {
 const float* Chooser::row(size_t k) const {
     const auto place = std::lower_bound(asked_.begin(), asked_.end(), static_cast<uint32_t>(k));
     if (place == asked_.end() || *place != k) return nullptr;
-    return rows_.data() + static_cast<size_t>(place - asked_.begin()) * policy_.inputs.size();
+    return rows_.data() + static_cast<size_t>(place - asked_.begin()) * policy_.width();
 }
 
 const uint8_t* Chooser::mask(size_t k) const {
@@ -140,17 +189,28 @@ struct FunctionScorer final : Scorer {
 // A function may know, through its module, the very policy that holds it: the collector must see that circle to free it.
 int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    if (nb::inst_ready(self)) Py_VISIT(static_cast<PyObject*>(nb::inst_ptr<BoundPolicy>(self)->given.get()));
+    if (nb::inst_ready(self)) {
+        Py_VISIT(static_cast<PyObject*>(nb::inst_ptr<BoundPolicy>(self)->given.get()));
+        Py_VISIT(static_cast<PyObject*>(nb::inst_ptr<BoundPolicy>(self)->functions.get()));
+    }
     return 0;
 }
 
 int clear(PyObject* self) {
     nb::inst_ptr<BoundPolicy>(self)->given.reset();
+    nb::inst_ptr<BoundPolicy>(self)->functions.reset();
     return 0;
 }
 
 PyType_Slot collected[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+std::shared_ptr<void> held(nb::object object) {
+    return {object.inc_ref().ptr(), [](void* one) {
+                nb::gil_scoped_acquire gil;
+                Py_DECREF(static_cast<PyObject*>(one));
+            }};
+}
 
 }  // namespace
 
@@ -159,13 +219,14 @@ void bind_bound_policy(nb::module_& m) {
         .def(
             "__init__",
             [](BoundPolicy* self, std::shared_ptr<Program> program, nb::object policy, std::vector<uint32_t> inputs,
-               std::vector<int32_t> label_of_output, size_t labels, bool filtered) {
+               std::vector<int32_t> label_of_output, size_t labels, bool filtered, std::shared_ptr<Program> features,
+               nb::object functions) {
                 BoundPolicy bound;
                 bound.program = program;
-                bound.given = {policy.inc_ref().ptr(), [](void* held) {
-                                   nb::gil_scoped_acquire gil;
-                                   Py_DECREF(static_cast<PyObject*>(held));
-                               }};
+                bound.given = held(policy);
+                bound.inputs = {program, features, inputs};
+                bound.inputs.check();
+                if (!functions.is_none()) bound.functions = held(functions);
                 bound.filtered = filtered;
                 if (nb::isinstance<Scorer>(policy)) {
                     bound.scorer = nb::cast<const Scorer*>(policy);
@@ -181,26 +242,29 @@ void bind_bound_policy(nb::module_& m) {
                     bound.scorer = made.get();
                     bound.threads = false;
                 }
-                for (uint32_t variable : inputs)
-                    if (variable >= program->fields.size()) throw nb::value_error("an input is no variable of the program");
+                if (bound.functions) bound.threads = false;
                 bound.output_of_label.assign(labels, -1);
                 for (size_t k = 0; k < label_of_output.size(); ++k) {
                     const int32_t label = label_of_output[k];
                     if (label >= static_cast<int32_t>(labels)) throw nb::value_error("an output names a label that does not exist");
                     if (label >= 0) bound.output_of_label[static_cast<size_t>(label)] = static_cast<int32_t>(k);
                 }
-                bound.inputs = std::move(inputs);
                 bound.label_of_output = std::move(label_of_output);
                 new (self) BoundPolicy(std::move(bound));
             },
-            "program"_a, "policy"_a, "inputs"_a, "label_of_output"_a, "labels"_a, "filtered"_a)
+            "program"_a, "policy"_a, "inputs"_a, "label_of_output"_a, "labels"_a, "filtered"_a, "features"_a.none() = nb::none(),
+            "functions"_a = nb::none())
         .def(
             "rows",
             [](const BoundPolicy& self, nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> states) {
-                const size_t n = states.shape(0), width = self.inputs.size();
+                const size_t n = states.shape(0), width = self.width();
                 auto* rows = new std::vector<float>(n * width);
                 nb::capsule owner(rows, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
-                for (size_t k = 0; k < n; ++k) self.row(states.data() + k * self.program->words, rows->data() + k * width);
+                RowReader reader(self.inputs);
+                for (size_t k = 0; k < n; ++k)
+                    if (reader.row(states.data() + k * self.program->words, rows->data() + k * width) != Fault::NONE)
+                        throw nb::value_error("an input has no value in a state");
+                if (self.functions && n) self.ask(states.data(), n, rows->data());
                 return nb::ndarray<nb::numpy, float>(rows->data(), {n, width}, owner);
             },
             "states"_a, "One row of inputs per packed state.");

@@ -17,6 +17,30 @@ constexpr int32_t STUCK = -2;          // the policy's label is not applicable
 constexpr int32_t DEADLOCK = -3;       // nothing is enabled
 constexpr int32_t BROKEN = -4;         // a score is not a number
 
+// What is read of a state, one number per column: a variable's number, or, from the number of variables on, that of an expression:
+// a state reward of the program `features`, which has the same variables and no edges. ASKED columns are filled by someone else.
+struct Inputs {
+    static constexpr uint32_t ASKED = UINT32_MAX;
+    std::shared_ptr<const Program> program, features;
+    std::vector<uint32_t> columns;
+
+    void check() const;  // throws where a number names nothing
+};
+
+// Packed states to rows of inputs; one for each thread.
+class RowReader {
+public:
+    explicit RowReader(const Inputs& inputs) : inputs_(inputs) {
+        if (inputs.features) machine_ = std::make_unique<Machine>(inputs.features);
+    }
+    // Each value as the float32 nearest to it; truth values are 0 and 1, locations their number. NONE, or why an expression has no value.
+    Fault row(const uint64_t* state, float* out);
+
+private:
+    const Inputs& inputs_;
+    std::unique_ptr<Machine> machine_;
+};
+
 struct BoundPolicy {
     std::shared_ptr<const Program> program;
     std::shared_ptr<void> given;          // the Python object of the scorer, or a function: held where the garbage collector sees it
@@ -24,28 +48,24 @@ struct BoundPolicy {
     const Scorer* scorer = nullptr;
     const Enclosed* network = nullptr;     // where the scorer is a network: the one kind with several evaluations
     bool filtered = true, threads = true;  // threads: may be asked by several threads at once
-    std::vector<uint32_t> inputs;          // the variable of each input
+    Inputs inputs;
+    std::shared_ptr<void> functions;       // a Python function of packed states that returns the values of the ASKED columns, or null
     std::vector<int32_t> label_of_output;  // -1: the model has no such label
     std::vector<int32_t> output_of_label;  // -1: the policy has no such output
 
-    // Each value as the float32 nearest to it; truth values are 0 and 1, locations their number.
-    void row(const uint64_t* state, float* out) const {
-        for (size_t k = 0; k < inputs.size(); ++k) {
-            const Field& field = program->fields[inputs[k]];
-            const uint64_t bits = state[field.word] >> field.shift & field.mask;
-            out[k] = field.real ? static_cast<float>(as_real(static_cast<int64_t>(state[field.word])))
-                                : static_cast<float>(static_cast<double>(static_cast<int64_t>(bits + static_cast<uint64_t>(field.lower))));
-        }
-    }
+    size_t width() const { return inputs.columns.size(); }
+    // Fill the ASKED columns of n rows.
+    void ask(const uint64_t* states, size_t n, float* rows) const;
 };
 
 class Chooser {
 public:
-    explicit Chooser(const BoundPolicy& policy) : policy_(policy) {}
+    explicit Chooser(const BoundPolicy& policy) : policy_(policy), reader_(policy.inputs) {}
 
     void clear() {
         chosen.clear();
         rows_.clear();
+        states_.clear();
         masks_.clear();
         asked_.clear();
     }
@@ -62,7 +82,9 @@ public:
 
 private:
     const BoundPolicy& policy_;
+    RowReader reader_;
     std::vector<float> rows_;
+    std::vector<uint64_t> states_;  // of the rows, where functions are asked about them
     std::vector<uint8_t> masks_, sure_rows_;
     std::vector<uint32_t> asked_;  // the states whose rows these are
     std::vector<int32_t> answers_;

@@ -18,6 +18,7 @@ Lanes::Lanes(std::shared_ptr<const Program> program_, std::vector<uint64_t> star
       words_(program_->words),
       costs_(program_->step_rewards.size()),
       machine_(program_),
+      reader_(options.inputs),
       store_(make_store(program_->words)),
       lanes_(lanes) {
     machine_.want_rewards = costs_ != 0;
@@ -87,21 +88,20 @@ std::vector<uint64_t> Lanes::states() const {
     return found;
 }
 
-void Lanes::show(size_t lane, float* rows, uint8_t* masks) const {
+bool Lanes::show(size_t lane, float* rows, uint8_t* masks) {
     const uint64_t* words = state(lanes_[lane].node);
-    float* row = rows + lane * options.inputs.size();
-    for (const uint32_t input : options.inputs) {
-        const Field& field = program->fields[input];
-        const uint64_t bits = words[field.word] >> field.shift & field.mask;
-        *row++ = field.real ? static_cast<float>(as_real(static_cast<int64_t>(words[field.word])))
-                            : static_cast<float>(static_cast<double>(static_cast<int64_t>(bits + static_cast<uint64_t>(field.lower))));
+    fault = reader_.row(words, rows + lane * options.inputs.columns.size());
+    if (fault != Fault::NONE) {
+        faulty.assign(words, words + words_);
+        return false;
     }
-    if (!masks) return;
+    if (!masks) return true;
     const Node& node = nodes_[lanes_[lane].node];
     uint8_t* mask = masks + lane * options.labels;
     // Where no label is applicable, all are shown: a mask of nothing is no mask.
     std::fill_n(mask, options.labels, uint8_t(node.begin == node.silent));
     for (uint32_t o = node.begin; o < node.silent; ++o) mask[operators_[o].label] = 1;
+    return true;
 }
 
 bool Lanes::restart(size_t k, const Shown& out) {
@@ -112,8 +112,7 @@ bool Lanes::restart(size_t k, const Shown& out) {
     const uint64_t pick = below(draw(lane.seed ^ STARTING, lane.episode, UINT64_MAX).first, starts_.size() / words_);
     lane.node = find(starts_.data() + pick * words_);
     if (!open(lane.node)) return false;
-    show(k, out.rows, out.masks);
-    return true;
+    return show(k, out.rows, out.masks);
 }
 
 // Take the label; RUNNING where it could be taken, else how the episode ends where it is.
@@ -160,12 +159,11 @@ bool Lanes::step(const int64_t* labels, const Shown& out) {
         if (end == RUNNING && lane.step >= options.max_steps) end = END_LIMIT;
         out.end[k] = end;
         if (end != RUNNING && options.at_once) {
-            show(k, out.last, nullptr);
-            if (!restart(k, out)) return false;
+            if (!show(k, out.last, nullptr) || !restart(k, out)) return false;
             continue;
         }
         lane.over = end != RUNNING;
-        show(k, out.rows, out.masks);
+        if (!show(k, out.rows, out.masks)) return false;
     }
     return true;
 }

@@ -14,8 +14,8 @@ struct LaneOptions {
     int32_t fail = -1, goal = -1;  // conditions of the program
     uint64_t max_steps = 1000;
     size_t labels = 0;
-    std::vector<uint32_t> inputs;  // the variables that are shown
-    bool at_once = false;          // whether a new episode begins in the step that ends the one before
+    Inputs inputs;         // what is shown
+    bool at_once = false;  // whether a new episode begins in the step that ends the one before
 };
 
 // What a step shows, one row per lane; `last` is written where a lane begins a new episode at once.
@@ -62,13 +62,14 @@ private:
     uint32_t find(const uint64_t* words);
     bool open(uint32_t id);  // classify the state, and expand it where runs go on; false on a fault
     bool is_broken(uint32_t id);
-    void show(size_t lane, float* rows, uint8_t* masks) const;
+    bool show(size_t lane, float* rows, uint8_t* masks);  // false where an expression has no value
     void forget();
     uint8_t move(Lane& lane, int64_t label, double& cost);
 
     std::vector<uint64_t> starts_;
     size_t words_, costs_;
     Machine machine_;
+    RowReader reader_;
     AnyStore store_;
     std::vector<Node> nodes_;
     std::vector<Operator> operators_;

@@ -32,17 +32,17 @@ void Rollout::begin_episode(size_t lane) {
 }
 
 // The lane's last decision has led here: to the next decision, or to the end of the episode.
-void Rollout::arrive(size_t lane, const BoundPolicy& policy, const uint8_t* mask, End end, Transitions& out) {
+void Rollout::arrive(size_t lane, const BoundPolicy& policy, RowReader& reader, const uint8_t* mask, End end, Transitions& out) {
     if (!lanes_[lane].pending) return;
-    const size_t width = policy.inputs.size(), outputs = policy.label_of_output.size();
+    const size_t width = policy.width(), outputs = policy.label_of_output.size();
     const uint64_t* from = decided_.data() + lane * words_;
     const uint64_t* here = states_.data() + lane * words_;
     out.states.insert(out.states.end(), from, from + words_);
     out.next_states.insert(out.next_states.end(), here, here + words_);
     out.rows.resize(out.rows.size() + width);
-    policy.row(from, out.rows.data() + out.rows.size() - width);
+    reader.row(from, out.rows.data() + out.rows.size() - width);
     out.next_rows.resize(out.next_rows.size() + width);
-    policy.row(here, out.next_rows.data() + out.next_rows.size() - width);
+    reader.row(here, out.next_rows.data() + out.next_rows.size() - width);
     out.masks.insert(out.masks.end(), decided_masks_.begin() + lane * outputs, decided_masks_.begin() + (lane + 1) * outputs);
     if (mask) out.next_masks.insert(out.next_masks.end(), mask, mask + outputs);
     else out.next_masks.resize(out.next_masks.size() + outputs, 0);
@@ -54,6 +54,7 @@ void Rollout::arrive(size_t lane, const BoundPolicy& policy, const uint8_t* mask
 Transitions Rollout::collect(const BoundPolicy& policy, size_t steps, double epsilon) {
     Transitions out;
     Chooser chooser(policy);
+    RowReader reader(policy.inputs);
     Expansion e;
     std::vector<uint32_t> move_end;
     std::vector<size_t> active;
@@ -67,7 +68,7 @@ Transitions Rollout::collect(const BoundPolicy& policy, size_t steps, double eps
         return std::move(out);
     };
     const auto finish = [&](size_t lane, End end) {
-        arrive(lane, policy, nullptr, end, out);
+        arrive(lane, policy, reader, nullptr, end, out);
         out.episodes.push_back(end);
         out.lengths.push_back(uint32_t(lanes_[lane].step));
         begin_episode(lane);
@@ -105,7 +106,7 @@ Transitions Rollout::collect(const BoundPolicy& policy, size_t steps, double eps
                 continue;
             }
             if (const uint8_t* mask = chooser.mask(i)) {
-                arrive(k, policy, mask, RUNNING, out);
+                arrive(k, policy, reader, mask, RUNNING, out);
                 std::copy_n(states_.data() + k * words_, words_, decided_.data() + k * words_);
                 std::copy_n(mask, outputs, decided_masks_.data() + k * outputs);
                 const Draw chance = draw(seed_ ^ CURIOSITY, lane.episode, lane.step);

@@ -31,7 +31,7 @@ private:
     };
 
     void begin_episode(size_t lane);
-    void arrive(size_t lane, const BoundPolicy& policy, const uint8_t* mask, End end, Transitions& out);
+    void arrive(size_t lane, const BoundPolicy& policy, RowReader& reader, const uint8_t* mask, End end, Transitions& out);
 
     std::shared_ptr<const Program> program_;
     std::vector<uint64_t> starts_;

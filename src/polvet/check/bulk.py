@@ -158,7 +158,9 @@ class Bulk:
                     mask[:, operator.output] |= guards[operator.guard]
         possible = np.zeros_like(mask)
         asked = np.flatnonzero(running & labelled & ~doubtful)
-        if len(asked):
+        if not self.fitted.is_plain:  # computed inputs are the interpreter's
+            doubtful[asked] = True
+        elif len(asked):
             rows = values[asked][:, list(self.fitted.variables)].astype(np.float32)
             masks = mask[asked] if self.fitted.filtered else None
             possible[asked] = possible_choices(self.fitted.policy, rows, masks) & mask[asked]

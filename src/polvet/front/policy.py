@@ -28,9 +28,8 @@ from polvet.front.results import (
 )
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
-from polvet.model.network import Kind as VariableKind
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, load_fitted
+from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, function_inputs, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
@@ -542,8 +541,9 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
 
 def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
     from polvet.policy.callables import CallablePolicy
+    from polvet.policy.inputs import truth_values
 
-    network = task.model_task.network
-    booleans = frozenset(variable.name for variable in network.variables if variable.kind is VariableKind.BOOL)
-    made = CallablePolicy(default_inputs(task.model_task), default_outputs(task.model_task), function, booleans)
+    inside = task.model_task
+    booleans = frozenset(truth_values(inside.network, inside.reading.expressions))
+    made = CallablePolicy(function_inputs(inside), default_outputs(inside), function, booleans)
     return replace(fit(task.model_task, made, Where("policy")), sha256=None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from polvet.errors import InputError, Where, suggest
@@ -51,6 +51,8 @@ from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
 
 DISCRETE = (ModelType.LTS, ModelType.DTMC, ModelType.MDP)
 MAX_SCALARS = 1_000_000
+NONE_OF_THEM = "none"
+"""The name of the value 0 where all others have names."""
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +112,26 @@ class _Builder:
         condition = conjunction(*self.initial)
         self._expect_bool(condition, model.where, "restrict-initial")
         return Network(
-            model, self.constants, tuple(self.variables), tuple(self.scratch), tuple(self.edges), joints,
+            model, self.constants, self._with_named_values(root), tuple(self.scratch), tuple(self.edges), joints,
             tuple(ordered), condition, root, steps,
         )  # fmt: skip
+
+    def _with_named_values(self, root: Scope) -> tuple[Variable, ...]:
+        """Return the variables; where transient truth values stand for `x = 0`, `x = 1`, ... they name all values of x (0 may be none)."""
+        names: dict[str, dict[int, str]] = {}
+        for _, _, name in self.transients:
+            match root.names.get(name):
+                case Binary("=", Name(owner), IntLiteral(value)):
+                    names.setdefault(owner, {}).setdefault(value, name)
+        found = []
+        for variable in self.variables:
+            told = names.get(variable.name, {})
+            is_named = variable.lower == 0 and variable.upper is not None and len(told) >= 2
+            wanted = range(int(variable.upper or 0) + 1) if is_named else range(0)
+            if is_named and all(k in told for k in wanted if k):
+                variable = replace(variable, values=tuple(told.get(k, NONE_OF_THEM) for k in wanted))
+            found.append(variable)
+        return tuple(found)
 
     # -- variables
 

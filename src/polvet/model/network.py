@@ -52,6 +52,7 @@ class Variable:
     initial: Value | None = None  # None: any value between the bounds
     locations: tuple[str, ...] | None = None
     where: Where = field(default=NOWHERE, compare=False, repr=False)
+    values: tuple[str, ...] | None = None  # the names of its values from 0 on, where the model defines them
 
     @property
     def is_location(self) -> bool:

@@ -249,9 +249,9 @@ def show_state(network: Network, state: Sequence[Value]) -> str:
 
 
 def show_value(variable: Variable, value: Value) -> str:
-    """Return the value as people write it: locations by name, truth values in small letters."""
-    if variable.locations is not None:
-        return variable.locations[int(value)]
+    """Return the value as people write it: locations and values that have names by them, truth values in small letters."""
+    if (named := variable.locations or variable.values) is not None:
+        return named[int(value)]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class PolicyReading:
     inputs: tuple[str, ...] | None = None
     outputs: tuple[str, ...] | None = None
     output: str | None = None  # the value that holds the scores, where a file has several
+    expressions: Mapping[str, Expression] = field(default_factory=dict)  # inputs that are computed, by their text
+    functions: Mapping[str, Path] = field(default_factory=dict)  # inputs `file.py:function`, with where the file is
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +136,28 @@ class Task:
         }
 
 
-def condition(network: Network, expression: Expression, where: Where) -> Expression:
-    """Return the condition over the network's scalars; anything but a truth value is an InputError."""
-    resolved = network.resolve(expression, where)
-    kinds = {variable.name: variable.kind for variable in network.variables}
+def resolved(network: Network, expression: Expression, where: Where) -> tuple[Expression, Kind]:
+    """Return the expression over the network's scalars, and whether it is a truth value, an integer or a real."""
+    found = network.resolve(expression, where)
     try:
-        kind = kind_of(resolved, kinds)
+        return found, kind_of(found, {variable.name: variable.kind for variable in network.variables})
     except InputError as error:
         raise InputError(error.what, where, error.hint) from None
+
+
+def condition(network: Network, expression: Expression, where: Where) -> Expression:
+    """Return the condition over the network's scalars; anything but a truth value is an InputError."""
+    found, kind = resolved(network, expression, where)
     if kind is not Kind.BOOL:
         raise InputError(f"the condition is a {kind.value}, not a bool.", where, "Compare it with something.")
-    return resolved
+    return found
 
 
 def state_from_names(network: Network, values: Mapping[str, Any], where: Where) -> State:
     """Return the state given by a value for each variable's name.
 
-    Locations are given by name; one that is left out is the automaton's only initial one.
+    Locations are given by name; one that is left out is the automaton's only initial one. A variable whose values have names may be
+    given by these as truth values: those that are left out are false.
     """
     known = {variable.name for variable in network.variables}
     for name in values:
@@ -163,12 +170,31 @@ def state_from_names(network: Network, values: Mapping[str, Any], where: Where) 
             state.append(parse_value(variable, values[variable.name], where))
         elif variable.is_location and variable.initial is not None:
             state.append(variable.initial)
+        elif variable.values is not None and any(name in values for name in variable.values):
+            state.append(_named_value(variable, values, where))
         else:
             missing.append(variable.name)
     if missing:
         shown = ", ".join(missing[:5]) + (" ..." if len(missing) > 5 else "")
         raise InputError(f"the state gives no value for {shown}.", where, "Give every variable a value.")
     return tuple(state)
+
+
+def _named_value(variable: Variable, values: Mapping[str, Any], where: Where) -> Value:
+    """Return the value whose name is true among the given ones; 0 where none is and 0 has no name."""
+    truth = Variable("", Kind.BOOL)
+    assert variable.values is not None
+    true = [
+        k
+        for k, name in enumerate(variable.values)
+        if name in values and parse_value(replace(truth, name=name), values[name], where)
+    ]
+    if len(true) > 1:
+        both = f"'{variable.values[true[0]]}' and '{variable.values[true[1]]}'"
+        raise InputError(f"{both} are never true together.", where, "Give one of them.")
+    if not true and variable.values[0] in values:
+        raise InputError(f"none of {', '.join(variable.values[:5])} is true.", where, "One of them always is.")
+    return true[0] if true else 0
 
 
 def state_to_names(network: Network, state: State) -> dict[str, Any]:
@@ -183,7 +209,8 @@ def parse_value(variable: Variable, given: Any, where: Where) -> Value:
     """Return the value as the variable holds it, from a JSON value or a piece of text; bounds are checked."""
     value = _read(variable, given)
     if value is None:
-        wanted = " or ".join(variable.locations) if variable.locations else f"a {variable.kind.value}"
+        named = variable.locations or variable.values
+        wanted = " or ".join(named[:12]) if named else f"a {variable.kind.value}"
         raise InputError(f"'{str(given)[:40]}' is no value of '{variable.name}'.", where, f"Give {wanted}.")
     low = variable.lower is not None and value < variable.lower
     if low or (variable.upper is not None and value > variable.upper):
@@ -197,6 +224,8 @@ def parse_value(variable: Variable, given: Any, where: Where) -> Value:
 
 def _read(variable: Variable, given: Any) -> Value | None:
     text = str(given).strip()
+    if variable.values is not None and text in variable.values:
+        return variable.values.index(text)
     if variable.locations is not None:
         name = text.strip('"')
         if name in variable.locations:

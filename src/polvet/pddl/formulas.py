@@ -97,6 +97,12 @@ def read_condition(tree: Tree, scope: Scope) -> Condition:
             return read_atom(tree, scope)
 
 
+def read_count(tree: Group, scope: Scope) -> tuple[tuple[Variable, ...], Condition]:
+    """Return the variables whose values are counted, and the condition that they satisfy."""
+    inner, variables = _quantified(tree, scope, "(count (?x - t) CONDITION)")
+    return variables, read_condition(tree.items[2], inner)
+
+
 def read_effect(tree: Tree, scope: Scope) -> Effect:
     """Return the effect; `()` and `(and)` change nothing."""
     if isinstance(tree, Word):

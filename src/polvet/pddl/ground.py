@@ -38,6 +38,7 @@ from polvet.pddl.syntax import (
     Or,
     Problem,
     Together,
+    Variable,
     When,
     changes,
     negated,
@@ -145,6 +146,12 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
             return conjoined(ground_condition(body, one, reach) for one in found)
 
 
+def instances(variables: tuple[Variable, ...], condition: Condition, reach: Reach) -> list[Condition]:
+    """Return the condition for each value of the variables with which it may hold in some state."""
+    body = normal(condition)
+    return [ground_condition(body, values, reach) for values in reach.bindings(variables, body, {})]
+
+
 def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
     match effect:
         case Change(Atom(predicate, terms), value):
@@ -206,7 +213,7 @@ def folded_effect(effect: Effect, truth: Truth) -> Effect:
 
 def outcomes_of(action: GroundAction) -> tuple[Outcome, ...]:
     """Return the outcomes of the action in states of its guard; those that change the same are one."""
-    known = dict(_literals(action.guard))
+    known = dict(literals(action.guard))
 
     def truth(atom: Atom) -> bool | None:
         return known.get(atom)
@@ -283,7 +290,20 @@ def _rank(item: tuple[Condition, Change]) -> tuple[str, tuple[str, ...], bool, s
     return change.atom.predicate, change.atom.terms, change.value, "" if condition == TRUE else repr(condition)
 
 
-def _literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:
+def atoms_in(condition: Condition) -> Iterable[Atom]:
+    """Yield the atoms of a ground condition."""
+    match condition:
+        case Atom():
+            yield condition
+        case Not(part):
+            yield from atoms_in(part)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from atoms_in(part)
+
+
+def literals(condition: Condition) -> Iterable[tuple[Atom, bool]]:
+    """Yield the atoms that the condition says to be true or false, as parts of its conjunction."""
     for part in condition.parts if isinstance(condition, And) else (condition,):
         if isinstance(part, Atom):
             yield part, True

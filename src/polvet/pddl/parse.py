@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from polvet.errors import InputError, Where, suggest
-from polvet.pddl.formulas import Scope, check_types, read_atom, read_condition, read_effect, refuse_foreign
+from polvet.pddl.formulas import Scope, check_types, read_atom, read_condition, read_count, read_effect, refuse_foreign
 from polvet.pddl.lexer import Group, Tree, Word, read_tree
 from polvet.pddl.syntax import (
     NOTHING,
@@ -91,6 +91,11 @@ def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
 def parse_condition(text: str, words: Vocabulary, where: Where) -> Condition:
     """Return the condition that the text is, over the objects of a problem."""
     return read_condition(read_tree(text, where), Scope(words, {}, count()))
+
+
+def parse_count(text: str, words: Vocabulary, where: Where) -> tuple[tuple[Variable, ...], Condition]:
+    """Return the variables and the condition of `(count (?x - t) CONDITION)`."""
+    return read_count(read_tree(text, where), Scope(words, {}, count()))
 
 
 def _definition(text: str, where: Where, kind: str, known: tuple[str, ...]) -> tuple[str, list[Group]]:

@@ -1,6 +1,5 @@
-"""A ground problem as a `Model`: one automaton with one location, a bool for each atom that may change.
+"""A ground problem as a `Model`: one automaton with one location, and variables that tell which atoms are true (`encoding`).
 
-atom `(at r1 a)`        the variable `at(r1,a)`, an atom without arguments the variable of its name
 action `(move a b)`     an edge with the label `move(a,b)`; its outcomes are the edge's destinations
 goal                    the goal of the property `goal`; conditions given besides are read by `World.condition`
 """
@@ -8,6 +7,7 @@ goal                    the goal of the property `goal`; conditions given beside
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, suggest
@@ -21,29 +21,32 @@ from polvet.model.automata import (
     Location,
     Model,
     ModelType,
-    VariableDeclaration,
 )
 from polvet.model.expressions import (
-    FALSE,
     TRUE,
-    BoolLiteral,
+    Binary,
     Call,
+    Conditional,
     Expression,
+    IntLiteral,
     Name,
     RealLiteral,
-    negation,
     rebuild,
 )
-from polvet.model.infix import chained_operands, parse_expression
+from polvet.model.infix import parse_expression
 from polvet.model.properties import Objective, PolicyTask, Property, StateCondition
-from polvet.model.types import BOOL
-from polvet.pddl.ground import GroundAction, Grounding, ground, outcomes_of
-from polvet.pddl.parse import parse_condition
-from polvet.pddl.syntax import And, Atom, Condition, Domain, Not, Or, Problem, Vocabulary
+from polvet.pddl.encoding import Encoding
+from polvet.pddl.ground import GroundAction, Grounding, Outcome, folded, ground, instances, outcomes_of
+from polvet.pddl.groups import find_groups
+from polvet.pddl.parse import parse_condition, parse_count
+from polvet.pddl.syntax import FALSE as NEVER
+from polvet.pddl.syntax import TRUE as ALWAYS
+from polvet.pddl.syntax import Condition, Domain, Problem, Vocabulary
 
 LOCATION = "l"
 GOAL = "goal"
 PDDL_TEXT = re.compile(r"\s*\(\s*(?:\)|=|(?:and|or|not|imply|exists|forall)\b|[\w.@+-]+\s*(?:\)\s*$|\s[?\w]))", re.I)
+COUNT_TEXT = re.compile(r"\s*\(\s*count\b", re.I)
 """How a condition starts that is written in PDDL, and not infix: `(and (p a))`, `(at r1 a)`, `()`."""
 
 
@@ -53,13 +56,30 @@ class World:
 
     model: Model
     words: Vocabulary = field(repr=False)
-    grounding: Grounding = field(repr=False)
+    encoding: Encoding = field(repr=False)
+
+    @property
+    def grounding(self) -> Grounding:
+        """Return the ground problem."""
+        return self.encoding.grounding
 
     def condition(self, text: str, where: Where) -> Expression:
         """Return the condition over the model's variables: PDDL, or infix with atoms such as `at(r1,a)`."""
         if PDDL_TEXT.match(text):
-            return expression_of(self.grounding.condition(parse_condition(text, self.words, where)))
+            return self._expression(parse_condition(text, self.words, where))
         return self._with_atoms(parse_expression(text, where), where)
+
+    def number(self, text: str, where: Where) -> Expression:
+        """Return what a policy may read: a condition, an infix expression, or how many objects satisfy one: `(count (?x - t) (p ?x))`."""
+        if not COUNT_TEXT.match(text):
+            return self.condition(text, where)
+        variables, body = parse_count(text, self.words, where)
+        cases = [folded(one, self.grounding.truth) for one in instances(variables, body, self.grounding.reach)]
+        found: Expression = IntLiteral(cases.count(ALWAYS))
+        for case in cases:
+            if case not in (ALWAYS, NEVER):
+                found = Binary("+", found, Conditional(self.encoding.expression(case), IntLiteral(1), IntLiteral(0)))
+        return found
 
     def _with_atoms(self, expression: Expression, where: Where) -> Expression:
         match expression:
@@ -76,56 +96,51 @@ class World:
                 return rebuild(expression, lambda part: self._with_atoms(part, where))
 
     def _atom(self, text: str, where: Where) -> Expression:
-        return expression_of(self.grounding.condition(parse_condition(text, self.words, Where(where.file, where.path))))
+        return self._expression(parse_condition(text, self.words, Where(where.file, where.path)))
+
+    def _expression(self, condition: Condition) -> Expression:
+        return self.encoding.expression(self.grounding.condition(condition))
 
     def _variables(self) -> set[str]:
         return {variable.name for variable in self.model.variables}
 
 
-def translate(domain: Domain, problem: Problem) -> World:
-    """Return the problem as a model."""
+def translate(domain: Domain, problem: Problem, *, grouped: bool = True) -> World:
+    """Return the problem as a model; `grouped`: with mutex groups as variables, else every atom is one."""
     grounding = ground(domain, problem)
-    edges = tuple(_edge(action) for action in grounding.actions)
-    automaton = Automaton(domain.name, (Location(LOCATION),), (LOCATION,), edges, where=domain.where)
-    variables = tuple(
-        VariableDeclaration(str(atom), BOOL, BoolLiteral(atom in problem.init), where=problem.where)
-        for atom in grounding.atoms
+    outcomes = [outcomes_of(action) for action in grounding.actions]
+    encoding = Encoding(grounding, find_groups(grounding, outcomes) if grouped else ())
+    edges = tuple(
+        edge
+        for action, mine in zip(grounding.actions, outcomes, strict=True)
+        if (edge := _edge(action, mine, encoding)) is not None
     )
-    goal = StateCondition(expression_of(grounding.condition(problem.goal)))
+    names, values = encoding.definitions(problem.where)
+    location = Location(LOCATION, values)
+    automaton = Automaton(domain.name, (location,), (LOCATION,), edges, where=domain.where)
+    goal = StateCondition(encoding.expression(grounding.condition(problem.goal)))
     model = Model(
         problem.name, ModelType.MDP, (automaton,), Composition((Instance(domain.name),)),
-        actions=tuple(dict.fromkeys(action.label for action in grounding.actions)), variables=variables,
+        actions=tuple(dict.fromkeys(edge.action for edge in edges if edge.action is not None)),
+        variables=(*encoding.variables(problem.init, problem.where), *names),
         properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),), where=problem.where,
     )  # fmt: skip
-    return World(model, problem.words, grounding)
+    return World(model, problem.words, encoding)
 
 
-def _edge(action: GroundAction) -> Edge:
+def _edge(action: GroundAction, outcomes: Sequence[Outcome], encoding: Encoding) -> Edge | None:
+    """Return the action as an edge; None where groups show that it is never applicable."""
+    condition, known = encoding.guard(action.guard)
+    if condition == NEVER:
+        return None
     destinations = tuple(
         Destination(
             LOCATION,
-            None if outcome.probability == 1 else RealLiteral(outcome.probability),
-            tuple(
-                Assignment(Name(str(atom)), expression_of(value), where=action.where) for atom, value in outcome.values
-            ),
+            None if probability == 1 else RealLiteral(probability),
+            tuple(Assignment(Name(name), value, where=action.where) for name, value in assignments),
             action.where,
         )
-        for outcome in outcomes_of(action)
+        for probability, assignments in encoding.outcomes(outcomes, known)
     )
-    guard = expression_of(action.guard)
+    guard = encoding.expression(condition)
     return Edge(LOCATION, action.label, None if guard == TRUE else guard, destinations, where=action.where)
-
-
-def expression_of(condition: Condition) -> Expression:
-    """Return the ground condition over the variables of its atoms."""
-    match condition:
-        case Atom():
-            return Name(str(condition))
-        case Not(part):
-            return negation(expression_of(part))
-        case And(parts):
-            return chained_operands("∧", [expression_of(part) for part in parts]) if parts else TRUE
-        case Or(parts):
-            return chained_operands("∨", [expression_of(part) for part in parts]) if parts else FALSE
-        case _:
-            raise AssertionError("a ground condition has no quantifier")

@@ -1,11 +1,11 @@
-"""A policy fitted to a task: which variable each input is, which label each output is, and what it chooses in a state.
+"""A policy fitted to a task: what each input is, which label each output is, and what it chooses in a state.
 
 Names come from the task (`[policy]` in task.toml), else from the policy file, else by position: the non-location variables
 and the labels in the model's order (or, where the policy has so many outputs, all declared actions). A model without
 labels (all operators silent, one automaton) is given one label `#i` per edge i where the policy has one output per edge:
 so MoGym reads its networks.
-`Fitted.choose` is the slow twin of the kernel's `_core.BoundPolicy` (policy/compiled.py). This is what a policy means, and all that
-checkers need: nothing here runs it in the kernel.
+An input may also be an expression or a function (policy/inputs.py). `Fitted.choose` is the slow twin of the kernel's
+`_core.BoundPolicy` (policy/compiled.py). This is what a policy means, and all that checkers need: nothing here runs it in the kernel.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.model.network import Joint, Kind, Network
+from polvet.model.network import Joint, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.callables import CallablePolicy
 from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
 from polvet.policy.identity import content_sha256, policy_sha256
+from polvet.policy.inputs import Input, InputFunction, Reader, defined_names, find_inputs, truth_values
 from polvet.policy.load import load_policy, read_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
 
@@ -40,7 +41,7 @@ class Fitted:
     policy: Policy
     inputs_from: str  # "task", "policy" or "model": who named them
     outputs_from: str  # the same, or "edges"
-    variables: tuple[int, ...]  # per input, its place in a state
+    inputs: tuple[Input, ...]
     labels: tuple[int, ...]  # per output, its number among the network's labels; UNKNOWN_LABEL: no operator has it
     sha256: str | None = None  # of all files of the policy
 
@@ -48,6 +49,23 @@ class Fitted:
     def filtered(self) -> bool:
         """Return whether the best *applicable* label is chosen."""
         return self.task.reading.mode == "filtered"
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether every input is a variable."""
+        return all(isinstance(one, int) for one in self.inputs)
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """Return the place in a state of each input; an InputError where one is computed.
+
+        SOUND: whoever argues about a policy over sets of states asks here, so that none takes a computed input for a variable.
+        """
+        for name, one in zip(self.policy.inputs, self.inputs, strict=True):
+            if not isinstance(one, int):
+                what = f"the policy's input '{name}' is computed, which this does not follow over sets of states."
+                raise InputError(what, hint="Use the method explicit, or a policy over variables.")
+        return tuple(one for one in self.inputs if isinstance(one, int))
 
     @property
     def unscored(self) -> tuple[str, ...]:
@@ -58,8 +76,15 @@ class Fitted:
 
     def row(self, state: State) -> npt.NDArray[np.float32]:
         """Return the state as a row [1, inputs] of the nearest float32 values, infinite beyond them; locations by number."""
-        with np.errstate(over="ignore"):
-            return np.array([[float(state[place]) for place in self.variables]], dtype=np.float32)
+        return self._reader.row(state)
+
+    @property
+    def _reader(self) -> Reader:
+        kept = self.task.network.derived.setdefault("readers of inputs", {})
+        if self.inputs not in kept:
+            kept[self.inputs] = Reader(self.task.network, self.inputs)
+        found: Reader = kept[self.inputs]
+        return found
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
@@ -96,16 +121,17 @@ class Fitted:
 
     @property
     def by_execution(self) -> bool:
-        """Return whether the policy is a Python function, about which everything holds for the answers it gave."""
-        return isinstance(self.policy, CallablePolicy)
+        """Return whether the policy, or an input, is a Python function: everything holds for the answers it gave."""
+        functions = any(isinstance(one, InputFunction) for one in self.inputs)
+        return functions or isinstance(self.policy, CallablePolicy)
 
 
 def load_fitted(task: Task, file: str | Path) -> Fitted:
     """Return the policy in the file, fitted to the task."""
-    booleans = [variable.name for variable in task.network.variables if variable.kind is Kind.BOOL]
+    booleans = truth_values(task.network, task.reading.expressions)
     inputs, outputs = task.reading.inputs, task.reading.outputs
     if named_function(file) is not None:
-        inputs, outputs = default_inputs(task), default_outputs(task)
+        inputs, outputs = function_inputs(task), default_outputs(task)
         policy = load_policy(file, inputs, outputs, booleans=booleans)
         return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
     content = Content.of(file)
@@ -118,6 +144,12 @@ def default_inputs(task: Task) -> tuple[str, ...]:
     if task.reading.inputs is not None:
         return task.reading.inputs
     return tuple(variable.name for variable in task.network.variables if not variable.is_location)
+
+
+def function_inputs(task: Task) -> tuple[str, ...]:
+    """Return what a policy that is a function sees of a state: the task's inputs, else all variables and what is defined by them."""
+    found = default_inputs(task)
+    return found if task.reading.inputs is not None else tuple(dict.fromkeys((*found, *defined_names(task.network))))
 
 
 def default_outputs(task: Task) -> tuple[str, ...]:
@@ -147,9 +179,9 @@ def fit(task: Task, policy: Policy, where: Where | None = None) -> Fitted:
             outputs_from = "model"
     elif (numbers := numbered(policy.outputs)) is not None and not set(policy.outputs) & set(task.network.labels):
         policy, outputs_from = renamed(policy, outputs=_by_number(numbers, task.network, where)), "model"
-    variables = _find_variables(task.network, policy.inputs, where)
+    inputs = find_inputs(task.network, policy.inputs, reading.expressions, reading.functions, where)
     labels = _find_labels(task.network, policy.outputs, where)
-    return Fitted(task, policy, inputs_from, outputs_from, variables, labels)
+    return Fitted(task, policy, inputs_from, outputs_from, inputs, labels)
 
 
 def label_edges(network: Network) -> Network:
@@ -187,15 +219,6 @@ def _by_number(numbers: Sequence[int], network: Network, where: Where | None) ->
             "Count the actions from 0, or name the policy's outputs in task.toml: [policy] outputs = [...].",
         )  # fmt: skip
     return [names[number] for number in numbers]
-
-
-def _find_variables(network: Network, inputs: Sequence[str], where: Where | None) -> tuple[int, ...]:
-    place = {variable.name: i for i, variable in enumerate(network.variables)}
-    for name in inputs:
-        if name not in place:
-            hint = did_you_mean(name, place) or _listed("The model's variables are", place)
-            raise InputError(f"the policy reads '{name}', which is no variable of the model.", where, hint)
-    return tuple(place[name] for name in inputs)
 
 
 def _find_labels(network: Network, outputs: Sequence[str], where: Where | None) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from polvet.errors import InputError
 from polvet.model.restrict import restrict
 from polvet.policy.binding import Fitted
+from polvet.policy.inputs import variables_read
 
 
 def restrict_fitted(fitted: Fitted, keep: Collection[str]) -> Fitted:
@@ -15,9 +16,8 @@ def restrict_fitted(fitted: Fitted, keep: Collection[str]) -> Fitted:
     before = fitted.task.network.variables
     task = restrict(fitted.task, keep)
     place = {variable.name: k for k, variable in enumerate(task.network.variables)}
-    for column in fitted.variables:
-        if before[column].name not in place:
-            raise InputError(
-                f"'{before[column].name}' is left out, yet the policy reads it.", hint="Keep the variable."
-            )
-    return replace(fitted, task=task, variables=tuple(place[before[column].name] for column in fitted.variables))
+    for name in sorted(variables_read(fitted.task.network, fitted.inputs)):
+        if name not in place:
+            raise InputError(f"'{name}' is left out, yet the policy reads it.", hint="Keep the variable.")
+    inputs = tuple(place[before[one].name] if isinstance(one, int) else one for one in fitted.inputs)
+    return replace(fitted, task=task, inputs=inputs)

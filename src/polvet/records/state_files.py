@@ -44,15 +44,15 @@ def parse_state(task: Task, text: str, where: Where) -> State:
 
 def _state_of_atoms(task: Task, text: str, where: Where) -> State:
     variables = task.network.variables
-    if any(variable.kind is not Kind.BOOL for variable in variables):
+    if any(variable.kind is not Kind.BOOL and variable.values is None for variable in variables):
         raise InputError("atoms give truth values, but there are numbers here.", where, "Write x=3,crashed=false.")
     atoms = [found.lower().split() for found in re.findall(r"\(([^()]*)\)", text)]
     names = [f"{words[0]}({','.join(words[1:])})" if words[1:] else words[0] for words in atoms]
-    known = {variable.name for variable in variables}
+    known = dict.fromkeys(name for variable in variables for name in variable.values or (variable.name,))
     for name in names:
         if name not in known:
             raise InputError(f"'{name}' is no atom that changes.", where, suggest(name, known))
-    return tuple(variable.name in names for variable in variables)
+    return state_from_names(task.network, {name: name in names for name in known}, where)
 
 
 class StateFormat:

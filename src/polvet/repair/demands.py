@@ -111,7 +111,7 @@ class Applicability:
     def rows(self, states: Sequence[State]) -> Rows:
         """Return the policy's input rows of the states."""
         if not states:
-            return np.zeros((0, len(self.fitted.variables)), dtype=np.float32)
+            return np.zeros((0, len(self.fitted.inputs)), dtype=np.float32)
         return np.concatenate([self.fitted.row(state) for state in states])
 
 

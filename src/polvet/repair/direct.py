@@ -18,10 +18,10 @@ from polvet.errors import Where
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Name, conjunction, literal
 from polvet.model.infix import dump_expression
-from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.binding import Fitted
 from polvet.policy.conditions import model_condition
+from polvet.policy.inputs import truth_values
 from polvet.policy.rules import Rules, rules_from_json
 from polvet.policy.tables import Table
 from polvet.records.fault_files import Fault
@@ -74,7 +74,7 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
         order = []
     else:
         old = list(dropwhile(lambda rule: rule["when"] == NEVER, old))  # of an earlier repair
-    booleans = [variable.name for variable in fitted.task.network.variables if variable.kind is Kind.BOOL]
+    booleans = truth_values(fitted.task.network, reading.expressions)
     document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
     where = Where("repaired rules")
     return rules_from_json(
@@ -100,6 +100,11 @@ def _only(fitted: Fitted, state: State) -> str:
         for variable, value in zip(fitted.task.network.variables, state, strict=True)
         if readable is None or variable.name in readable
     ]
+    row = fitted.row(state)[0]
+    truths = set(truth_values(fitted.task.network, fitted.task.reading.expressions))
+    for name, one, value in zip(fitted.policy.inputs, fitted.inputs, row.tolist(), strict=True):
+        if not isinstance(one, int):
+            tests.append(Binary("=", Name(name), literal(bool(value) if name in truths else value)))
     return dump_expression(conjunction(*tests))
 
 

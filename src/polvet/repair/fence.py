@@ -44,6 +44,8 @@ def fence_exits(bound: Bound, *, budget: Budget = UNLIMITED) -> tuple[Exits | No
 def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compiled) -> Repaired | str:
     """Return the fenced policy, with the faults it leaves fixed; or why there is none."""
     policy = fitted.policy
+    if not fitted.is_plain:
+        return "an input of the policy is computed"
     missing = [fitted.task.network.variables[place].name for place in exits.variables if place not in fitted.variables]
     if missing:
         return f"the policy does not read {', '.join(missing)}"

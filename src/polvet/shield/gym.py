@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.errors import MissingExtra
-from polvet.model.network import Kind, Variable
+from polvet.model.network import Kind, Network
 from polvet.model.semantics import State
 from polvet.model.task import Task, state_to_names
+from polvet.policy.inputs import Input, InputFunction, kind_over
 from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, Lanes, Step
 
 gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
@@ -101,12 +102,16 @@ def require_gymnasium() -> None:
 def spaces_of(lanes: Lanes) -> tuple[Any, Any]:
     """Return the spaces of observations and actions of one lane."""
     network = lanes.task.network
-    bounds = [_bounds(network.variables[network.index_of(name)]) for name in lanes.inputs]
+    bounds = [_bounds(network, one) for one in lanes.columns]
     low, high = (np.array(ends, dtype=np.float32) for ends in zip(*bounds, strict=True))
     return gymnasium.spaces.Box(low, high, dtype=np.float32), gymnasium.spaces.Discrete(max(1, lanes.labels))
 
 
-def _bounds(variable: Variable) -> tuple[float, float]:
+def _bounds(network: Network, column: Input) -> tuple[float, float]:
+    if not isinstance(column, int):
+        is_truth = not isinstance(column, InputFunction) and kind_over(network, column) is Kind.BOOL
+        return (0.0, 1.0) if is_truth else (-np.inf, np.inf)
+    variable = network.variables[column]
     if variable.kind is Kind.BOOL:
         return 0.0, 1.0
     low = -np.inf if variable.lower is None else float(variable.lower)

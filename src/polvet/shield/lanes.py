@@ -21,6 +21,8 @@ from polvet.kernel.lower import Reward
 from polvet.kernel.starts import Starts
 from polvet.model.expressions import Name
 from polvet.model.task import Task, state_from_names
+from polvet.policy.compiled import lower_inputs
+from polvet.policy.inputs import Reader, find_inputs
 from polvet.shield.file import Shield
 from polvet.shield.guard import Guard
 
@@ -58,10 +60,14 @@ class Lanes:
         self.task, self.count = task, count
         self.compiled = Compiled(network, conditions=[task.fail, task.goal], rewards=rewards)
         self.inputs = tuple(task.reading.inputs or (variable.name for variable in network.variables))
-        places = [network.index_of(name) for name in self.inputs]
+        if task.reading.functions:
+            what = "an input of the task's policies is a Python function, which the kernel does not ask."
+            raise InputError(what, Where("inputs"), "Write it as an expression.")
+        self.columns = find_inputs(network, self.inputs, task.reading.expressions, where=Where("inputs"))
+        columns, features = lower_inputs(network, self.columns)
         self.labels = len(network.labels)
         self._lanes = _core.Lanes(
-            self.compiled.program, self._starts(), count, self.labels, places, FAIL, GOAL, max_steps, at_once
+            self.compiled.program, self._starts(), count, self.labels, columns, FAIL, GOAL, max_steps, at_once, features
         )
 
     def restart(self, seeds: Sequence[int | None] = ()) -> Step:
@@ -119,6 +125,7 @@ class Lanes:
 
     def _explain(self) -> None:
         (state,) = self.compiled.unpack(self._lanes.faulty)
+        Reader(self.task.network, self.columns).row(state)  # an input that has no value says so
         self.compiled.explain_fault(state, self._lanes.fault)
 
 

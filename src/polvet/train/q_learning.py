@@ -112,7 +112,8 @@ class _Learner:
         self.budget = budget
         torch.manual_seed(options.seed)
         self.rng = np.random.default_rng(options.seed)
-        variables = [fitted.task.network.variables[place] for place in fitted.variables]
+        known = fitted.task.network.variables
+        variables = [known[one] if isinstance(one, int) else Variable("", Kind.REAL) for one in fitted.inputs]
         self.offset, self.scale = scaling(variables)
         sizes = [len(variables), *options.hidden, len(fitted.policy.outputs)]
         self.online, self.target = self._network(sizes), self._network(sizes)

@@ -23,7 +23,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.linearized import linearized
-from polvet.verify.method import ONLY_FAIL, STRICT_BOUNDS, Method, Request
+from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request
 from polvet.verify.policy_smt import NotEncodable, chooses, encode_policy
 from polvet.verify.verdicts import SafetyResult, Unknown, Unsafe
 
@@ -44,8 +44,9 @@ def _verify(bound: Bound, request: Request, *, most_steps: int) -> SafetyResult:
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
-        if (refusal := STRICT_BOUNDS.refusal(bound)) is not None:  # asked here: simulation comes first
-            raise NotLinear(refusal)
+        for need in (STRICT_BOUNDS, PLAIN_INPUTS):  # asked here: simulation comes first
+            if (refusal := need.refusal(bound)) is not None:
+                raise NotLinear(refusal)
         task = linearized(bound, budget)
         if isinstance(task, str):
             raise NotLinear(task)

@@ -31,7 +31,7 @@ from polvet.model.network import Kind
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, simulate, trace
 from polvet.policy.trees import TreeEnsemble
-from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, STRICT_BOUNDS, Method, Request
+from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "grid"
@@ -261,5 +261,5 @@ GRID = Method(
     METHOD,
     "follows sets of states over a grid of cells, finer and finer, until no set may fail; for real-valued models",
     _verify,
-    (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES),
+    (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES, PLAIN_INPUTS),
 )

@@ -66,9 +66,19 @@ def _other_policy(bound: Bound) -> str | None:
     return f"a {type(policy).__name__} is neither a network nor a tree ensemble"
 
 
+def _computed_input(bound: Bound) -> str | None:
+    computed = (
+        name
+        for name, one in zip(bound.fitted.policy.inputs, bound.fitted.inputs, strict=True)
+        if not isinstance(one, int)
+    )
+    return next((f"the policy's input '{name}' is computed, not a variable" for name in computed), None)
+
+
 ONLY_FAIL = Need("no `--avoid`", _other_failures, "--avoid")
 STRICT_BOUNDS = Need("no disabled operators", _disabled_operators)
 NETWORK_OR_TREES = Need("networks and trees", _other_policy)
+PLAIN_INPUTS = Need("inputs that are variables", _computed_input)
 
 
 @dataclass(frozen=True, slots=True)

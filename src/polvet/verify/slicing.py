@@ -20,6 +20,7 @@ from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound, compile_policy
+from polvet.policy.inputs import variables_read
 from polvet.policy.restrict import restrict_fitted
 from polvet.policy.runs import Run
 
@@ -76,7 +77,7 @@ def relevant_variables(fitted: Fitted) -> set[str]:
     task = fitted.task
     network = task.network
     own = {variable.name for variable in (*network.variables, *network.scratch)}
-    relevant = {network.variables[place].name for place in fitted.variables}
+    relevant = variables_read(network, fitted.inputs)
     for expression in steering(task):
         relevant |= names(expression) & own
     links: list[tuple[set[str], set[str]]] = []  # if one of the first matters, all of the second do

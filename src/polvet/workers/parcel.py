@@ -50,6 +50,11 @@ def pack(task: Task, *, policy: Path | None = None) -> Parcel:
     parts = read_parts(task.source.file, task.options)
     if parts.source != task.source:
         raise InputError("has changed since it was read.", Where(str(task.source.file)), "Run the command again.")
+    if parts.reading.functions:
+        what = "an input of its policies is a Python function, which workers do not have."
+        raise InputError(
+            what, Where(str(task.source.file)), "Leave --workers out, or write the input as an expression."
+        )
     content: tuple[tuple[str, bytes], ...] = ()
     if policy is not None:
         content = tuple((str(file.relative_to(policy.parent)), read_bytes(file)) for file in policy_files(policy))

@@ -1,0 +1,129 @@
+"""How atoms are told by variables: one by one as truth values, or the atoms of a mutex group as the values of one variable.
+
+atom `(chain)`                     the truth value `chain`
+group `at(mill)`, `at(inn)`, ...   the variable `at(*)`; its value is the number of the atom that is true, 0 where none may be. Each atom
+                                   is defined besides, as a transient truth value `at(mill)`, true where `at(*)` has its number: so
+                                   it can be named wherever an expression stands, in JANI as well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from polvet.errors import Where
+from polvet.model.automata import Assignment, VariableDeclaration
+from polvet.model.expressions import (
+    FALSE,
+    TRUE,
+    Binary,
+    BoolLiteral,
+    Conditional,
+    Expression,
+    IntLiteral,
+    Name,
+    disjunction,
+    negation,
+)
+from polvet.model.infix import chained_operands
+from polvet.model.types import BOOL, IntType
+from polvet.pddl import syntax
+from polvet.pddl.ground import Grounding, Outcome, folded, literals
+from polvet.pddl.groups import Group
+from polvet.pddl.syntax import And, Atom, Condition, Not, Or
+
+
+class Encoding:
+    """The variables of a ground problem, and what its conditions and outcomes are over them."""
+
+    def __init__(self, grounding: Grounding, groups: Sequence[Group]) -> None:
+        self.grounding, self.groups = grounding, groups
+        self.group_of = {atom: group for group in groups for atom in group.atoms}
+        self.value = {atom: k for group in groups for k, atom in enumerate(group.atoms, start=group.lowest)}
+
+    def variables(self, init: frozenset[Atom], where: Where) -> Iterator[VariableDeclaration]:
+        """Yield the variables, each in the place of its first atom."""
+        told: set[str] = set()
+        for atom in self.grounding.atoms:
+            group = self.group_of.get(atom)
+            if group is None:
+                yield VariableDeclaration(str(atom), BOOL, BoolLiteral(atom in init), where=where)
+            elif group.name not in told:
+                told.add(group.name)
+                first = next((self.value[one] for one in group.atoms if one in init), 0)
+                kind = IntType(IntLiteral(0), IntLiteral(group.highest))
+                yield VariableDeclaration(group.name, kind, IntLiteral(first), where=where)
+
+    def definitions(self, where: Where) -> tuple[tuple[VariableDeclaration, ...], tuple[Assignment, ...]]:
+        """Return the atoms of groups as transient truth values, and what they are in every state."""
+        atoms = [atom for atom in self.grounding.atoms if atom in self.group_of]
+        names = tuple(VariableDeclaration(str(atom), BOOL, FALSE, transient=True, where=where) for atom in atoms)
+        return names, tuple(Assignment(Name(str(atom)), self.expression(atom), where=where) for atom in atoms)
+
+    def expression(self, condition: Condition) -> Expression:
+        """Return the ground condition over the variables."""
+        match condition:
+            case Atom():
+                group = self.group_of.get(condition)
+                if group is None:
+                    return Name(str(condition))
+                return Binary("=", Name(group.name), IntLiteral(self.value[condition]))
+            case Not(part):
+                return negation(self.expression(part))
+            case And(parts):
+                return chained_operands("∧", [self.expression(part) for part in parts]) if parts else TRUE
+            case Or(parts):
+                return chained_operands("∨", [self.expression(part) for part in parts]) if parts else FALSE
+            case _:
+                raise AssertionError("a ground condition has no quantifier")
+
+    def guard(self, condition: Condition) -> tuple[Condition, dict[Atom, bool]]:
+        """Return the guard without what groups say already, and all atoms whose value it tells."""
+        told = dict(literals(condition))
+        true = [atom for atom, value in told.items() if value and atom in self.group_of]
+        implied = {other: False for atom in true for other in self.group_of[atom].atoms if other != atom}
+        return folded(condition, implied.get), {**told, **implied}
+
+    def outcomes(
+        self, outcomes: Sequence[Outcome], known: Mapping[Atom, bool]
+    ) -> list[tuple[Fraction, tuple[tuple[str, Expression], ...]]]:  # fmt: skip
+        """Return the assignments of each outcome where these atoms are known, with its probability; equal ones are one."""
+        found: dict[tuple[tuple[str, Expression], ...], Fraction] = {}
+        for outcome in outcomes:
+            made = tuple(self._assignments(outcome, known))
+            found[made] = found.get(made, Fraction(0)) + outcome.probability
+        return [(probability, assignments) for assignments, probability in found.items()]
+
+    def _assignments(self, outcome: Outcome, known: Mapping[Atom, bool]) -> Iterator[tuple[str, Expression]]:
+        changed: dict[str, list[tuple[Atom, Condition]]] = {}
+        for atom, after in outcome.values:
+            value = folded(after, known.get)
+            group = self.group_of.get(atom)
+            if group is not None:
+                changed.setdefault(group.name, []).append((atom, value))
+            elif value != atom:
+                yield str(atom), self.expression(value)
+        for name, values in changed.items():
+            found = self._value(self.group_of[values[0][0]], values, known)
+            if found != Name(name):
+                yield name, found
+
+    def _value(self, group: Group, values: list[tuple[Atom, Condition]], known: Mapping[Atom, bool]) -> Expression:
+        """The variable of the group afterwards: the number of the one atom that is true, the same where it is none of these."""
+        for atom, after in values:
+            if after == syntax.TRUE:
+                return IntLiteral(self.value[atom])
+        options = [
+            (self.expression(after), IntLiteral(self.value[atom])) for atom, after in values if after != syntax.FALSE
+        ]  # fmt: skip
+        named = [atom for atom, _ in values if known.get(atom) is not False]  # those that may have been true before
+        # SOUND: where one of an exact group's was true, one of the options holds: the last one where no other does.
+        none: Expression = options.pop()[1] if group.exact and options else IntLiteral(0)
+        otherwise: Expression = Name(group.name)
+        if any(known.get(atom) for atom in named):
+            otherwise = none
+        elif named:
+            otherwise = Conditional(disjunction(*(self.expression(atom) for atom in named)), none, otherwise)
+        for test, value in reversed(options):
+            otherwise = Conditional(test, value, otherwise)
+        return otherwise

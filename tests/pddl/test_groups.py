@@ -1,0 +1,131 @@
+"""Mutex groups: what is found, that nothing else changes, and how people see them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import polvet
+from polvet.errors import InputError, Where
+from polvet.jani.read import load_model as load_jani
+from polvet.jani.write import dump_model
+from polvet.kernel.compiled import Compiled
+from polvet.model.instantiate import instantiate
+from polvet.model.semantics import Semantics
+from polvet.pddl import read_pddl
+from polvet.pddl.ground import Outcome
+from polvet.pddl.groups import judge
+from polvet.pddl.parse import parse_domain, parse_problem
+from polvet.pddl.syntax import FALSE, TRUE, And, Atom, Not, Or
+from polvet.pddl.translate import translate
+from polvet.records.state_files import parse_state
+from polvet.sources import load_task
+from tests.pddl.conftest import FOND, needs_benchmarks, references
+
+PROBLEM = Path(__file__).parents[2] / "examples" / "fond" / "problem.pddl"
+P, Q, R, C = (Atom(name, ()) for name in "pqrc")
+
+
+def _parsed(reference):
+    domain = parse_domain((FOND / reference["domain"]).read_text(), Where("domain"))
+    return domain, parse_problem((FOND / reference["problem"]).read_text(), Where("problem"), domain)
+
+
+@needs_benchmarks
+@pytest.mark.parametrize(
+    "reference", [one for one in references() if one["states"] <= 10_000], ids=lambda one: one["problem"]
+)
+def test_in_every_reachable_state_at_most_one_atom_of_a_group_is_true(reference):
+    domain, problem = _parsed(reference)
+    plain = translate(domain, problem, grouped=False)  # every atom is a variable of its own
+    groups = translate(domain, problem).encoding.groups
+    compiled = Compiled(instantiate(plain.model))
+    space = compiled.explore()
+    place = {variable.name: k for k, variable in enumerate(compiled.network.variables)}
+    for state in compiled.unpack(space.states(0, len(space))):
+        for group in groups:
+            true = sum(state[place[str(atom)]] for atom in group.atoms)
+            assert true <= 1
+            assert true == 1 or not group.exact
+    grouped = Compiled(instantiate(translate(domain, problem).model)).explore()
+    assert (len(space), space.choices, space.deadlocks) == (len(grouped), grouped.choices, grouped.deadlocks)
+
+
+@needs_benchmarks
+def test_groups_are_named_by_what_their_atoms_have_in_common():
+    wanted = {
+        "zenotravel/sample.pddl": "at-aircraft(a0,*)|flying(a0,*)|zooming(a0,*)",
+        "blocksworld-new/p3.pddl": "holding(b1)|on(b1,*)|on-table(b1)",
+        "elevators/p01.pddl": "at(*,*)|inside(*)",
+    }
+    for reference in references():
+        if reference["problem"] in wanted:
+            names = [group.name for group in translate(*_parsed(reference)).encoding.groups]
+            assert wanted[reference["problem"]] in names
+
+
+GROUP = frozenset({P, Q, R})
+
+
+@pytest.mark.parametrize(
+    ("known", "values", "most", "exactly"),
+    [
+        ({P: True}, [(P, FALSE), (Q, TRUE)], True, True),
+        ({P: True}, [(P, FALSE)], True, False),
+        ({}, [(Q, TRUE)], False, False),  # r may be true as well
+        ({}, [(P, FALSE), (Q, TRUE), (R, FALSE)], True, True),
+        ({P: False}, [(Q, TRUE), (R, FALSE)], True, True),
+        ({P: True}, [(P, FALSE), (Q, TRUE), (R, TRUE)], False, False),
+        ({P: True}, [(P, Not(C)), (Q, C)], True, True),
+        ({P: True}, [(P, FALSE), (Q, C)], True, False),
+        ({P: True}, [(Q, C)], False, False),
+        ({}, [(P, And((P, Not(C)))), (Q, Or((Q, And((P, C)))))], True, True),
+        ({}, [(Q, Or((Q, C)))], False, False),
+        ({P: True, Q: True}, [(R, TRUE)], True, True),  # never applicable
+    ],
+)
+def test_an_outcome_is_judged_in_every_case(known, values, most, exactly):
+    assert judge(GROUP, known, Outcome(1, tuple(values))) == (most, exactly)
+
+
+def test_states_are_shown_by_atoms_and_read_by_numbers_names_or_atoms():
+    task = load_task(PROBLEM)
+    semantics = Semantics(task.network)
+    (start,) = semantics.initial_states()
+    shown = semantics.show(start)
+    assert "at(*)=at(mill)" in shown
+    where = Where("--state")
+    assert parse_state(task, shown, where) == start
+    assert parse_state(task, shown.replace("at(*)=at(mill)", "at(*)=0"), where) == start
+    assert parse_state(task, "(at mill) (chain) (lies letter mill) (spare inn)", where) == start
+    with pytest.raises(InputError, match="are never true together"):
+        parse_state(task, "(at mill) (at inn) (chain)", where)
+    with pytest.raises(InputError, match="none of at"):
+        parse_state(task, "(chain)", where)
+
+
+def test_atoms_of_groups_keep_their_names_in_jani(tmp_path):
+    world = read_pddl(PROBLEM)
+    (tmp_path / "courier.jani").write_text(dump_model(world.model))
+    network = instantiate(load_jani(tmp_path / "courier.jani"))
+    assert {v.name: v.values for v in network.variables} == {
+        v.name: v.values for v in instantiate(world.model).variables
+    }
+    task = polvet.load(tmp_path / "courier.jani", fail="'at(pass)'")
+    assert task.model_task.fail == load_task(PROBLEM).network.resolve(polvet_name("at(pass)"))
+
+
+def polvet_name(name):
+    from polvet.model.expressions import Name
+
+    return Name(name)
+
+
+def test_rules_still_speak_of_atoms(tmp_path):
+    rules = [
+        {"when": "'at(mill)' & 'lies(letter,mill)'", "action": "load(letter,mill)"},
+        {"when": "true", "action": "wait"},
+    ]
+    (tmp_path / "rules.json").write_text(json.dumps({"format": "rules/1", "rules": rules}))
+    policy = polvet.load(PROBLEM).policy(tmp_path / "rules.json")
+    assert set(policy.inputs) == {"at(mill)", "lies(letter,mill)"}
