@@ -70,6 +70,7 @@ CHECKERS: dict[str, str] = {
     "invariant": "polvet.check.invariant:check_invariant",
     "grid": "polvet.check.grid:check_grid",
     "permissive": "polvet.check.permissive:check_permissive",
+    "action-risk": "polvet.check.action_risk:check_action_risk",
     "risk-bound": "polvet.check.risk_bound:check_risk_bound",
     "risk-exceeds": "polvet.check.risk_bound:check_risk_exceeds",
 }

@@ -34,7 +34,7 @@ PROVES: dict[str, tuple[str, ...]] = {
     "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
     "safe policy": ("reachable-set", "invariant", "grid"), "unsafe policy": ("run",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
-    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive",),
+    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive", "action-risk"),
     "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
     "goal-reaching": ("goal-reaching",), "goal-missed": ("goal-missed",),
 }  # fmt: skip
