@@ -22,7 +22,7 @@ import numpy as np
 
 from polvet.errors import Where
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.policy.xgboost_file import ensemble_from_xgboost
 
 Run = Callable[[], Any]

@@ -33,7 +33,7 @@ from polvet.model.task import Task
 from polvet.policy.binding import fit
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.policy.protocol import Policy
 from polvet.policy.runs import simulate
 from polvet.train.imitate import imitate

@@ -14,7 +14,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.safety.decide import Decider
 
 FOLDER = Path(__file__).parent / "policies"

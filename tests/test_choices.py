@@ -13,6 +13,7 @@ import pytest
 from polvet.choices import Registry
 from polvet.cli.app import run
 from polvet.errors import InputError
+from polvet.policy.formats import FORMATS
 from polvet.repair.methods import METHODS as REPAIRS
 from polvet.repair.methods import SOLVERS
 from polvet.safety.algorithms import ALGORITHMS, ORDERS
@@ -29,6 +30,7 @@ TABLES = {
         for m in REPAIRS.values()
     ],
     "termination.md": [(m.name, m.help, m.complete) for m in TESTS.values()],
+    "policies.md": [(f.name, *f.cells) for f in FORMATS.values()],
     "safety.md": [(a.name, a.help, a.cost, f"`{Path(a.file).name}`") for a in ALGORITHMS.values()],
 }
 
@@ -43,7 +45,7 @@ def test_the_table_of_the_page_is_the_registry(page):
 
 @pytest.mark.parametrize(
     "registry",
-    [VERIFICATIONS, REPAIRS, TESTS],
+    [VERIFICATIONS, REPAIRS, TESTS, FORMATS],
     ids=lambda one: one.places["explicit"][:13] if "explicit" in one.places else str(one.words[1]),
 )
 def test_every_value_has_the_name_it_is_found_by(registry):

@@ -16,6 +16,7 @@ from tests.pages import blocks_in, files_in
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "extending.md"
+PACKAGES = [str(Path(name).parent) for name in files_in(PAGE) if Path(name).name == "pyproject.toml"]
 pytestmark = pytest.mark.slow
 
 
@@ -34,7 +35,8 @@ def project(tmp_path_factory):
             assert not (folder / name).exists(), f"{name} is there already"
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
-    install(folder / "own")
+    for package in PACKAGES:
+        install(folder / package)
     subprocess.run([sys.executable, "-m", "docs.draw_architecture"], cwd=folder, check=True, timeout=60)
     return folder
 
@@ -62,7 +64,12 @@ def change(file: Path, diff: str) -> None:
 
 def pytest_in(project: Path, *arguments: str) -> str:
     """Return what pytest says in the copy; an editable installation of polvet must not stand in the way, hence `-S`."""
-    places = [str(project / "src"), str(project / "own"), *(entry for entry in sys.path if entry), str(project)]
+    places = [
+        str(project / "src"),
+        *(str(project / one) for one in PACKAGES),
+        *(entry for entry in sys.path if entry),
+        str(project),
+    ]
     path = os.pathsep.join(places)
     command = [sys.executable, "-S", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", *arguments]
     done = subprocess.run(

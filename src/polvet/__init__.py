@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polvet.front.loading import from_gym, from_matrix, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
+    from polvet.front.region import SafeRegion
     from polvet.front.result import Run, Verdict
     from polvet.front.results import (
         Accepted,
@@ -62,6 +63,7 @@ _HOMES = {
     "polvet.front.loading": ("from_gym", "from_matrix", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
+    "polvet.front.region": ("SafeRegion",),
     "polvet.front.result": ("Run", "Verdict"),
     "polvet.front.results": (
         "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
@@ -78,7 +80,7 @@ __all__ = [
     "Accepted", "Campaign", "Comparison", "Decisions", "Description", "Evaluation", "Exploration", "Fault", "Faults",
     "Fence", "Fuzzing", "Gate", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler", "LimitReached",
     "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError", "Rejected", "Repair",
-    "Run", "Safe", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
+    "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Task", "Terminating", "Training", "Unknown", "Unsafe", "Value", "Verdict",
     "certify", "from_gym", "from_matrix", "gate", "info", "load", "terminates",
 ]  # fmt: skip
 

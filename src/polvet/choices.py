@@ -88,7 +88,7 @@ class Registry(Generic[Value]):
         if name in self.places:
             found: Value = imported(self.places[name])
             return found
-        return self._brought()[name]
+        return self.brought()[name]
 
     def values(self) -> tuple[Value, ...]:
         """Return all values of polvet's own."""
@@ -98,9 +98,9 @@ class Registry(Generic[Value]):
         """Return the name, or raise an InputError with all that can be chosen, `auto` included."""
         if name in self.words:
             return name
-        return one_of(name, (*self.words, *self._brought()), option or self.option)
+        return one_of(name, (*self.words, *self.brought()), option or self.option)
 
-    def _brought(self) -> dict[str, Value]:
+    def brought(self) -> dict[str, Value]:
         """Return what installed packages bring; one that cannot be used is an InputError that names its place."""
         if not self.group:
             return {}

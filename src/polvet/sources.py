@@ -212,12 +212,12 @@ def parse_avoid(text: str, where: Where) -> Avoid:
     """Return what counts as unsafe besides `fail`.
 
     >>> parse_avoid("stuck, deadlock", Where("--avoid"))
-    Avoid(stuck=True, deadlock=True)
+    Avoid(stuck=True, deadlock=True, loop=False)
     """
     wanted = {part.strip() for part in text.split(",") if part.strip()}
-    if unknown := wanted - {"stuck", "deadlock"}:
-        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, or stuck,deadlock.")
-    return Avoid("stuck" in wanted, "deadlock" in wanted)
+    if unknown := wanted - {"stuck", "deadlock", "loop"}:
+        raise InputError(f"'{min(unknown)}' is unknown.", where, "Use stuck, deadlock, loop, or several with commas.")
+    return Avoid("stuck" in wanted, "deadlock" in wanted, "loop" in wanted)
 
 
 def parse_mode(word: str | None, where: Where) -> str | None:

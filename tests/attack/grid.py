@@ -15,7 +15,7 @@ from polvet.errors import InputError
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import TaskOptions, load_task
 from tests.attack.worlds import World, op
 

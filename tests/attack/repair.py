@@ -15,7 +15,7 @@ from polvet.check.checker import Subjects
 from polvet.errors import InputError
 from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import TaskOptions, load_task
 from tests.attack.worlds import op
 

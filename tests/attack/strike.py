@@ -11,6 +11,7 @@ from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
 from tests.attack import (
     action_risk,
+    ends,
     goals,
     grid,
     invariant,
@@ -24,6 +25,7 @@ from tests.attack import (
     risk_bound,
     run,
     safe_policy,
+    safe_region,
     strong_cyclic,
     unsafe_rank,
 )
@@ -37,6 +39,7 @@ KINDS = {
     "its-run": its_run.false_claims,
     "lasso": lasso.false_claims,
     "lex-rank": lex_rank.false_claims,
+    "livelock": ends.false_livelocks,
     "no-strong-cyclic": strong_cyclic.false_rounds,
     "permissive": permissive.false_claims,
     "reachable-set": reachable_set.false_claims,
@@ -46,7 +49,9 @@ KINDS = {
     "risk-exceeds": risk_bound.false_excesses,
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
+    "safe-region": safe_region.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
+    "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from polvet.check.checker import CHECKERS, Accepted, check
+from polvet.check.ends import possible_outcomes
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
 from tests.attack import action_risk, permissive
@@ -18,6 +19,11 @@ from tests.attack.strike import KINDS, strike
 
 def _first_row(followed, step):
     return possible_rows(followed, step)[:1]
+
+
+def _first_group(step):
+    """One outcome of all: as if nothing else were possible."""
+    return [frozenset(sorted(one)[:1]) for one in possible_outcomes(step)]
 
 
 def _forgets_ranks(state, row, worth, ranks):
@@ -36,6 +42,9 @@ WEAK = {
     "permissive": ("polvet.check.permissive._check_attained", lambda arena, rows, values: None),
     "risk-bound": ("polvet.check.risk_bound.possible_rows", _first_row),
     "risk-exceeds": ("polvet.check.risk_bound._attains", _forgets_ranks),
+    "safe-region": ("polvet.check.reachable_set.iter_all_starts", lambda arena: iter(())),
+    "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
+    "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),
 }
 """What a checker would be like that forgets one test."""

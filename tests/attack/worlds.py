@@ -15,7 +15,7 @@ from polvet.model.semantics import Semantics
 from polvet.model.task import state_to_names
 from polvet.policy.binding import load_fitted
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import TaskOptions, load_task
 
 BASES = (0, 0, 7, -3, 10**6, 2**31 - 2, 2**39, -(2**39))

@@ -1,6 +1,7 @@
 """What a checker can ever import: `python -m tests.check.closure` prints a row for each kind of certificate.
 
-Imports are read from the source, those inside of functions included; only what type checkers alone see is left out.
+Imports are read from the source, those inside of functions and the places of registries included; only what type checkers alone see
+is left out.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ def imports_of(file):
             found |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Registry":
+            texts = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
+            found |= {text.split(":")[0] for text in texts if isinstance(text, str) and text.startswith("polvet.")}
         pending += ast.iter_child_nodes(node)
     return {name for name in found if name.split(".")[0] == "polvet"}
 

@@ -20,7 +20,7 @@ from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import FAIL, GOAL, compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.records.packed import pack_columns
 from polvet.sources import load_task
 

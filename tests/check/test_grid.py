@@ -26,7 +26,7 @@ from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.policy.runs import trace
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of

@@ -19,7 +19,7 @@ from polvet.model.task import TaskOptions
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import load_task
 from polvet.verify import split_tree
 from polvet.verify.ic3 import IC3

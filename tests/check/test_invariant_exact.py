@@ -17,7 +17,7 @@ from polvet.errors import ModelError, Where
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import TaskOptions, load_task
 from polvet.verify import split_tree
 from polvet.verify.portfolio import verify

@@ -21,6 +21,7 @@ from tests.check.closure import closure, imports_of
 
 ALLOWED = {
     "errors",
+    "choices",  # names of formats, and where their values are
     "system",
     "interrupts",
     "numbers",
@@ -104,6 +105,12 @@ def certified(tmp_path_factory):
     keep(["verify", "walk.toml", "good.json", "--method", "explicit"], "walk.toml", "good.json")
     keep(["verify", "walk.toml", "good.json", "--max-risk", "0.5"], "walk.toml", "good.json")
     keep(["verify", "walk.toml", "bad.json", "--max-risk", "0.5"], "walk.toml", "bad.json")
+    keep(["verify", "walk.toml", "good.json", "--avoid", "stuck,deadlock,loop"], "walk.toml", "good.json")
+    made["sure-end"] += ["--avoid", "stuck,deadlock,loop"]
+    (folder / "turn.prism").write_text("mdp\nmodule m\n x : [0..1] init 0;\n [t] true -> (x'=1-x);\nendmodule\n")
+    (folder / "turn.toml").write_text('model = "turn.prism"\nfail = "false"\ngoal = "x = 2"\n')
+    (folder / "turn.json").write_text('{"format": "rules/1", "rules": [{"when": "true", "action": "t"}]}')
+    keep(["verify", "turn.toml", "turn.json", "--avoid", "loop"], "turn.toml", "turn.json")
     run(["faults", str(folder / "all.toml"), str(folder / "bad.json"), "-o", str(folder / "faults.json")])
     repaired = folder / "repaired.json"
     words = ["repair", "all.toml", "bad.json", "--faults", "faults.json", "--certificate", "proof.json"]

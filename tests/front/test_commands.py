@@ -84,6 +84,9 @@ CASES = {
     "evaluate": (f"{FILES} --starts 50", lambda: faulty().evaluate(50)),
     "fuzz": (f"{FILES} --runs 1000", lambda: faulty().fuzz(1000)),
     "faults": (FILES, lambda: faulty().faults()),
+    "faults for the goal": (f"{FILES} --kind goal", lambda: faulty().faults(kind="goal")),
+    "faults by risk": (f"{FILES} --max-risk 0.1 --delta 0.01", lambda: faulty().faults(max_risk="0.1", delta="0.01")),
+    "verify without loops": (f"{FILES} --avoid loop", lambda: faulty().verify(avoid="loop")),
     "repair": (f"{FILES} --faults faults.json", lambda: faulty().repair("faults.json").repaired),
     "repair avoiding": (
         f"{FILES} --faults faults.json --repair-mode avoid --keep-runs 50",
@@ -92,6 +95,7 @@ CASES = {
     "fence": (f"{FILES} -o fenced.json", lambda: faulty().fence(output="fenced.json")),
     "compare": (f"{FILES} better.json", lambda: faulty().compare("better.json")),
     "verify": (FILES, lambda: faulty().verify()),
+    "verify region": (f"{FILES} --region", lambda: faulty().verify(region=True)),
     "verify raw": (
         f"{FILES} --mode raw --avoid stuck",
         lambda: polvet.load(line(), mode="raw", avoid="stuck").policy("one-way-line-8-5-faulty.json").verify(),

@@ -20,7 +20,7 @@ NAMES = tuple(
     """
     Accepted Campaign Comparison Decisions Description Evaluation Exploration Fault Faults Fence Fuzzing Gate GoalMissed
     GoalReaching Impossible InputError LearnedScheduler LimitReached MissingExtra Model ModelBuilder ModelError Nonterminating Policy
-    PolvetError Rejected Repair Run Safe Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict certify
+    PolvetError Rejected Repair Run Safe SafeRegion Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict certify
     from_gym from_matrix gate info load terminates
     """.split()  # noqa: SIM905
 )

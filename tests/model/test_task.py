@@ -65,8 +65,9 @@ def test_a_task_knows_what_it_was_made_of(tmp_path):
     assert task.avoid == Avoid(stuck=True)
 
 
-def test_what_else_is_unsafe_has_two_names():
+def test_what_else_is_unsafe_has_three_names():
     assert parse_avoid("", WHERE) == Avoid()
     assert parse_avoid("deadlock,stuck", WHERE).names == ("stuck", "deadlock")
-    with pytest.raises(InputError, match="'loop' is unknown"):
-        parse_avoid("loop", WHERE)
+    assert parse_avoid("loop, stuck", WHERE).names == ("stuck", "loop")
+    with pytest.raises(InputError, match="'turn' is unknown"):
+        parse_avoid("turn", WHERE)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from polvet.errors import InputError, Where
 from polvet.policy.decimals import nearest_float32
-from polvet.policy.load import detect, load_policy
+from polvet.policy.format import Content
+from polvet.policy.load import format_of, load_policy
 from polvet.policy.networks import network_of
 from polvet.policy.save import save_policy
 from polvet.policy.tables import Table
@@ -32,7 +33,7 @@ def test_every_pickle_is_refused_with_a_way_out(protocol, tmp_path):
         (b"{}", "is JSON, but not a policy"),
         (b'{"format": "fmp/1"}', "fmp/1"),
         (b'{"layers": ', "is not JSON"),
-        (b"[1, 2]", "not a policy file"),
+        (b"[1, 2]", "is a text, but not a policy"),
         (b"{" * 3000, "not JSON|deep|damaged"),
         (b'{"a":' * 3000, "deep"),
         (b"PK\x03\x04 this is no archive", "damaged"),
@@ -97,13 +98,22 @@ def test_a_damaged_file_is_read_or_refused_but_never_crashes(name, tmp_path):
     assert refused > 100
 
 
-def test_content_decides_and_not_the_name():
-    where = Where("x")
-    assert detect(b"tree\nversion=v4\n", where) == "lightgbm"
-    assert detect(b"// Neural\n2,1,1,1,\n", where) == "nnet"
-    assert detect(b"{L\x00", where) == "ubjson"
-    assert detect(b'\xef\xbb\xbf {"learner"', where) == "json"
-    assert detect(b"\x08\x08\x12\x06polvet", where) == "onnx"
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"tree\nversion=v4\n", "lightgbm"),
+        (b"// Neural\n2,1,1,1,\n", "nnet"),
+        (b"{L\x00", "xgboost"),
+        (b'\xef\xbb\xbf {"learner": {}}', "xgboost"),
+        (b'{"format": "table/1", "layers": []}', "table"),
+        (b'{"layers": []}', "mogym"),
+        (b'{"file": "n.nnet", "input": [], "output": []}', "jani2nnet"),
+        (b"\x93NUMPY\x01\x00", "numpy"),
+        (b"\x08\x08\x12\x06polvet", "onnx"),
+    ],
+)
+def test_content_decides_and_not_the_name(data, name):
+    assert format_of(Content("x", data)).name == name
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(-3, 3))

@@ -22,7 +22,7 @@ from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
 from polvet.verify.abstraction import CONFIGURATIONS, Options, abstraction

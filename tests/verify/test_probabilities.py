@@ -19,7 +19,7 @@ from polvet.model.semantics import Semantics
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
-from polvet.policy.onnx_file import save_onnx
+from polvet.policy.onnx_save import save_onnx
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify

@@ -12,6 +12,7 @@ void bind_simulate(nb::module_&);
 void bind_fuzz(nb::module_&);
 void bind_explicit(nb::module_&);
 void bind_boxes(nb::module_&);
+void bind_termination(nb::module_&);
 }  // namespace polvet
 void bind_mdp(nb::module_&);
 void bind_policies(nb::module_&);
@@ -32,4 +33,5 @@ NB_MODULE(_core, m) {
     polvet::bind_fuzz(m);
     polvet::bind_explicit(m);
     polvet::bind_boxes(m);
+    polvet::bind_termination(m);
 }

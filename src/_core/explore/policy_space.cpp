@@ -140,8 +140,15 @@ std::vector<uint8_t> Inspector::inspect(const uint64_t* starts, size_t count, Li
     std::vector<uint32_t> queue, batch;
     uint64_t looks = 0;
     for (size_t s = 0; s < count; ++s) {
+        if (status == Status::DONE && s % 4096 == 0 && s > 0) status = limits.poll(bytes(), s, size());
+        if (status != Status::DONE) {  // what is known already is told, unless there is no time even for that
+            if (status != Status::STATES) return result;
+            const int64_t known = std::visit([&](const auto& store) { return store.find(starts + s * words); }, store_);
+            if (known >= 0) result[s] = nodes_[size_t(known)].judgement;
+            continue;
+        }
         const uint32_t start = add(starts + s * words);
-        if (status == Status::DONE && nodes_[start].judgement == OPEN) {
+        if (nodes_[start].judgement == OPEN) {
             if (++epoch_ == 0) {
                 std::fill(seen_.begin(), seen_.end(), 0);
                 epoch_ = 1;

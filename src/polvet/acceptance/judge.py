@@ -27,7 +27,6 @@ from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
-from polvet.policy.runs import End
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.decide import Decider
@@ -376,7 +375,7 @@ def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
             return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)
         case Unsafe(run):
             steps = len(run.actions)
-            says = f"a run of {steps} steps ends in {End.FAIL.text}"
+            says = f"a run of {steps} steps ends in {run.end.text}"
             return Check("proof", Passing.FAILED, says, measure, checked)
         case _:
             return Check("proof", Passing.UNKNOWN, result.reason, measure)

@@ -58,7 +58,7 @@ from polvet.policy.compiled import FAIL, GOAL, Bound, bind_policy, compile_polic
 from polvet.policy.identity import policy_sha256
 from polvet.policy.networks import Network
 from polvet.policy.protocol import Policy
-from polvet.policy.runs import Inspection, Judgement, Run
+from polvet.policy.runs import Inspection, Run
 from polvet.policy.save import save_policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
@@ -329,9 +329,8 @@ class Steps:
     def _unsafe_runs(self, bound: Bound, starts: Words, states: int) -> list[Run]:
         """Runs to `fail` from packed starts, one for each start that searching up to so many states shows unsafe."""
         inspection = Inspection(bound)
-        judged = inspection.judge(starts, budget=self._left(states))
+        unsafe = inspection.unsafe(starts, budget=self._left(states))
         self._refuse_cut(inspection.limit)
-        unsafe = [k for k, judgement in enumerate(judged) if judgement is Judgement.UNSAFE]
         return [inspection.witness(state) for state in bound.compiled.unpack(starts[unsafe[:SHOWN_RUNS]])]
 
     def _more_unsafe_runs(self, bound: Bound) -> list[Run]:

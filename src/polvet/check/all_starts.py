@@ -36,7 +36,9 @@ MOST_EXACT = 2**53
 
 
 def is_start(arena: Arena, state: State) -> bool:
-    """Return whether runs start in the state."""
+    """Return whether runs start in the state, as far as the claim is about them."""
+    if arena.region is not None and not arena.region.holds(state):
+        return False
     if arena.task.start is not None:
         return bool(arena.semantics.compile(arena.task.start)(state))
     variables = arena.task.network.variables
@@ -45,7 +47,12 @@ def is_start(arena: Arena, state: State) -> bool:
 
 
 def iter_all_starts(arena: Arena) -> Iterator[State]:
-    """Yield every start state once; Malformed where there are infinitely many."""
+    """Yield every start state that the claim is about once; Malformed where there are infinitely many."""
+    found = _iter_all_starts(arena)
+    return found if arena.region is None else arena.region.among(found)
+
+
+def _iter_all_starts(arena: Arena) -> Iterator[State]:
     task = arena.task
     condition = task.network.initial_condition if task.start is None else task.start
     variables = task.network.variables

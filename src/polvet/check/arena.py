@@ -10,6 +10,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Rejected, Subjects
+from polvet.check.start_region import StartRegion
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import Value
 from polvet.model.evaluate import Evaluator
@@ -29,6 +30,7 @@ class Arena:
     is_goal: Evaluator  # only asked outside `fail`, which beats it
     about: str  # how to name the task in a claim
     budget: Budget = UNLIMITED  # looked at with every state
+    region: StartRegion | None = None  # the start states that the claim is about; None: all of them
 
     def moves(self, state: State) -> list[Move]:
         """Return the enabled operators; a model that breaks a rule there makes the certificate malformed."""

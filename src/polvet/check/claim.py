@@ -34,5 +34,9 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
         about["mode"] = certificate["reading"]
     if certificate["kind"] in ("risk-bound", "risk-exceeds"):
         about["bound"] = certificate["bound"]
+    if certificate["kind"] == "safe-region":
+        about["region"] = certificate["region"]
+        about["avoid"] = certificate["proof"].get("avoids", [])
+        return about
     about["avoid"] = certificate.get("avoids", [])
     return about

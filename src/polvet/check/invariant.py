@@ -72,7 +72,10 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
 
 def _check_starts(asked: Question, is_start: Evaluator, points: Ints) -> None:
     """Raise Malformed where one of the points is a start state outside the invariant."""
+    region = asked.arena.region
     for point in points:
         state = asked.state(point)
+        if region is not None and not region.holds(state):
+            continue
         if is_start(state) and (asked.arena.is_fail(state) or not asked.claim.holds(point[None, :])[0]):
             raise Malformed(f"the start state {asked.arena.show(state)} is not in the invariant")

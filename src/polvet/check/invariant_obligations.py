@@ -19,6 +19,7 @@ from polvet.check.invariant_errors import possible_errors
 from polvet.check.invariant_rows import Ints, Row
 from polvet.check.invariant_ways import broken_rows, entered_boxes, ways_out
 from polvet.model.expressions import Binary, Expression, Name, Unary, conjunction, conjuncts, literal
+from polvet.records.state_json import Malformed
 
 Boxes = tuple[Ints, Ints]
 
@@ -43,12 +44,24 @@ def start_condition(asked: Question) -> Expression:
 
 
 def start_obligations(asked: Question) -> Iterator[Obligation]:
-    """Yield what shows that every start state is in the invariant."""
+    """Yield what shows that every start state is in the invariant, or every one of the region that the claim is about.
+
+    SOUND: a start state of a region is outside `fail`, and in no box that the region leaves out. All start states satisfy the rows.
+    """
+    region = asked.arena.region
+    if region is not None and region.inside:
+        raise Malformed("the region of an invariant is not what boxes leave out")
+    left_out = frozenset(
+        k
+        for k in range(len(asked.claim.lower) if region is not None else 0)
+        if region is not None and region.covers(asked.claim.lower[k].tolist(), asked.claim.upper[k].tolist())
+    )
+    fails = [[asked.task.fail]] if region is None else []
     for begins in expanded([start_condition(asked)]):
         root = narrowed(asked, begins, inside=False)
         if root is None:
             continue
-        for bad in [*broken_rows(asked, {}), *entered_boxes(asked, {}, root), [asked.task.fail]]:
+        for bad in [*broken_rows(asked, {}), *entered_boxes(asked, {}, root, left_out), *fails]:
             yield from _obligations(asked, [*begins, *bad], ANYTHING, root, inside=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 
@@ -43,9 +43,12 @@ def broken_rows(asked: Question, after: Mapping[str, Expression]) -> Iterator[li
 
 
 def entered_boxes(
-    asked: Question, after: Mapping[str, Expression], box: tuple[Ints, Ints]
+    asked: Question,
+    after: Mapping[str, Expression],
+    box: tuple[Ints, Ints],
+    left_out: Set[int] = frozenset(),
 ) -> Iterator[list[Expression]]:
-    """Yield, for each blocked box that a step may enter, that the values after it are in the box."""
+    """Yield, for each blocked box (but for those left out) that a step may enter, that the values after it are in the box."""
     names = [variable.name for variable in asked.network.variables]
     claim = asked.claim
     low, high = box[0][None, :].astype(np.float64), box[1][None, :].astype(np.float64)
@@ -54,6 +57,8 @@ def entered_boxes(
         least, most = interval(after.get(name, Name(name)), asked.place, low, high)
         near &= (claim.lower[:, place] <= most[0]) & (claim.upper[:, place] >= least[0])
     for k in np.flatnonzero(near):
+        if int(k) in left_out:
+            continue
         conditions: list[Expression] = []
         for place, name in enumerate(names):
             a, b = int(claim.lower[k, place]), int(claim.upper[k, place])

@@ -33,6 +33,11 @@ def check_reachable_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
     followed = find_policy_arena(certificate, subjects)
     if isinstance(followed, Rejected):
         return followed
+    return check_closed_set(followed, certificate, f"{subjects.policy} in {followed.arena.about}")
+
+
+def check_closed_set(followed: Followed, certificate: Mapping[str, Any], who: str) -> CheckResult:
+    """Return whether the states of the certificate are closed, without `fail`, and have the start states of the claim."""
     count, avoids = certificate.get("count"), certificate.get("avoids", [])
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         return Rejected("'count' is no number")
@@ -46,9 +51,7 @@ def check_reachable_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
     except Malformed as error:
         return Rejected(str(error))
     also = "".join(f" and is never {'in a ' if what == 'deadlock' else ''}{what}" for what in avoids)
-    return Accepted(
-        f"{subjects.policy} in {followed.arena.about} never reaches fail{also}, from any start ({count:,} states)"
-    )
+    return Accepted(f"{who} never reaches fail{also}, from any start ({count:,} states)")
 
 
 def _check_listed(followed: Followed, item: Any, count: int, avoids: list[str]) -> None:

@@ -3,7 +3,8 @@
 The certificate gives `policy_sha256` (the repaired policy, which must be given), `old_policy_sha256`, `mode` ("safe" or "avoid"),
 `reading` ("filtered" or "raw") and `faults`: `state`, `action`, `safe_actions`, `before` and `after` (scores by label). The
 checker computes the scores of the repaired policy anew: they must be `after`, number for number. What it takes among the labels
-that the slow interpreter finds applicable is not `action`, and in mode "safe" one of `safe_actions`; where a network's scores
+that the slow interpreter finds applicable is not `action`, and in mode "safe" one of `safe_actions` (a fault of the `kind` "stuck" has an
+`action` that is not applicable: the policy is not stuck any more); where a network's scores
 are nearer than rounding can tell, every label that some evaluation order takes must be so. `before` is told, not proved: the
 old policy is named by its SHA-256 only. That the listed safe actions are safe is what `polvet decide` certifies.
 """
@@ -72,13 +73,15 @@ def _check_fault(arena: Arena, fitted: Fitted, item: Any, what: str, mode: str) 
     state = arena.read(item.get("state"), f"{what}.state")
     action, safe = item.get("action"), item.get("safe_actions")
     labels = fitted.task.network.labels
-    if action not in labels or not isinstance(safe, list) or any(label not in labels for label in safe):
+    stuck = item.get("kind") == "stuck"  # what it would do is not applicable, and perhaps no label at all
+    known = action in labels or (stuck and isinstance(action, str))
+    if not known or not isinstance(safe, list) or any(label not in labels for label in safe):
         raise Malformed(f"{what} names a label that the model does not have")
     if action in safe:
         raise Malformed(f"{what} lists its faulty action as safe")
     applicable = {move.label for move in arena.moves(state)} - {None}
-    if action not in applicable:
-        raise Malformed(f"'{action}' is not applicable in {what}.state ({arena.show(state)})")
+    if (action not in applicable) != stuck:
+        raise Malformed(f"'{action}' is {'' if stuck else 'not '} applicable in {what}.state ({arena.show(state)})")
     names = fitted.policy.outputs
     scores = fitted.policy.scores(fitted.row(state))[0]
     after = _scores(item.get("after"), f"{what}.after")
@@ -92,7 +95,7 @@ def _check_fault(arena: Arena, fitted: Fitted, item: Any, what: str, mode: str) 
         if label == action or (mode == "safe" and label not in safe):
             raise Malformed(f"the policy takes '{label}' in {arena.show(state)}")
     before = _scores(item.get("before"), f"{what}.before")
-    if action not in before:
+    if action not in before and not stuck:
         raise Malformed(f"{what}.before has no score of '{action}'")
     return state
 

@@ -9,9 +9,10 @@ are. Nothing but what the policy reaches from `start` may be listed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
+from polvet.check.all_starts import iter_all_starts
 from polvet.check.arena import Arena, find_arena_with_deadlocks
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.model.semantics import State
@@ -23,10 +24,17 @@ def check_safe_policy(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     arena = find_arena_with_deadlocks(certificate, subjects, safe=True)
     if isinstance(arena, Rejected):
         return arena
+    return check_safe_states(arena, certificate)
+
+
+def check_safe_states(arena: Arena, certificate: Mapping[str, Any]) -> CheckResult:
+    """Return whether the states of the certificate are closed under its actions, and have the start states of a region."""
     try:
         states, actions = _read_states(arena, certificate.get("states"))
         start = read_places(certificate.get("start"), len(states))
         outcomes = [_allowed_outcomes(arena, state, action) for state, action in zip(states, actions, strict=True)]
+        if arena.region is not None and (missing := _missing_start(arena, {states[k] for k in start})) is not None:
+            return Rejected(f"the start state {arena.show(missing)} is in the region, but not listed")
     except Malformed as error:
         return Rejected(str(error))
     place = {state: k for k, state in enumerate(states)}
@@ -47,6 +55,11 @@ def check_safe_policy(certificate: Mapping[str, Any], subjects: Subjects) -> Che
         return Rejected(f"states[{spare}] ({arena.show(states[spare])}) is not reached from the start states")
     shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
     return Accepted(f"in {arena.about} a policy from {shown} never reaches fail ({len(states)} states)")
+
+
+def _missing_start(arena: Arena, listed: Set[State]) -> State | None:
+    """Return a start state of the region that is not among these, if there is one."""
+    return next((state for state in iter_all_starts(arena) if state not in listed), None)
 
 
 def _read_states(arena: Arena, items: Any) -> tuple[list[State], list[str | None]]:

@@ -51,6 +51,9 @@ def decide(
     goal_reaching: Annotated[
         bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
     ] = False,
+    region: Annotated[
+        bool, typer.Option("--region", help="The safe start states as a condition, with evidence about both sides.")
+    ] = False,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
@@ -58,7 +61,9 @@ def decide(
     output: Output = None,
 ) -> int:
     """Decide whether states are safe. Example: `polvet decide line.toml --state x=3,y=2 -o certificate.json`."""
+    from polvet.cli.region import region_lines
     from polvet.front.deciding import Decisions
+    from polvet.front.region import SafeRegion
 
     if sum((bool(state), states is not None, all_starts)) > 1:
         raise InputError(
@@ -69,8 +74,12 @@ def decide(
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
         found = task.decide(
             alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
-            goal_reaching=goal_reaching, output=output, certificates=certificates, **within,
+            goal_reaching=goal_reaching, region=region, output=output, certificates=certificates, **within,
         )  # fmt: skip
+    if isinstance(found, SafeRegion):
+        lines = region_lines(found)
+        lines += [f"evidence     {path} ({word})" for word, path in (found.written or {}).items()]
+        return answering.say(found, lines, changes={} if found.written is not None else {"certificate": None})
     decided = found if isinstance(found, Decisions) else found.source
     lines = _lines(task.model_task, decided, bound, goal_reaching)
     if output is not None and "resumed" in found.figures and alone is None:

@@ -1,21 +1,39 @@
-"""`polvet faults TASK POLICY [--runs RUNS] -o FAULTS`: safe states where the policy's action may lead out of safety."""
+"""`polvet faults TASK POLICY [--runs RUNS] -o FAULTS`: states where the policy's action gives up safety, the goal, or a risk."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polvet.cli.options import Answering, Crowd, MaxSteps, Output, Subject, Workers
+from polvet.cli.options import Answering, Crowd, MaxRisk, MaxSteps, Output, Subject, Workers
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
     from polvet.policy.compiled import Bound
 
 SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the lines speak of a kind of faults."""
+
+    good: str
+    instead: str
+    bad_start: str
+    nobody: str
+
+
+WORDS = {
+    "safety": Words("safe", "safe", "unsafe start", "no policy is safe"),
+    "goal": Words("with the goal in reach", "keeps it", "lost start  ", "no safe policy reaches the goal so"),
+    "risk": Words("within the bound", "risks least", "lost start  ", "no policy keeps the bound"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +47,19 @@ def faults(
     subject: Subject,
     limits: Alone,
     answering: Answering,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind", help="safety; goal: where the goal could be reached and is given up; risk: with --max-risk."
+        ),
+    ] = "safety",
+    goal_chance: Annotated[
+        str, typer.Option("--goal-chance", help="With --kind goal: the probability with which it could be reached.")
+    ] = "1",
+    max_risk: MaxRisk = None,
+    delta: Annotated[
+        str, typer.Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")
+    ] = "0",
     runs: Annotated[
         Path | None, typer.Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
     ] = None,
@@ -48,9 +79,12 @@ def faults(
 
     policy = subject.open()
     with answering.watch("faults", "analysing", limits) as within:
-        found = policy.faults(runs=runs, budget=tries, max_steps=max_steps, **within)
+        found = policy.faults(
+            kind=kind, goal_chance=goal_chance, max_risk=max_risk, delta=delta, runs=runs, budget=tries, max_steps=max_steps,
+            **within,
+        )  # fmt: skip
     bound, _, analysis = found.source
-    lines = [*_lines(bound, analysis, found.figures["how"]), *subject.lines(policy)]
+    lines = [*_lines(bound, analysis, found.figures), *subject.lines(policy)]
     changes: dict[str, Any] = {}
     if explain is not None:
         told = found.explain(explain)
@@ -69,16 +103,18 @@ def faults(
     return answering.say(found, lines, changes=changes, without=() if output is None else ("first_faults",))
 
 
-def _lines(bound: Bound, found: FaultAnalysis, how: str) -> list[str]:
+def _lines(bound: Bound, found: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
     show = bound.compiled.semantics.show
+    words = WORDS[figures["kind"]]
     lines = [
-        f"faults       {len(found.faults):,} {how}" + ("; there are no others" if found.exhaustive else ""),
-        f"states       {found.states:,} met, {found.safe_states:,} safe, {found.open:,} undecided",
+        f"faults       {len(found.faults):,} {figures['how']}" + ("; there are no others" if found.exhaustive else ""),
+        f"states       {found.states:,} met, {found.safe_states:,} {words.good}, {found.open:,} undecided",
     ]
     for number, fault in enumerate(found.faults[:SHOWN]):
         blame = f", first on {found.blame[number].first:,} runs" if found.blame else ""
         instead = " or ".join(fault.safe_actions[:4]) or "no single action"
-        lines.append(f"  {number:4} {show(fault.state)}: {fault.action} (safe: {instead}{blame})")
+        kind = "" if fault.kind in ("unsafe", "risk") else f"{fault.kind}; "
+        lines.append(f"  {number:4} {show(fault.state)}: {fault.action} ({kind}{words.instead}: {instead}{blame})")
     if len(found.faults) > SHOWN:
         lines.append(f"  ... and {len(found.faults) - SHOWN:,} more")
     if len(found.never_safe):
@@ -87,5 +123,7 @@ def _lines(bound: Bound, found: FaultAnalysis, how: str) -> list[str]:
         )
     if found.unsafe_starts:
         first = show(found.unsafe_starts[0])
-        lines.append(f"unsafe start {len(found.unsafe_starts):,} starts from which no policy is safe, such as {first}")
+        lines.append(
+            f"{words.bad_start} {len(found.unsafe_starts):,} starts from which {words.nobody}, such as {first}"
+        )
     return lines

@@ -42,7 +42,13 @@ OutOfBounds = Annotated[
     str, typer.Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
 Avoid = Annotated[
-    str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, or both with a comma.")
+    str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
+]
+MaxRisk = Annotated[
+    str | None,
+    typer.Option(
+        "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
+    ),
 ]
 PolicyFile = Annotated[
     Path,

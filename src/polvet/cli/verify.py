@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polvet.choices import listed
-from polvet.cli.options import Answering, Avoid, Crowd, Output, Subject
+from polvet.cli.options import Answering, Avoid, Crowd, MaxRisk, Output, Subject
 from polvet.verify.methods import METHODS
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ def verify(
             help="Also bound the greatest probability of failing: by explicit search, else by abstraction.",
         ),
     ] = False,
-    max_risk: Annotated[
-        str | None,
+    max_risk: MaxRisk = None,
+    region: Annotated[
+        bool,
         typer.Option(
-            "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
+            "--region", help="From which starts is it safe? What can be proved as a condition, the rest with runs."
         ),
-    ] = None,
+    ] = False,
     output: Output = None,
 ) -> int:
     """Verify a policy. Example: `polvet verify line.toml policy.json -o certificate.json`.
@@ -54,10 +55,18 @@ def verify(
     All threads of --workers search, and answer batches of questions about boxes of states; a Ray cluster gets the hard questions
     (projection, induction, abstraction, ic3), the rest stays here. The verdict and its evidence do not depend on who answers.
     """
+    from polvet.cli.region import region_lines
+    from polvet.front.region import SafeRegion
+
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
-        found = policy.verify(method, probability=probability, max_risk=max_risk, output=output, **within)
-    lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
+        found = policy.verify(
+            method, probability=probability, max_risk=max_risk, region=region, output=output, **within
+        )
+    if isinstance(found, SafeRegion):
+        lines = region_lines(found)
+    else:
+        lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
     lines += subject.lines(policy)
     if found.written is not None and found.certificate is not None:
         lines.append(f"written      {output} ({found.certificate['kind']})")

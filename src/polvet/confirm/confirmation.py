@@ -32,7 +32,8 @@ BESIDES = 2.0
 
 PROVES: dict[str, tuple[str, ...]] = {
     "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
-    "safe policy": ("reachable-set", "invariant", "grid"), "unsafe policy": ("run",), "repaired policy": ("repair",),
+    "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
+    "safe region": ("safe-region",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
     "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive", "action-risk"),
     "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
@@ -115,12 +116,13 @@ def confirm(
         return None
     if isinstance(about, NotChecked):
         return about
-    if certificate.get("kind") == "invariant" and "tree" not in certificate:
+    proof = certificate.get("proof", certificate)
+    if proof.get("kind") == "invariant" and "tree" not in proof:
         return NotChecked("its split tree was not found in time", about.command(output))
     text = json.dumps(certificate, ensure_ascii=False)
     if len(text) > MAX_BYTES:
         return NotChecked(f"the certificate has {len(text):,} characters, more than are read")
-    allowed = seconds_for(found, small=len(text) <= SMALL_BYTES and certificate.get("count", 0) <= SMALL_STATES)
+    allowed = seconds_for(found, small=len(text) <= SMALL_BYTES and proof.get("count", 0) <= SMALL_STATES)
     within = budget.at_most(allowed)
     try:
         within.check()

@@ -158,7 +158,7 @@ def all_faults(
     order of evaluation. Infinitely many starts raise an InputError.
     """
     spent = stopwatch()
-    initial = _every_start(bound, budget) if starts is None else starts
+    initial = every_start(bound, budget) if starts is None else starts
     space = bound.compiled.explore(initial, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     limit = describe_limit(space, budget)
     if relax and is_large(bound.task):
@@ -186,7 +186,14 @@ def all_faults(
     )
 
 
-def _every_start(bound: Bound, budget: Budget) -> Words:
+def nothing_judged(limit: LimitReached) -> FaultAnalysis:
+    """Return the analysis that a limit ended before a state was judged."""
+    none = np.zeros(0, dtype=np.int64)
+    return FaultAnalysis((), (), none, (), none, open=0, states=0, safe_states=0, seconds=0.0, limit=limit)
+
+
+def every_start(bound: Bound, budget: Budget) -> Words:
+    """Return all start states, packed; infinitely many, or more than the budget allows, raise."""
     starts = Starts.of(bound.task, budget)
     if starts.count is None:
         raise InputError("there are infinitely many start states.", hint="Fuzz instead.")

@@ -36,6 +36,8 @@ from polvet.records.fault_files import Fault
 from polvet.safety.decide import SAFE, SILENT, Decider
 
 WORLD_STATES = 200_000
+FINE = 1e-12
+"""The gap between bounds where steps of equal worth are to be told from others."""
 Numbers = NDArray[np.int64]
 
 
@@ -91,8 +93,27 @@ class SafeWorld:
         """Return the greatest probability of the goal from each start among all safe policies; a text where there are none."""
         if not self.safe[self.places].all():
             return "from some start states no policy is safe"
-        value = self._solved(np.ones(len(self._steps.state), dtype=np.bool_), self.places, budget)[0]
+        value = self._solved(np.ones(len(self.steps.state), dtype=np.bool_), self.places, budget)[0]
         return Chances(value.lowers[self.places], value.uppers[self.places])
+
+    def worths(self, *, budget: Budget = UNLIMITED) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the greatest probability of the goal from each state by safe steps, and after each step, both from above."""
+        every = np.arange(len(self.space))  # so that no state counts as not reached
+        value = self._solved(np.ones(len(self.steps.state), dtype=np.bool_), every, budget, gap=FINE)[0]
+        worth = np.where(self.safe | self.goal, value.uppers[: len(self.space)], 0.0)
+        if not len(self.steps.state):
+            return worth, np.zeros(0)
+        gained = np.add.reduceat(
+            self.matrix.probability * worth[self.matrix.target], self.matrix.branch_start[:-1]
+        )  # fmt: skip
+        sums = np.add.reduceat(gained[self.steps.operator], self.steps.start[:-1])
+        return worth, sums / np.diff(self.steps.start)
+
+    def step_outcomes(self) -> tuple[Numbers, Numbers]:
+        """Return where the outcomes of each step begin, and the outcomes of all its operators."""
+        first, last = self.matrix.branch_start[self.steps.operator], self.matrix.branch_start[self.steps.operator + 1]
+        counts = np.concatenate([[0], np.cumsum(last - first)])
+        return counts[self.steps.start], self.matrix.target[_ranges(first, last - first)].astype(np.int64)
 
     def plan(self, bound: Bound, faults: Sequence[Fault], *, budget: Budget = UNLIMITED) -> list[Fault]:
         """Return the faults, the safe actions of each narrowed to one that reaches the goal best.
@@ -100,7 +121,7 @@ class SafeWorld:
         The policy keeps every choice that is safe; wherever it is not, now or on runs to come, the best safe action is taken.
         Faults outside this world, or from which the goal is out of reach then, stay as they are.
         """
-        steps = self._steps
+        steps = self.steps
         chosen = policy_steps(bound, self.space.states(0, len(self.space)))
         own = (steps.label == chosen.label[steps.state]) & steps.safe
         keeps = np.zeros(len(self.space), dtype=np.bool_)
@@ -122,14 +143,14 @@ class SafeWorld:
         """Return for each state the step that reaches the goal best, the soonest where it is reached surely; -1: none does."""
         value, kept = self._solved(allowed, starts, budget)
         taken = self._scheduled(value, kept, value.lowers[: len(self.space)] > 0)
-        mdp, goal = self._mdp(kept, starts), self._goal
+        mdp, goal = self._mdp(kept, starts), self.goal
         sure = find_probability_one(mdp, np.concatenate([goal, np.zeros(mdp.states - len(goal), dtype=np.bool_)]))
         sure = sure[: len(goal)]
         begins = starts[sure[starts]]
         if not len(begins):
             return taken
         # Where the goal can be reached surely, only steps that keep it sure are left to choose the shortest runs from.
-        kept = kept[sure[self._steps.state[kept]] & self._all_in(sure, self._steps.start, self._steps.operator)[kept]]
+        kept = kept[sure[self.steps.state[kept]] & self._all_in(sure, self.steps.start, self.steps.operator)[kept]]
         mdp = self._mdp(kept, begins)
         cost = np.zeros(mdp.choices)
         cost[: len(kept)] = 1.0
@@ -143,22 +164,23 @@ class SafeWorld:
         """Return the number of the step that the scheduler takes in each state; -1 where it takes none, and elsewhere."""
         assert value.scheduler is not None
         choice = value.scheduler[: len(self.space)]
-        first = np.searchsorted(self._steps.state[kept], np.arange(len(self.space)))
+        first = np.searchsorted(self.steps.state[kept], np.arange(len(self.space)))
         taken = np.full(len(self.space), -1, dtype=np.int64)
         chosen = np.flatnonzero((choice != NO_CHOICE) & where)
         taken[chosen] = kept[first[chosen] + choice[chosen].astype(np.int64)]
         return taken
 
     @cached_property
-    def _goal(self) -> Mask:
+    def goal(self) -> Mask:
+        """Where the goal is reached."""
         return self.space.mask(GOAL).astype(np.bool_) & ~self.space.mask(FAIL).astype(np.bool_)
 
-    def _solved(self, allowed: Mask, starts: Numbers, budget: Budget) -> tuple[Value, Numbers]:
+    def _solved(self, allowed: Mask, starts: Numbers, budget: Budget, *, gap: float = 1e-6) -> tuple[Value, Numbers]:
         """Return the maximal reachability where only these steps are allowed, and the numbers of the steps that are choices."""
-        kept = np.flatnonzero(allowed & self._steps.safe)
+        kept = np.flatnonzero(allowed & self.steps.safe)
         mdp = self._mdp(kept, starts)
-        goal = np.concatenate([self._goal, np.zeros(mdp.states - len(self.space), dtype=np.bool_)])
-        value = solve(mdp, Reach(goal), budget=budget)
+        goal = np.concatenate([self.goal, np.zeros(mdp.states - len(self.space), dtype=np.bool_)])
+        value = solve(mdp, Reach(goal), relative_gap=gap, budget=budget)
         budget.check()  # a solver that was cut short leaves values that depend on the clock
         return value, kept
 
@@ -170,7 +192,7 @@ class SafeWorld:
         return np.asarray(np.logical_and.reduceat(inside[operator], start[:-1]))
 
     @cached_property
-    def _steps(self) -> _Steps:
+    def steps(self) -> Steps:
         """All steps a policy may take: a state and a label, with the operators that may move then, ordered by state."""
         matrix, states = self.matrix, len(self.space)
         owner = np.repeat(np.arange(states), np.diff(matrix.choice_start))
@@ -192,11 +214,11 @@ class SafeWorld:
         step, operator = step[order], operator[order]
         start = np.searchsorted(step, np.arange(len(distinct) + 1))
         safe = self.safe[state] & self._all_in(self.safe, start, operator)
-        return _Steps(state, np.where(label < 0, SILENT, label), start, operator, safe)
+        return Steps(state, np.where(label < 0, SILENT, label), start, operator, safe)
 
     def _mdp(self, kept: Numbers, starts: Numbers) -> SparseMdp:
         """Return the MDP with these steps as choices; where several operators share a step, each has a state behind it."""
-        matrix, steps, states = self.matrix, self._steps, len(self.space)
+        matrix, steps, states = self.matrix, self.steps, len(self.space)
         count = steps.start[kept + 1] - steps.start[kept]
         pair = _ranges(steps.start[kept], count)  # the operators of the kept steps, one after the other
         pair_start = np.concatenate([[0], np.cumsum(count)])
@@ -220,7 +242,7 @@ class SafeWorld:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Steps:
+class Steps:
     """Steps ordered by state and label; the operators of step k are operator[start[k]:start[k + 1]]."""
 
     state: Numbers

@@ -54,10 +54,10 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
     if document is None:
         raise InputError("the result has no certificate.", where, "Certify a result that has one.")
     try:
-        if isinstance(document, Mapping) and document.get("kind") == "invariant" and "tree" not in document:
-            from polvet.verify.split_tree import completed  # what it finds is checked like any other
+        if isinstance(document, Mapping) and document.get("kind") in ("invariant", "safe-region"):
+            from polvet.verify.split_tree import completed, lacks_tree  # what it finds is checked like any other
 
-            document = completed(dict(document), subjects)
+            document = completed(dict(document), subjects) if lacks_tree(document) else document
         found = check(document, subjects, where)
     except LimitReached as limit:
         return Unknown(written=named, **why(limit), seconds=spent())

@@ -91,17 +91,7 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
     from polvet.safety.confirmed import confirm_answers
     from polvet.safety.decide import Verdict as StateVerdict
 
-    _refuse(task)
-    decided, figures = (_by_search if ALGORITHMS[asked.algorithm].search else _by_diagrams)(task, asked, work)
-    counts = Counter(answer.verdict.value for answer in decided)
-    figures = {
-        **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
-    }  # fmt: skip
-    reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
-    found = Decisions(
-        figures=figures, source=(task, asked.states), safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
-        rows=partial(_listed, task, asked.states, decided), **reason, **work.told(),
-    )  # fmt: skip
+    decided, found = decide_unproved(task, asked, work)
     if not asked.alone and asked.certificates is None:
         checked = confirm_answers(task, asked.states, decided, found=work.spent(), budget=work.budget)
         return replace(found, confirmation=checked)
@@ -119,6 +109,21 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
     return ONE[found.word](
         figures={"states": found.rows(), **found.figures}, certificate=evidence.certificates.get(found.word),
         reason=found.reason, limit=found.limit, method=asked.algorithm, source=found, **evidence.told(), **work.told(),
+    )  # fmt: skip
+
+
+def decide_unproved(task: Task, asked: Question, work: Work) -> tuple[Any, Decisions]:
+    """Return the answers about the states, as they were found and as decisions; nothing is proved or checked yet."""
+    _refuse(task)
+    decided, figures = (_by_search if ALGORITHMS[asked.algorithm].search else _by_diagrams)(task, asked, work)
+    counts = Counter(answer.verdict.value for answer in decided)
+    figures = {
+        **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
+    }  # fmt: skip
+    reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
+    return decided, Decisions(
+        figures=figures, source=(task, asked.states), safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
+        rows=partial(_listed, task, asked.states, decided), **reason, **work.told(),
     )  # fmt: skip
 
 
@@ -234,6 +239,8 @@ def all_starts(task: Task, work: Work) -> list[State]:
 def _refuse(task: Task) -> None:
     if task.avoid.stuck:
         raise InputError("only a policy gets stuck.", Where("avoid"), "Use deadlock.")
+    if task.avoid.loop:
+        raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from polvet.errors import InputError, LimitReached, Where
+from polvet.errors import InputError, Where
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.result import Run, why, write_certificate
 from polvet.front.results import (
     Comparison,
     Evaluation,
-    Fault,
     Faults,
     Fence,
     Fuzzing,
@@ -38,6 +37,7 @@ from polvet.records.fault_files import FaultList, read_faults
 
 if TYPE_CHECKING:
     from polvet.front.campaign import Campaign
+    from polvet.front.region import SafeRegion
     from polvet.front.task import Task
     from polvet.model.semantics import State
     from polvet.policy.runs import Batch
@@ -284,18 +284,27 @@ class Policy:
         avoid: str | None = None,
         probability: bool = False,
         max_risk: str | float | None = None,
+        region: bool = False,
         output: str | Path | None = None,
         **limits: Unpack[Crowd],
-    ) -> Safe | Unsafe | Unknown:
+    ) -> Safe | Unsafe | Unknown | SafeRegion:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
         With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
         With `max_risk` (such as "0.05", read exactly) safe means that this probability is at most so much, unsafe that it is more.
+        With `region` the answer is a SafeRegion: the start states from which no run fails, as a condition, and what is left of them.
         """
         from polvet.front.verifying import verify_policy, verify_risk
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
         target = None if output is None else Path(output)
+        if region:
+            if method != "auto" or probability or max_risk is not None:
+                what = "a region is a question of its own."
+                raise InputError(what, Where("region"), "Leave out --method, --probability and --max-risk.")
+            from polvet.front.region import verify_region
+
+            return verify_region(policy, target, Work.begin(limits, Crowd))
         if max_risk is not None:
             if method != "auto":
                 what = f"the method '{method}' knows no bound on the risk."
@@ -306,47 +315,25 @@ class Policy:
     def faults(
         self,
         *,
+        kind: str = "safety",
+        goal_chance: str | float = 1,
+        max_risk: str | float | None = None,
+        delta: str | float = 0,
         runs: Sequence[Run] | str | Path | None = None,
         budget: int = 100_000,
         max_steps: int = 10_000,
         **limits: Unpack[Crowd],
     ) -> Faults:
-        """Return the safe states where the policy's action may lead out of safety: all there are, or those on given runs."""
-        from polvet.debug.everywhere import find_everywhere
-        from polvet.debug.faults import find_faults, refuse_foreign_runs
-        from polvet.fuzz.packed import PackedRuns
-        from polvet.records.run_files import iter_runs, run_from_json
-        from polvet.safety.decide import Decider
+        """Return the states where the policy's action may lead out of safety: all there are, or those on given runs.
 
-        work, bound = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES), self.bound
-        decider = Decider(bound.task, threads=work.threads())
-        if runs is not None:
-            if isinstance(runs, str | Path):
-                given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
-            else:
-                given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(runs))
-                how = "on the given runs"
-            packed = PackedRuns.of(bound, given)
-            refuse_foreign_runs(bound, packed)
-            found = find_faults(bound, decider, packed, budget=work.budget)
-        else:
-            found, how = find_everywhere(
-                bound, decider, budget=work.budget, tries=budget, max_steps=max_steps, seed=work.chance,
-                threads=work.threads(),
-            )  # fmt: skip
-        reason = why(found.limit)
-        if not reason and not found.faults and found.near_ties:
-            reason = {"reason": f"near-tie in {found.near_ties} states"}
-        names = self._names
-        shown = tuple(
-            Fault(names(one.state), one.action, one.safe_actions, tuple(map(names, one.unsafe_outcomes)))
-            for one in found.faults
-        )
-        figures = {**found.figures, "how": how, "policy": self._fitted.describe()}
-        return Faults(
-            figures=figures, source=(bound, decider, found), faults=shown, exhaustive=found.exhaustive, **reason,
-            **work.told(),
-        )  # fmt: skip
+        With the `kind` "goal": where it gives up that the goal can be reached safely, with probability `goal_chance`. With
+        `max_risk`: where it raises the least risk of failing by more than `delta`, or above that bound (docs/semantics.md).
+        """
+        from polvet.front.faulting import Question, find_policy_faults
+
+        work = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES)
+        asked = Question.of(kind, goal_chance, max_risk, delta)
+        return find_policy_faults(self, asked, runs, work, tries=budget, max_steps=max_steps)
 
     def repair(
         self,
@@ -365,47 +352,19 @@ class Policy:
         """Return the policy with the faults fixed and as little else changed as can be; `repaired` says what was done.
 
         Kept are the choices in the states of the file `keep`, or of `keep_runs` runs that reach the goal. `output` names a file for
-        the policy, in the format of its ending, `certificate` one for the scores before and after in each fault.
+        the policy, in the format of its ending, `certificate` one for the scores before and after in each fault. Goal faults are
+        never mended at the cost of safety: where that made a new safety fault, this is repaired as well, or the repair is refused.
         """
-        from polvet.policy.save import save_policy
-        from polvet.repair.confirmed import confirm_repair
-        from polvet.repair.keep import goal_states, kept_states
-        from polvet.repair.library import repair_checked, repair_figures
+        from polvet.front.faulting import repair_policy
         from polvet.repair.repair import Options
 
         work = Work.begin(limits, TimedChance)
         how = Options(method, repair_mode, max_goal_loss=max_goal_loss / 100, seed=work.chance, solver=solver)
         if certificate is not None and output is None:
             raise InputError("a certificate speaks about a policy's file.", Where("certificate"), "Add -o POLICY.")
-        file = self._own_file("Repair")
-        listed, bound, budget = self.listed(faults), self.bound, work.budget.told(None)
-        kept: list[State] = []
-        not_kept: LimitReached | None = None
-        if keep is not None:
-            kept = kept_states(bound.task, Path(keep))
-        elif keep_runs:
-            try:  # most of the time is the repair's own
-                kept = goal_states(bound, keep_runs, seed=work.chance, budget=budget.share(0.3))
-            except LimitReached as limit:  # a repair without them is one, too
-                not_kept = limit
-        work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
-        made, agreement = repair_checked(
-            self._fitted, listed.faults, replace(how, keep=kept), budget=budget, compiled=bound.compiled
-        )
-        work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
-        target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
-        save_policy(made.policy, target)
-        document, checked = confirm_repair(
-            self._fitted, made, None if output is None else target, found=work.spent(), budget=budget,
-            output=target if certificate is None else Path(certificate),
-        )  # fmt: skip
-        written = None if certificate is None else str(write_certificate(document, certificate))
-        done = Repair(
-            figures=repair_figures(made, agreement), source=(made, agreement, document), confirmation=checked,
-            written=written, left=tuple(sorted({left.reason for left in made.left})), not_kept=not_kept, **why(made.limit),
-            **work.told(),
-        )  # fmt: skip
-        return self.reopen(target, done)
+        kept = keep_runs if keep is None else Path(keep)
+        named = (None if output is None else Path(output), None if certificate is None else Path(certificate))
+        return repair_policy(self, self.listed(faults), how, kept, work, *named)
 
     def fence(
         self,
@@ -426,7 +385,7 @@ class Policy:
         from polvet.verify.verdicts import Safe as Proved
         from polvet.verify.verdicts import Unknown as Open
 
-        work, bound, file = Work.begin(limits, TimedChance), self.bound, self._own_file("Fence")
+        work, bound, file = Work.begin(limits, TimedChance), self.bound, self.own_file("Fence")
         exits, made = fence_exits(bound, budget=work.budget)
         if exits is None or isinstance(made, str):
             return Fence(reason=str(made), **work.told())
@@ -488,11 +447,11 @@ class Policy:
         if "within" in settings:
             limits["within"] = settings.pop("within")
         work = Work.begin({**limits, "workers": workers}, Crowd, seed=settings.get("seed", 0))
-        return run_campaign(self, self._own_file("Debug"), Path(folder), settings, work, progress)
+        return run_campaign(self, self.own_file("Debug"), Path(folder), settings, work, progress)
 
     def save(self, path: str | Path) -> Path:
         """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
-        file, target = self._own_file("Save", str(path)), Path(path)
+        file, target = self.own_file("Save", str(path)), Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".onnx" != file.suffix and isinstance(self._fitted.policy, AnyNetwork):
             from polvet.policy.save import save_policy
@@ -510,7 +469,7 @@ class Policy:
     def named(self, run: EngineRun) -> Run:
         """Return the run by names."""
         world = dict(self._fitted.task.network.model.metadata)
-        return Run(tuple(map(self._names, run.states)), run.actions, run.end.text, world)
+        return Run(tuple(map(self.names, run.states)), run.actions, run.end.text, world)
 
     def listed(self, given: Any) -> FaultList:
         """Return the faults that are given as `Policy.faults` returned them, or in a file."""
@@ -529,7 +488,7 @@ class Policy:
             "Give what Policy.faults() returns, or a file.",
         )
 
-    def _own_file(self, verb: str, place: str = "policy") -> Path:
+    def own_file(self, verb: str, place: str = "policy") -> Path:
         """Return the file; a function has none, so that it can be neither saved nor repaired."""
         if self._file is None or self._fitted.by_execution:
             what = "has no file format" if verb == "Save" else "cannot be repaired"
@@ -541,7 +500,8 @@ class Policy:
     def _semantics(self) -> Any:
         return self.bound.compiled.semantics
 
-    def _names(self, state: State) -> Mapping[str, Any]:
+    def names(self, state: State) -> Mapping[str, Any]:
+        """Return the state by names."""
         return state_to_names(self._fitted.task.network, state)
 
     def _states(self, given: Any) -> list[State]:

@@ -197,12 +197,16 @@ class Simulation(Result):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A safe state where the policy's action may lead out of safety, what would be safe, and what may happen."""
+    """A safe state where the policy's action may lead out of safety, what would be safe, and what may happen.
+
+    Of another `kind` ("dead end", "livelock", "stuck", "risk"): what would keep the goal or the risk, and what gives it up.
+    """
 
     state: Mapping[str, Any]
     action: str
     safe_actions: tuple[str, ...]
     unsafe_outcomes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    kind: str = "unsafe"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -254,16 +258,28 @@ class Faults(Result):
         from polvet.debug.explain import explain_fault
 
         bound, decider, found = self.source
+        if self.figures["kind"] != "safety":
+            what = "only safety faults are explained."
+            raise InputError(
+                what, Where("explain"), "The outcomes that give the goal or the risk up stand in the list."
+            )
         if not 0 <= number < len(found.faults):
             raise InputError(f"there is no fault {number}.", Where("explain"), f"There are {len(found.faults)}.")
         return explain_fault(bound, decider, found.faults[number])
 
     def prove(self, **limits: Unpack[Limits]) -> Mapping[str, Mapping[str, Any]]:
-        """Return two certificates: the faulty states are `safe`, an outcome of each is `unsafe`."""
+        """Return two certificates: the faulty states are `safe`, an outcome of each is `unsafe`.
+
+        Of goal faults: from the states the goal can be kept in reach (`won`), from the outcomes that give it up it cannot (`lost`).
+        """
         from polvet.front import limits as keywords
         from polvet.safety import Decider, prove_states
 
         bound, _, found = self.source
+        if self.figures["kind"] != "safety":
+            from polvet.front.faulting import prove_goal_faults
+
+            return prove_goal_faults(self, keywords.Work.begin(limits, keywords.Limits).budget)
         asked = {
             "safe": [one.state for one in found.faults],
             "unsafe": [one.unsafe_outcomes[0] for one in found.faults],

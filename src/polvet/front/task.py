@@ -23,6 +23,7 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
     from polvet.front.policy import Policy
+    from polvet.front.region import SafeRegion
     from polvet.front.shield import LearnedScheduler, Shield
     from polvet.shield.abstraction import AbstractionCheck
 
@@ -140,20 +141,28 @@ class Task:
         radius: int | None = None,
         bound: str | None = None,
         goal_reaching: bool = False,
+        region: bool = False,
         output: str | Path | None = None,
         certificates: str | Path | None = None,
         **limits: Unpack[Crowd],
-    ) -> Safe | Unsafe | Unknown | Decisions:
+    ) -> Safe | Unsafe | Unknown | Decisions | SafeRegion:
         """Return whether some policy surely avoids `fail` from a state, from several (also a file of them), or from all starts.
 
         One state gives Safe or Unsafe with a certificate (written to `output`), several give Decisions, kept in the file `output`, where
         the same call goes on; `certificates` is a folder for evidence about all of them. With a `bound` failing may be that likely;
-        with `goal_reaching` a policy is asked for that keeps the goal in reach.
+        with `goal_reaching` a policy is asked for that keeps the goal in reach. With `region` the answer is a SafeRegion: the start
+        states from which some policy avoids `fail`, as a condition, with evidence about them and about the rest.
         """
         from polvet.front.deciding import Question, all_starts, decide_goal_reaching, decide_states, decide_within
         from polvet.records.state_files import iter_states
 
         work, alone = Work.begin(limits, Crowd), is_one_state(states)
+        if region and (states is not None or bound is not None or goal_reaching):
+            raise InputError(
+                "a region is made of start states, and a question of its own.",
+                Where("region"),
+                "Leave out --state, --states, --bound and --goal-reaching.",
+            )
         search = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")].search
         if states is None:
             asked = all_starts(self._task, work)
@@ -179,6 +188,10 @@ class Task:
             return decide_goal_reaching(self._task, question, work)
         if bound is not None:
             return decide_within(self._task, asked, str(bound), work)
+        if region:
+            from polvet.front.region import decide_region
+
+            return decide_region(self._task, question, work)
         return decide_states(self._task, question, work)
 
     def train(

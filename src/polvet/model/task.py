@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -33,15 +33,16 @@ class PolicyReading:
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, and deadlocks outside the goal."""
+    """What counts as unsafe besides `fail`: runs of a raw policy that get stuck, deadlocks outside the goal, runs that cannot end."""
 
     stuck: bool = False
     deadlock: bool = False
+    loop: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return what is avoided, as users and certificates name it."""
-        return tuple(name for name, wanted in (("stuck", self.stuck), ("deadlock", self.deadlock)) if wanted)
+        return tuple(one.name for one in fields(self) if getattr(self, one.name))
 
 
 NOTHING_ELSE = Avoid()

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polvet.policy.callables import CallablePolicy
+    from polvet.policy.format import Content, Names, PolicyFormat
+    from polvet.policy.format_laws import check_policy_format
     from polvet.policy.laws import BrokenLaw, check_policy
     from polvet.policy.load import load_policy
     from polvet.policy.networks import Layer, Network
@@ -18,14 +20,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "BrokenLaw": "laws",
     "CallablePolicy": "callables",
+    "Content": "format",
     "Layer": "networks",
+    "Names": "format",
     "Network": "networks",
     "Policy": "protocol",
+    "PolicyFormat": "format",
     "Rules": "rules",
     "Table": "tables",
     "Tree": "trees",
     "TreeEnsemble": "trees",
     "check_policy": "laws",
+    "check_policy_format": "format_laws",
     "choose_label": "protocol",
     "has_positional_names": "protocol",
     "load_policy": "load",
@@ -39,14 +45,18 @@ _HOMES = {
 __all__ = [
     "BrokenLaw",
     "CallablePolicy",
+    "Content",
     "Layer",
+    "Names",
     "Network",
     "Policy",
+    "PolicyFormat",
     "Rules",
     "Table",
     "Tree",
     "TreeEnsemble",
     "check_policy",
+    "check_policy_format",
     "choose_label",
     "has_positional_names",
     "load_policy",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,11 @@ from polvet.model.network import Joint, Kind, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
 from polvet.policy.callables import CallablePolicy
+from polvet.policy.format import Content, Names
 from polvet.policy.functions import named_function
-from polvet.policy.identity import policy_sha256
-from polvet.policy.load import load_policy
+from polvet.policy.identity import content_sha256, policy_sha256
+from polvet.policy.load import load_policy, read_policy
 from polvet.policy.protocol import Policy, has_positional_names, numbered, renamed
-
-if TYPE_CHECKING:
-    pass
 
 UNKNOWN_LABEL = -1
 
@@ -108,8 +106,11 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     inputs, outputs = task.reading.inputs, task.reading.outputs
     if named_function(file) is not None:
         inputs, outputs = default_inputs(task), default_outputs(task)
-    policy = load_policy(file, inputs, outputs, output=task.reading.output, booleans=booleans)
-    return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+        policy = load_policy(file, inputs, outputs, booleans=booleans)
+        return replace(fit(task, policy, Where(str(file))), sha256=policy_sha256(file))
+    content = Content.of(file)
+    policy = read_policy(content, Names(inputs, outputs, task.reading.output, booleans=booleans))
+    return replace(fit(task, policy, Where(str(file))), sha256=content_sha256(content))
 
 
 def default_inputs(task: Task) -> tuple[str, ...]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from polvet.errors import InputError, Where
-from polvet.files import read_bytes
-from polvet.policy.load import detect, load_policy
+from polvet.errors import InputError
+from polvet.policy.format import Content, Names
+from polvet.policy.load import format_of
 from polvet.policy.networks import Network
-from polvet.policy.onnx_file import read_onnx
 from polvet.policy.protocol import Policy
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import Affine, Unit, UnitGraph
@@ -33,26 +32,19 @@ class Description:
 
 def is_policy_file(path: str | Path) -> bool:
     """Return whether the bytes are those of a policy in a format that no model has."""
-    data = read_bytes(path)
+    content = Content.of(path)
     try:
-        return bool(data) and detect(data, Where(str(path))) != "json"
+        return not content.is_json and bool(format_of(content))
     except InputError:
         return False
 
 
 def describe_policy(path: str | Path) -> Description:
     """Return what is in a policy's file."""
-    data, where = read_bytes(path), Where(str(path))
-    if detect(data, where) != "onnx":
-        policy = load_policy(path)
-        return Description(policy.inputs, policy.outputs, _facts(policy))
-    read = read_onnx(data, where)
-    facts = _facts(read.policy) | {"output": f"'{read.output}' of an ONNX file with opset {read.opset}"}
-    if read.other_outputs:
-        facts["output"] += f"; not read: {', '.join(read.other_outputs)}"
-    if read.dropped:
-        facts["dropped"] = f"{', '.join(read.dropped)}: the scores are what comes before"
-    return Description(read.policy.inputs, read.policy.outputs, facts)
+    content = Content.of(path)
+    found = format_of(content)
+    policy = found.read(content, Names())
+    return Description(policy.inputs, policy.outputs, _facts(policy) | found.facts(content))
 
 
 def _facts(policy: Policy) -> dict[str, str]:

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from polvet.errors import InputError, Where
 from polvet.files import write_whole
-from polvet.policy.protocol import checked_names, names_or_positions
+from polvet.policy.format import PolicyFormat
+from polvet.policy.protocol import Policy, checked_names, names_or_positions
 from polvet.policy.trees import Origin, Tree, TreeEnsemble, check_tree, make_tree
 
 AGAIN = "The file is damaged or of a newer format: write it again with Booster.save_model."
@@ -262,3 +263,25 @@ def _own_names(header: dict[str, str], key: str, where: Where) -> list[str] | No
     if not isinstance(names, list):
         raise InputError("the line is not a JSON list of names.", where.at(key), 'Write ["x", "y"].')
     return list(checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), where.at(key)))
+
+
+def _writes(policy: Policy, path: str) -> bool:
+    return isinstance(policy, TreeEnsemble) and policy.origin is not None and policy.origin.kind == "lightgbm"
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, TreeEnsemble)
+    save_lightgbm(policy, path)
+
+
+LIGHTGBM = PolicyFormat(
+    "lightgbm",
+    "LightGBM text",
+    "`tree` in the first line",
+    "header lines `polvet.inputs=[...]`, `polvet.outputs=[...]`, else `feature_names`",
+    detects=lambda content: content.opening.startswith((b"tree\n", b"tree\r\n")),
+    read=lambda content, names: ensemble_from_lightgbm(content.text, content.where, *names.both),
+    writes=_writes,
+    write=_write,
+    saved="yes; loads in LightGBM",
+)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Network, network_of
 
 AGAIN = "Write 'layers' as MoGym does: Linear with weights and biases, ReLU between."
@@ -58,3 +59,14 @@ def _linear(entry: dict[str, Any], where: Where) -> tuple[Any, Any]:
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             raise InputError("not every entry is a number.", where.at(key), AGAIN)
     return weights, biases
+
+
+MOGYM = PolicyFormat(
+    "mogym",
+    "MoGym JSON",
+    "JSON with `layers`",
+    "none",
+    detects=lambda content: "layers" in content.document and "format" not in content.document,
+    read=lambda content, names: network_from_mogym(content.rounded_document(), content.where, *names.both),
+    saved="as ONNX",
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ class Archive:
     `layer` names the last layer in there; None: it cannot be changed.
     """
 
-    kind: Literal["stable-baselines3", "scikit-learn"]
+    kind: str  # "stable-baselines3", "scikit-learn", or the name of another package's format
     document: Any = field(repr=False)
     layer: str | None
 

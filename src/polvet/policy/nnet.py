@@ -21,8 +21,10 @@ import numpy as np
 from polvet.errors import InputError, Where
 from polvet.files import beside, read_json, read_text, write_whole
 from polvet.policy.decimals import nearest_float32
+from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
-from polvet.policy.protocol import checked_names
+from polvet.policy.protocol import Policy, checked_names, renamed
+from polvet.policy.unit_graph import UnitGraph
 
 AGAIN = "The file is damaged: write it again."
 
@@ -207,3 +209,72 @@ class _Lines:
         if self.next < len(self.lines):
             self.next += 1
             raise InputError("there is more data than the layer sizes say.", self.here(), AGAIN)
+
+
+def _is_nnet(content: Content) -> bool:
+    opening = content.opening
+    return opening.startswith(b"//") or (opening[:1].isdigit() and b"," in opening.split(b"\n", 1)[0])
+
+
+def _read_nnet(content: Content, names: Names) -> Network:
+    own = interface_beside(content.path) if None in names.both else None
+    inputs, outputs = (given if given is not None else own and own[k] for k, given in enumerate(names.both))
+    return network_from_nnet(content.text, content.where, inputs, outputs)
+
+
+def _interface_file(content: Content) -> list[str]:
+    interface = content.path.with_suffix(".jani2nnet")
+    return [interface.name] if interface.is_file() else []
+
+
+def _is_interface(content: Content) -> bool:
+    # A large ensemble is not parsed for this; a key may be written with escapes.
+    if b'"file"' not in content.data and b"\\u" not in content.data:
+        return False
+    return {"file", "input", "output"} <= set(content.document) and "format" not in content.document
+
+
+def _read_interface(content: Content, names: Names) -> Network:
+    network = network_from_jani2nnet(content.document, content.path)
+    return network if names.both == (None, None) else renamed(network, *names.both)
+
+
+def _network_file(content: Content) -> list[str]:
+    file = content.document["file"]
+    return [file] if isinstance(file, str) else []
+
+
+def _writes(policy: Policy, path: str) -> bool:
+    return isinstance(policy, Network | UnitGraph) and path.endswith((".nnet", ".jani2nnet"))
+
+
+def _write(policy: Policy, path: str) -> None:
+    if not isinstance(policy, Network):
+        raise InputError("a .nnet file holds ReLU networks only.", Where(path), "Save the policy as .onnx.")
+    save_nnet(policy, path)
+
+
+NNET = PolicyFormat(
+    "nnet",
+    "PlaJA's .nnet",
+    "`//`, or a line of numbers with commas",
+    "the `.jani2nnet` beside it",
+    detects=_is_nnet,
+    read=_read_nnet,
+    writes=_writes,
+    write=_write,
+    saved="yes, both files",
+    beside=_interface_file,
+)
+JANI2NNET = PolicyFormat(
+    "jani2nnet",
+    "PlaJA's .jani2nnet",
+    "JSON with `file`, `input`, `output`",
+    "in the file",
+    detects=_is_interface,
+    read=_read_interface,
+    writes=_writes,
+    write=_write,
+    saved="yes, both files",
+    beside=_network_file,
+)

@@ -1,4 +1,4 @@
-"""ONNX files that hold a feed-forward network, read and written.
+"""ONNX files that hold a feed-forward network, read; `onnx_save.py` writes them, `onnx_tensors.py` reads their numbers.
 
 Read     the nodes behind one output, in `onnx_graph`: a chain of linear layers with ReLU becomes a `Network`, all else a `UnitGraph`
 Output   the one named by `output`, else the only one of floats with several columns: the actor's, where there is a critic
@@ -11,34 +11,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from polvet import __version__
-from polvet.errors import InputError, MissingExtra, Where, suggest
-from polvet.files import MAX_BYTES, write_whole
+from polvet.errors import InputError, Where, suggest
+from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.networks import MAX_PARAMETERS, Network
-from polvet.policy.onnx_call import AGAIN, DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value
+from polvet.policy.onnx_call import DOUBLE, FLOAT, FLOAT16, FLOAT_ENDINGS, INT32, INT64, Value
 from polvet.policy.onnx_graph import Walk
-from polvet.policy.onnx_save import GraphWriter
-from polvet.policy.protocol import checked_names
-from polvet.policy.unit_graph import UnitGraph
+from polvet.policy.onnx_save import save_onnx
+from polvet.policy.onnx_tensors import Array, constant_of, constants_of, external_names, onnx_package
+from polvet.policy.protocol import Policy, checked_names
+from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 
 OLDEST, NEWEST = 7, 25
 """The opsets whose operators are read as they were meant."""
-Array: TypeAlias = npt.NDArray[Any]
-
-
-def onnx_package() -> Any:
-    """Return the package `onnx`, or raise MissingExtra."""
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtra("onnx", "onnx") from None
-    return onnx
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +80,7 @@ def read_onnx(
         outputs = _metadata_names(model, "polvet.outputs", where)
     chosen = _chosen_output(graph, output, outputs, where)
     needed, names = _behind(graph, chosen)
-    constants = _constants(onnx, graph, names, where)
+    constants = constants_of(onnx, graph, names, where)
     walk = Walk(constants, where, opset)
     sources = [entry for entry in graph.input if entry.name in names and entry.name not in constants]
     if len(sources) != 1:
@@ -107,7 +95,7 @@ def read_onnx(
     for index in needed:
         node, place = graph.node[index], where.at("graph").at("node").at(index)
         if node.op_type == "Constant":
-            walk.values[node.output[0]] = _constant(onnx, node, place)
+            walk.values[node.output[0]] = constant_of(onnx, node, place)
         else:
             walk.node(onnx, node, place)
     scores = walk.values.get(chosen)
@@ -117,50 +105,6 @@ def read_onnx(
     policy = walk.tape.policy(scores.columns, inputs, outputs, softmax=softmax)
     others = tuple(entry.name for entry in graph.output if entry.name != chosen)
     return OnnxPolicy(policy, chosen, others, scores.ending, opset)
-
-
-def save_onnx(network: Network | UnitGraph, path: str | Path) -> None:
-    """Write the network as an ONNX file with its names in the metadata; a chain as Gemm and Relu nodes."""
-    onnx = onnx_package()
-    helper = onnx.helper
-    if isinstance(network, UnitGraph):
-        written = GraphWriter(onnx, network)
-        nodes, constants, opset = written.nodes, written.constants, written.opset
-    else:
-        nodes, constants, opset = *_chain_nodes(onnx, network), 13
-    graph = helper.make_graph(
-        nodes,
-        "policy",
-        [helper.make_tensor_value_info("inputs", FLOAT, ["batch", len(network.inputs)])],
-        [helper.make_tensor_value_info("scores", FLOAT, ["batch", len(network.outputs)])],
-        constants,
-    )
-    model = helper.make_model(
-        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", opset)]
-    )
-    model.ir_version = 8
-    names = {"polvet.inputs": json.dumps(network.inputs), "polvet.outputs": json.dumps(network.outputs)}
-    helper.set_model_props(model, names)
-    write_whole(path, model.SerializeToString())
-
-
-def _chain_nodes(onnx: Any, network: Network) -> tuple[list[Any], list[Any]]:
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
-    nodes, constants = [], []
-    value = "inputs"
-    for index, layer in enumerate(network.layers):
-        last = index + 1 == len(network.layers)
-        constants.append(numpy_helper.from_array(layer.weights, f"weights{index}"))
-        constants.append(numpy_helper.from_array(layer.bias, f"bias{index}"))
-        target = ("logits" if network.softmax else "scores") if last else f"affine{index}"
-        operands = [value, f"weights{index}", f"bias{index}"]
-        nodes.append(helper.make_node("Gemm", operands, [target], name=f"layer{index}", transB=1))
-        if not last:
-            nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
-            value = f"hidden{index}"
-    if network.softmax:
-        nodes.append(helper.make_node("Softmax", ["logits"], ["scores"], name="softmax", axis=-1))
-    return nodes, constants
 
 
 def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:
@@ -205,77 +149,6 @@ def _behind(graph: Any, output: str) -> tuple[list[int], set[str]]:
                 names.add(name)
                 waiting.append(name)
     return sorted(needed), names
-
-
-def _constants(onnx: Any, graph: Any, names: set[str], where: Where) -> dict[str, Array]:
-    """Return the constants that are read, by name."""
-    if graph.sparse_initializer:
-        raise InputError("the graph has sparse weights, which are not supported.", where, AGAIN)
-    place = where.at("graph").at("initializer")
-    return {t.name: _tensor(onnx, t, place.at(index)) for index, t in enumerate(graph.initializer) if t.name in names}
-
-
-def _constant(onnx: Any, node: Any, place: Where) -> Array:
-    attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
-    shown = f"the node '{node.name or place.path[-1]}' (Constant)"
-    types = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
-    if len(attributes) != 1 or set(attributes) - {"value", *types}:
-        raise InputError(f"{shown} has the unsupported attributes {sorted(attributes)}.", place, AGAIN)
-    ((name, value),) = attributes.items()
-    return _tensor(onnx, value, place) if name == "value" else np.array(value, dtype=types[name])
-
-
-def _tensor(onnx: Any, tensor: Any, where: Where) -> Array:
-    """Return a tensor as an array; its size is checked before memory is asked for."""
-    size = 1
-    for dimension in tensor.dims:
-        if dimension < 0 or (size := size * dimension) > MAX_PARAMETERS:
-            raise InputError(
-                f"the tensor '{tensor.name}' has the shape {list(tensor.dims)[:8]}.", where, "It is too large."
-            )
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(onnx, tensor, size, where)
-    try:
-        return onnx.numpy_helper.to_array(tensor)  # type: ignore[no-any-return]
-    except Exception as error:  # several kinds: wrong lengths, unknown types
-        raise InputError(f"the tensor '{tensor.name}' is damaged: {error}.", where, "Export the model again.") from None
-
-
-def _external(onnx: Any, tensor: Any, size: int, where: Where) -> Array:
-    """Return a tensor kept in a file beside the model; no other folder is ever read."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
-    if (
-        not isinstance(location, str)
-        or not location
-        or "\0" in location
-        or Path(location).name != location
-        or location in (".", "..")
-    ):
-        raise InputError(
-            f"the tensor '{tensor.name}' is kept in '{location}'.", where, "Only a file beside the model is read."
-        )
-    if tensor.data_type != FLOAT:
-        raise InputError(f"the tensor '{tensor.name}' is kept outside and is not float32.", where, AGAIN)
-    file = Path(where.file).parent / location
-    try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", 4 * size))
-        if file.is_symlink() or offset < 0 or length != 4 * size or length > MAX_BYTES:
-            raise InputError(
-                f"the tensor '{tensor.name}' does not fit its place in '{location}'.",
-                where,
-                "Copy the weights' file again.",
-            )
-        with file.open("rb") as stream:
-            stream.seek(offset)
-            raw = stream.read(length)
-    except (OSError, ValueError):
-        raise InputError(
-            f"'{location}', which holds '{tensor.name}', cannot be read.", where, "Put it beside the model."
-        ) from None
-    if len(raw) != length:
-        raise InputError(f"'{location}' ends inside the tensor '{tensor.name}'.", where, "The file is truncated.")
-    return np.frombuffer(raw, dtype="<f4").astype(np.float32).reshape(tuple(tensor.dims))
 
 
 def _input(entry: Any, graph: Any, constants: dict[str, Array], where: Where) -> tuple[str, tuple[int, ...]]:
@@ -329,3 +202,48 @@ def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | Non
     if not isinstance(names, list):
         raise InputError("the metadata is not a JSON list of names.", place, 'Write ["x", "y"].')
     return checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), place)
+
+
+def _detects(content: Content) -> bool:
+    """Return whether the bytes are a protobuf message that begins as ModelProto does: ir_version (1), then a field up to 25."""
+    head = content.data[:3]
+    return (
+        len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 0x80 and head[2] & 7 in (0, 2) and 2 <= head[2] >> 3 <= 25
+    )
+
+
+def _read(content: Content, names: Names) -> AnyNetwork:
+    return network_from_onnx(content.data, content.where, *names.both, names.output)
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, AnyNetwork)
+    save_onnx(policy, path)
+
+
+def _facts(content: Content) -> dict[str, str]:
+    read = read_onnx(content.data, content.where)
+    facts = {"output": f"'{read.output}' of an ONNX file with opset {read.opset}"}
+    if read.other_outputs:
+        facts["output"] += f"; not read: {', '.join(read.other_outputs)}"
+    if read.dropped:
+        facts["dropped"] = f"{', '.join(read.dropped)}: the scores are what comes before"
+    return facts
+
+
+ELSEWHERE = (".zip", ".skops", ".nnet", ".jani2nnet")
+"""Endings under which a network is written in another format."""
+ONNX = PolicyFormat(
+    "onnx",
+    "ONNX",
+    "protobuf bytes",
+    "metadata `polvet.inputs`, `polvet.outputs` (JSON lists)",
+    detects=_detects,
+    read=_read,
+    writes=lambda policy, path: isinstance(policy, AnyNetwork) and not path.endswith(ELSEWHERE),
+    write=_write,
+    saved="yes; runs in onnxruntime",
+    extra="onnx",
+    beside=lambda content: sorted(external_names(content.data)),
+    facts=_facts,
+)

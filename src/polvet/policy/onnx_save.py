@@ -1,24 +1,76 @@
-"""Graphs of units as ONNX files: one value per node, columns gathered where a node does not read one value as a whole.
+"""Networks as ONNX files: a chain of layers as Gemm and Relu nodes; of a graph of units, one value per node.
 
+Columns of a graph are gathered where a node does not read one value as a whole.
 Reading the file again gives a graph with the same scores. Operators are of opset 18 (20 with GELU by tanh), so that most
 onnxruntimes read them. GELU is written as erf, Mish as softplus and tanh, SiLU as sigmoid: the reader puts them together again.
 """
 
 from __future__ import annotations
 
+import json
 from math import inf, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from polvet import __version__
 from polvet.errors import InputError
+from polvet.files import write_whole
+from polvet.policy.networks import Network
+from polvet.policy.onnx_call import FLOAT
+from polvet.policy.onnx_tensors import onnx_package
 from polvet.policy.unit_graph import Affine, Columns, Product, Unit, UnitGraph
 
 SIMPLE = {
     "tanh": "Tanh", "sigmoid": "Sigmoid", "erf": "Erf", "softsign": "Softsign", "softplus": "Softplus", "abs": "Abs",
     "exp": "Exp", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "hard_swish": "HardSwish",
 }  # fmt: skip
+
+
+def save_onnx(network: Network | UnitGraph, path: str | Path) -> None:
+    """Write the network as an ONNX file with its names in the metadata; a chain as Gemm and Relu nodes."""
+    onnx = onnx_package()
+    helper = onnx.helper
+    if isinstance(network, UnitGraph):
+        written = GraphWriter(onnx, network)
+        nodes, constants, opset = written.nodes, written.constants, written.opset
+    else:
+        nodes, constants, opset = *_chain_nodes(onnx, network), 13
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info("inputs", FLOAT, ["batch", len(network.inputs)])],
+        [helper.make_tensor_value_info("scores", FLOAT, ["batch", len(network.outputs)])],
+        constants,
+    )
+    model = helper.make_model(
+        graph, producer_name="polvet", producer_version=__version__, opset_imports=[helper.make_opsetid("", opset)]
+    )
+    model.ir_version = 8
+    names = {"polvet.inputs": json.dumps(network.inputs), "polvet.outputs": json.dumps(network.outputs)}
+    helper.set_model_props(model, names)
+    write_whole(path, model.SerializeToString())
+
+
+def _chain_nodes(onnx: Any, network: Network) -> tuple[list[Any], list[Any]]:
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    nodes, constants = [], []
+    value = "inputs"
+    for index, layer in enumerate(network.layers):
+        last = index + 1 == len(network.layers)
+        constants.append(numpy_helper.from_array(layer.weights, f"weights{index}"))
+        constants.append(numpy_helper.from_array(layer.bias, f"bias{index}"))
+        target = ("logits" if network.softmax else "scores") if last else f"affine{index}"
+        operands = [value, f"weights{index}", f"bias{index}"]
+        nodes.append(helper.make_node("Gemm", operands, [target], name=f"layer{index}", transB=1))
+        if not last:
+            nodes.append(helper.make_node("Relu", [target], [f"hidden{index}"], name=f"relu{index}"))
+            value = f"hidden{index}"
+    if network.softmax:
+        nodes.append(helper.make_node("Softmax", ["logits"], ["scores"], name="softmax", axis=-1))
+    return nodes, constants
 
 
 class GraphWriter:

@@ -1,7 +1,6 @@
 """Rule lists (`rules/1`): the first rule whose condition holds names the label.
 
-Conditions are written in the model room's infix language (`model_condition`); a task may hand in a parser that knows its
-locations and constants.
+Conditions are written in the model room's infix language (`policy/conditions.py`).
 The labels' order (for ties and masks) is the order of first mention. A state that no rule matches is an InputError.
 Filtered choice where the matched label is not applicable: all others have score 0, so the lowest applicable one.
 """
@@ -9,68 +8,20 @@ Filtered choice where the matched label is not applicable: all others have score
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from polvet.errors import InputError, Where
 from polvet.files import refuse_unknown_keys, write_whole
-from polvet.policy.protocol import Choices, Mask, Rows, Scores, Value, best_indices, checked_names, checked_rows
-
-
-class Condition(Protocol):
-    """A parsed condition: which variables it reads, and whether it holds."""
-
-    @property
-    def variables(self) -> Iterable[str]:
-        """The names the condition reads."""
-
-    def __call__(self, state: Mapping[str, Value]) -> bool:
-        """Return whether the condition holds in the state."""
-
+from polvet.policy.conditions import Condition, ConditionParser, model_condition
+from polvet.policy.format import Content, Names, PolicyFormat
+from polvet.policy.protocol import Choices, Mask, Policy, Rows, Scores, Value, best_indices, checked_names, checked_rows
 
 KEYS = ("format", "comment", "rules")
 RULE_KEYS = ("when", "action")
-ConditionParser = Callable[[str, Where], Condition]
-
-
-@dataclass(frozen=True, slots=True)
-class InfixCondition:
-    """A condition in the model room's infix language, compiled to a function of its variables' values."""
-
-    variables: tuple[str, ...]
-    evaluate: Callable[[Sequence[Any]], Any]
-    where: Where
-
-    def __call__(self, state: Mapping[str, Value]) -> bool:
-        """Return whether the condition holds in the state; a condition whose value is a number is an InputError."""
-        value = self.evaluate([state[name] for name in self.variables])
-        if not isinstance(value, bool):
-            raise InputError(
-                f"the condition has the value {value}, which is neither true nor false.",
-                self.where,
-                "Write a comparison.",
-            )
-        return value
-
-
-def model_condition(text: str, where: Where) -> Condition:
-    """Return the condition written in the model room's infix language; its names are variables, never locations."""
-    from polvet.model.evaluate import compile_expression
-    from polvet.model.expressions import names
-    from polvet.model.infix import parse_expression, unquoted
-
-    expression = parse_expression(text, where)
-    found = tuple(sorted(names(expression)))
-    for name in found:
-        if unquoted(name) is not None:
-            raise InputError(
-                f"the location {name} is only known within a model.", where, "Load the rules with their task."
-            )
-    position = {name: index for index, name in enumerate(found)}
-    return InfixCondition(found, compile_expression(expression, position), where)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +73,7 @@ class Rules:
 def rules_from_json(
     document: Any,
     where: Where,
-    parse: ConditionParser,
+    parse: ConditionParser = model_condition,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -175,3 +126,26 @@ def save_rules(rules: Rules, path: str) -> None:
     """Write the rule list as `rules/1`."""
     entries = [{"when": rule.when, "action": rule.action} for rule in rules.rules]
     write_whole(path, json.dumps({"format": "rules/1", "rules": entries}, ensure_ascii=False, indent=1) + "\n")
+
+
+def _read(content: Content, names: Names) -> Rules:
+    found = content.document, content.where, names.parse_condition
+    return rules_from_json(*found, inputs=names.inputs, outputs=names.outputs, booleans=names.booleans)
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, Rules)
+    save_rules(policy, path)
+
+
+RULES = PolicyFormat(
+    "rules",
+    "rules/1",
+    'JSON with `"format": "rules/1"`',
+    "in the file",
+    detects=lambda content: content.document.get("format") == "rules/1",
+    read=_read,
+    writes=lambda policy, path: isinstance(policy, Rules),
+    write=_write,
+    saved="yes",
+)

@@ -27,7 +27,7 @@ MAX_STEPS = 10_000
 
 
 class End(IntEnum):
-    """How a run ended; UNFINISHED where a limit of time stopped the simulation."""
+    """How a run ended; UNFINISHED where a limit of time stopped the simulation, LOOP where it can never end any more."""
 
     FAIL = 0
     GOAL = 1
@@ -35,6 +35,7 @@ class End(IntEnum):
     DEADLOCK = 3
     LIMIT = 4
     UNFINISHED = 5
+    LOOP = 6
 
     @property
     def text(self) -> str:
@@ -123,11 +124,18 @@ class Inspection:
 
     def judge(self, starts: Words, *, budget: Budget = UNLIMITED) -> list[Judgement]:
         """Return the judgement on each packed start; OPEN where a limit came first (`limit` says which)."""
+        return [Judgement(code) for code in self._codes(starts, budget).tolist()]
+
+    def unsafe(self, starts: Words, *, budget: Budget = UNLIMITED) -> list[int]:
+        """Return the places of the packed starts that are judged UNSAFE; they may be millions."""
+        return np.flatnonzero(self._codes(starts, budget) == Judgement.UNSAFE).tolist()
+
+    def _codes(self, starts: Words, budget: Budget) -> NDArray[np.uint8]:
         found = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
         core = self._core
         raise_what_broke(self.bound, core.status, core.faulty, core.fault, core.policy_broken)
         self.limit = limit_of(core.status, budget)
-        return [Judgement(code) for code in found.tolist()]
+        return found
 
     def witness(self, start: State) -> Run:
         """Return a run of the policy from an unsafe start to `fail` (from a NEAR_TIE start: of some evaluation order)."""

@@ -11,13 +11,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, MissingExtra, Where
-from polvet.files import write_whole
+from polvet.errors import InputError, Where
 from polvet.policy.networks import Archive
 from polvet.policy.protocol import names_or_positions
 from polvet.policy.sklearn_trees import class_names
@@ -79,13 +77,3 @@ def perceptron_of(network: AnyNetwork) -> Any:
         estimator.coefs_[-1] = weights.T.astype(old.dtype)
         estimator.intercepts_[-1] = bias.astype(old.dtype)
     return estimator
-
-
-def save_perceptron(network: AnyNetwork, path: str | Path) -> None:
-    """Write the MLPClassifier that the network was read from, with the network's last layer, as skops."""
-    estimator = perceptron_of(network)
-    try:
-        import skops.io
-    except ImportError:
-        raise MissingExtra("skops", "trees") from None
-    write_whole(path, skops.io.dumps(estimator))

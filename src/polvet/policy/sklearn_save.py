@@ -1,4 +1,4 @@
-"""Tree ensembles back to the scikit-learn estimator they came from, and to skops: `predict` chooses as the ensemble does.
+"""Tree ensembles back to the scikit-learn estimator they came from: `predict` chooses as the ensemble does.
 
 A repaired ensemble stays in its own class; its scores are those of `predict_proba`, `decision_function` or `predict`, bit for bit:
 trees     trees that a repair added are grown into the leaves of the one tree; its values are the sums, in order
@@ -13,26 +13,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, MissingExtra
-from polvet.files import write_whole
+from polvet.errors import InputError
 from polvet.policy.sklearn_trees import BOOSTED, FORESTS, SINGLE
 from polvet.policy.trees import AGAIN, MAX_NODES, Tree, TreeEnsemble, float32_thresholds, make_tree
 
 NO_FEATURE = -2  # what scikit-learn writes in leaves
-
-
-def save_sklearn(ensemble: TreeEnsemble, path: str | Path) -> None:
-    """Write the ensemble as a skops file of the estimator it came from."""
-    try:
-        import skops.io
-    except ImportError:
-        raise MissingExtra("skops", "trees") from None
-    write_whole(path, skops.io.dumps(estimator_of(ensemble)))
 
 
 def estimator_of(ensemble: TreeEnsemble) -> Any:

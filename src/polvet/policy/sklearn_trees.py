@@ -1,4 +1,4 @@
-"""scikit-learn's trees, forests and gradient boosting, in memory or from a skops file, as tree ensembles.
+"""scikit-learn's trees, forests and gradient boosting as tree ensembles.
 
 Arithmetic, equal to scikit-learn's bit for bit: rows are float32, thresholds float64, `x <= threshold` goes left, sums are
 float64 in the order of the estimators.
@@ -9,7 +9,7 @@ Scores   trees: the leaf's class fractions (or regression values); forests: thei
 Outputs  classes that are texts are labels, whole numbers are the labels' numbers
 Refused  several outputs of a classifier, categorical splits, an initial estimator that is not constant, forests with several jobs
          (they add in changing order); pickle
-Saved    by `sklearn_save.py`, in the same class
+Files    `skops_file.py` reads and writes them; repaired ones stay in their class (`sklearn_save.py`)
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from polvet.errors import InputError, MissingExtra, Where
-from polvet.policy.archives import open_archive
+from polvet.errors import InputError, Where
 from polvet.policy.protocol import names_or_positions
 from polvet.policy.trees import MISSING_NAN, VECTOR, Origin, Tree, TreeEnsemble, make_tree
 
@@ -29,38 +28,6 @@ SINGLE = ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifie
 FORESTS = ("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor")
 BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HISTOGRAM = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
-TRUSTED = (
-    "sklearn.tree._tree.Tree",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-)
-
-
-def estimator_from_skops(data: bytes, where: Where) -> Any:
-    """Return the estimator in a skops file's bytes; types that skops does not trust are refused by name."""
-    try:
-        import skops.io
-    except ImportError:
-        raise MissingExtra("skops", "trees") from None  # skops brings scikit-learn
-    open_archive(data, where)
-    try:
-        strange = sorted(set(skops.io.get_untrusted_types(data=data)) - set(TRUSTED))
-        if strange:
-            raise InputError(
-                f"the file holds objects of the types {', '.join(strange)}.",
-                where,
-                "Only trees and MLPClassifier are read.",
-            )
-        return skops.io.loads(data, trusted=list(TRUSTED))
-    except InputError:
-        raise
-    except Exception as error:  # skops raises errors of many kinds on damaged files
-        raise InputError(
-            f"is not a readable skops file ({type(error).__name__}: {error}).",
-            where,
-            "Save it again with skops.io.dump.",
-        ) from None
 
 
 def ensemble_from_sklearn(

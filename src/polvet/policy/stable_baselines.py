@@ -26,7 +26,9 @@ import numpy as np
 from polvet.errors import InputError, Where
 from polvet.files import parse_json, write_whole
 from polvet.policy.archives import open_archive, read_member
+from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Archive
+from polvet.policy.protocol import Policy
 from polvet.policy.tape import Tape
 from polvet.policy.torch_network import ACTIVATIONS, torch_package
 from polvet.policy.unit_graph import AnyNetwork, Columns, dense_layers
@@ -279,3 +281,22 @@ def _activation(settings: dict[str, Any], default: str, where: Where) -> str:
             f"the activation function is {name}.", place.at("activation_fn"), f"Read are {', '.join(ACTIVATIONS)}."
         )
     return name
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, AnyNetwork)
+    save_stable_baselines(policy, path)
+
+
+STABLE_BASELINES = PolicyFormat(
+    "stable-baselines3",
+    "stable-baselines3's or sb3-contrib's zip",
+    "`policy.pth` in the archive",
+    "none",
+    detects=lambda content: "policy.pth" in content.members,
+    read=lambda content, names: network_from_stable_baselines(content.data, content.where, *names.both),
+    writes=lambda policy, path: isinstance(policy, AnyNetwork) and path.endswith(".zip"),
+    write=_write,
+    saved="yes: the archive with another last layer, which the library loads; as ONNX by the ending `.onnx`",
+    extra="train",
+)

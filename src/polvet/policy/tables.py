@@ -16,9 +16,11 @@ import numpy as np
 
 from polvet.errors import InputError, Where, suggest
 from polvet.files import refuse_unknown_keys, write_whole
+from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.protocol import (
     Choices,
     Mask,
+    Policy,
     Rows,
     Scores,
     Value,
@@ -179,3 +181,33 @@ def _number(value: Any, where: Where) -> float:
 
 def _plain(value: float) -> Value:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _read(content: Content, names: Names) -> Table:
+    table = table_from_json(content.document, content.where)
+    for given, own, what in ((names.inputs, table.inputs, "inputs"), (names.outputs, table.outputs, "outputs")):
+        if given is not None and tuple(given) != own:
+            raise InputError(
+                f"the table has the {what} {list(own)}, not {list(given)}.",
+                content.where.at(what),
+                "Make the names in task.toml those of the table.",
+            )
+    return table
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, Table)
+    save_table(policy, path)
+
+
+TABLE = PolicyFormat(
+    "table",
+    "table/1",
+    'JSON with `"format": "table/1"`',
+    "in the file",
+    detects=lambda content: content.document.get("format") == "table/1",
+    read=_read,
+    writes=lambda policy, path: isinstance(policy, Table) and not path.endswith((".npy", ".npz")),
+    write=_write,
+    saved="yes",
+)

@@ -74,7 +74,7 @@ class Origin:
     `rounds`: the library stores one tree per output in each round, so trees are added in whole rounds.
     """
 
-    kind: Literal["xgboost", "lightgbm", "sklearn"]
+    kind: str  # "xgboost", "lightgbm", "sklearn", or the name of another package's format
     document: Any = field(repr=False)
     rounds: bool = False
 

@@ -24,7 +24,8 @@ from polvet.errors import InputError, Where
 from polvet.files import write_whole
 from polvet.policy import ubjson
 from polvet.policy.decimals import nearest_float32
-from polvet.policy.protocol import checked_names, names_or_positions
+from polvet.policy.format import UBJSON, Content, Names, PolicyFormat
+from polvet.policy.protocol import Policy, checked_names, names_or_positions
 from polvet.policy.trees import (
     MISSING_NAN,
     VECTOR,
@@ -382,3 +383,37 @@ def _jsonable(value: Any) -> Any:
             return [float(str(item)) for item in value.astype(np.float32)]
         return value.tolist()
     return [_jsonable(item) for item in value] if isinstance(value, list) else value
+
+
+def _detects(content: Content) -> bool:
+    if content.data.startswith(UBJSON) or content.opening.startswith(b'{"learner"'):
+        return True  # as XGBoost writes it: nothing is parsed for this
+    return "learner" in content.document and "format" not in content.document
+
+
+def _read(content: Content, names: Names) -> TreeEnsemble:
+    binary = content.data.startswith(UBJSON)
+    document = ubjson.load(content.data, content.where) if binary else content.rounded_document()
+    return ensemble_from_xgboost(document, content.where, *names.both)
+
+
+def _writes(policy: Policy, path: str) -> bool:
+    return isinstance(policy, TreeEnsemble) and (policy.origin is None or policy.origin.kind == "xgboost")
+
+
+def _write(policy: Policy, path: str) -> None:
+    assert isinstance(policy, TreeEnsemble)
+    save_xgboost(policy, path)
+
+
+XGBOOST = PolicyFormat(
+    "xgboost",
+    "XGBoost JSON or UBJ",
+    "JSON with `learner`; UBJSON bytes",
+    "attributes `polvet.inputs`, `polvet.outputs`, else `feature_names`",
+    detects=_detects,
+    read=_read,
+    writes=_writes,
+    write=_write,
+    saved="yes; loads in XGBoost; UBJ by the ending `.ubj`",
+)

@@ -1,6 +1,7 @@
 """Faults in files: `{"format": "faults/1", ..., "faults": [{"state", "action", "safe_actions", "unsafe_outcomes"}]}`.
 
-A fault is a safe state on a run of the policy whose chosen action has an unsafe outcome. Each state stands once.
+A fault is a safe state on a run of the policy whose chosen action has an unsafe outcome. Each state stands once. Faults of another
+kind name it: `"kind": "dead end"`.
 """
 
 from __future__ import annotations
@@ -18,16 +19,24 @@ from polvet.model.task import Task
 from polvet.records.state_files import MAX_BYTES, StateFormat
 
 FORMAT = "faults/1"
+UNSAFE, DEAD_END, LIVELOCK, STUCK, RISK = "unsafe", "dead end", "livelock", "stuck", "risk"
+KINDS = (UNSAFE, DEAD_END, LIVELOCK, STUCK, RISK)
+"""What is wrong with the action: it may leave the safe states; lose the goal; go on for ever; be none; or risk too much."""
+GOAL_KINDS = (DEAD_END, LIVELOCK, STUCK)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A safe state, the action the policy takes there, the actions that stay safe, and the unsafe outcomes of its own."""
+    """A safe state, the action the policy takes there, the actions that stay safe, and the unsafe outcomes of its own.
+
+    Of another kind (docs/semantics.md): the actions that keep the goal, or the risk, and the outcomes that give it up.
+    """
 
     state: State
     action: str
     safe_actions: tuple[str, ...]
     unsafe_outcomes: tuple[State, ...]
+    kind: str = UNSAFE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +52,11 @@ class FaultList:
 def fault_to_json(task: Task, fault: Fault) -> dict[str, Any]:
     """Return the fault as a fault file holds it."""
     write = StateFormat(task).write
-    return {
+    found: dict[str, Any] = {
         "state": write(fault.state), "action": fault.action, "safe_actions": list(fault.safe_actions),
         "unsafe_outcomes": [write(state) for state in fault.unsafe_outcomes],
     }  # fmt: skip
+    return found if fault.kind == UNSAFE else {**found, "kind": fault.kind}
 
 
 def write_faults(task: Task, found: FaultList, path: str | Path) -> None:
@@ -83,7 +93,10 @@ def fault_from_json(reader: StateFormat, item: Any, where: Where) -> Fault:
     labels = reader.task.network.labels
     safe = item.get("safe_actions", [])
     outcomes = item.get("unsafe_outcomes", [])
-    _refuse_unknown([item.get("action")], labels, where.at("action"))
+    if (kind := item.get("kind", UNSAFE)) not in KINDS:
+        raise InputError(f"there is no kind '{kind}' of faults.", where.at("kind"), f"Use {', '.join(KINDS)}.")
+    if kind != STUCK or not isinstance(item.get("action"), str):  # a policy may be stuck with what no operator has
+        _refuse_unknown([item.get("action")], labels, where.at("action"))
     if not isinstance(safe, list) or not isinstance(outcomes, list) or not all(isinstance(o, dict) for o in outcomes):
         raise InputError(
             "'safe_actions' and 'unsafe_outcomes' must be lists.", where, "Write the file with polvet faults -o."
@@ -91,7 +104,7 @@ def fault_from_json(reader: StateFormat, item: Any, where: Where) -> Fault:
     _refuse_unknown(safe, labels, where.at("safe_actions"))
     return Fault(
         reader.read(item["state"], where.at("state")), item["action"], tuple(safe),
-        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)),
+        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)), kind,
     )  # fmt: skip
 
 

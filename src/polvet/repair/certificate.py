@@ -36,7 +36,7 @@ def repair_certificate(fitted: Fitted, made: Repaired, file: Path) -> dict[str, 
 
 def _named(fitted: Fitted, fault: Fault) -> dict[str, Any]:
     document = fault_to_json(fitted.task, fault)
-    return {key: document[key] for key in ("state", "action", "safe_actions")}
+    return {key: document[key] for key in ("state", "action", "safe_actions", "kind") if key in document}
 
 
 def _scores(fitted: Fitted, fault: Fault) -> Any:

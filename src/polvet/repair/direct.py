@@ -21,7 +21,8 @@ from polvet.model.infix import dump_expression
 from polvet.model.network import Kind
 from polvet.model.semantics import State
 from polvet.policy.binding import Fitted
-from polvet.policy.rules import Rules, model_condition, rules_from_json
+from polvet.policy.conditions import model_condition
+from polvet.policy.rules import Rules, rules_from_json
 from polvet.policy.tables import Table
 from polvet.records.fault_files import Fault
 from polvet.repair.demands import Applicability, Demands, Mode

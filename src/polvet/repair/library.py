@@ -52,7 +52,7 @@ def library_of(policy: Policy) -> str | None:
         name = "sklearn"
     elif isinstance(policy, AnyNetwork) and find_spec("onnx") is not None:
         name = "onnxruntime"
-    return name if name is not None and find_spec(name) is not None else None
+    return name if name in _SCORERS and find_spec(name) is not None else None
 
 
 def library_scores(policy: Policy, rows: Rows) -> Scores | None:

@@ -28,6 +28,7 @@ from polvet.safety.decide import FAIL, GOAL, Verdict, compile_task
 
 EXACT_STATES = 20_000
 SWEEPS = 200_000
+FINE = 1e-12  # the gap between bounds where all states are asked about
 STILL = 1e-15  # values that change by less are taken to have settled
 BETTER = 1e-9  # values nearer than this are taken to be equal
 
@@ -54,7 +55,7 @@ def decide_within(task: Task, state: State, bound: Fraction, *, budget: Budget =
     fail = space.mask(FAIL).astype(bool)
     choice_start, branch_start, target, probability, labels, _ = space.take_matrix()
     mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
-    game = _Game(mdp, fail, _groups(choice_start, labels))
+    game = RiskGame(mdp, fail, groups_of(choice_start, labels))
     worth = game.values(budget.share(0.5))
     verdict, lower, upper = game.decide(bound, worth, budget)
     if verdict is Verdict.UNKNOWN and len(space) <= EXACT_STATES:
@@ -65,7 +66,9 @@ def decide_within(task: Task, state: State, bound: Fraction, *, budget: Budget =
 
 
 @dataclass(slots=True)
-class _Game:
+class RiskGame:
+    """Who chooses what: the policy a label, the environment an operator of it; `fail` is what one avoids and the other seeks."""
+
     mdp: SparseMdp
     fail: NDArray[np.bool_]
     groups: list[list[Group]]  # per state, per label
@@ -104,6 +107,12 @@ class _Game:
                 break
         return value
 
+    def bounds(self, worth: NDArray[np.float64], budget: Budget) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return bounds on the least failure probability from every state; `worth` approximates it."""
+        worst = self._solve(self._best_labels(worth), False, budget, exact=False, gap=FINE)
+        least = self._solve(self._answers(worth), True, budget, exact=False, gap=FINE)
+        return least.lowers, worst.uppers
+
     def _best_labels(self, worth: NDArray[np.float64]) -> list[list[Group]]:
         """Return for each state the label of least value: for the side that avoids `fail`, keeping the value is enough."""
         return [
@@ -111,10 +120,12 @@ class _Game:
             for groups in self.groups
         ]
 
-    def _solve(self, kept: Sequence[Sequence[Group]], minimise: bool, budget: Budget, exact: bool) -> Value:
+    def _solve(
+        self, kept: Sequence[Sequence[Group]], minimise: bool, budget: Budget, exact: bool, gap: float = 1e-9
+    ) -> Value:
         """Solve the MDP with only the kept choices; the other side is fixed."""
         sub = _restrict(self.mdp, [[choice for group in groups for choice in group] for groups in kept])
-        return solve(sub, Reach(goal=self.fail, minimise=minimise), relative_gap=1e-9, exact=exact, budget=budget)
+        return solve(sub, Reach(goal=self.fail, minimise=minimise), relative_gap=gap, exact=exact, budget=budget)
 
     def _answers(self, worth: NDArray[np.float64]) -> list[list[Group]]:
         """Return the environment's operator for every label: one of greatest value that also comes nearer to `fail`.
@@ -155,7 +166,7 @@ class _Game:
         return float(self.mdp.probability[part] @ worth[self.mdp.target[part]])
 
 
-def _groups(choice_start: NDArray[np.uint64], labels: NDArray[np.int32]) -> list[list[Group]]:
+def groups_of(choice_start: NDArray[np.uint64], labels: NDArray[np.int32]) -> list[list[Group]]:
     """Return for each state and label the operators the environment picks from: the label's and all silent ones."""
     result: list[list[Group]] = []
     for begin, end in zip(choice_start[:-1].tolist(), choice_start[1:].tolist(), strict=True):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
-from polvet.kernel.compiled import Compiled, describe_limit
+from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.model.expressions import FALSE
 from polvet.model.properties import PolicyTask
 from polvet.model.semantics import State
@@ -94,9 +94,15 @@ class Solved:
 
 def solve(task: Task, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> Solved:
     """Return which states reachable from the starts are won, or raise LimitReached."""
-    if not _has_goal(task):
+    if not has_goal(task):
         raise InputError("the task has no goal.", Where("--goal-reaching"), "Give one with --goal.")
-    game = _build(task, starts, budget)
+    compiled = Compiled(task.network, conditions=[task.fail, task.goal])
+    return solve_packed(task, compiled, compiled.pack(starts), budget=budget)
+
+
+def solve_packed(task: Task, compiled: Compiled, starts: Words, *, budget: Budget = UNLIMITED) -> Solved:
+    """Do the same for packed starts; `compiled` has `fail` and `goal` as its first conditions."""
+    game = _build(task, compiled, starts, budget)
     sources = np.repeat(np.arange(game.states), np.diff(game.first))  # the state of each action
     action_of = np.repeat(np.arange(len(game.label)), np.diff(game.outcomes))  # the action of each outcome
     order = np.argsort(game.target, kind="stable")
@@ -116,8 +122,8 @@ def solve(task: Task, starts: Sequence[State], *, budget: Budget = UNLIMITED) ->
         lost[fresh] = number
 
 
-def _has_goal(task: Task) -> bool:
-    """Whether a goal was given, by whom ever; it may turn out to be false everywhere."""
+def has_goal(task: Task) -> bool:
+    """Return whether a goal was given, by whom ever; it may turn out to be false everywhere."""
     if task.goal != FALSE or task.options.goal is not None:
         return True
     named = [one.expression for one in task.network.model.properties if isinstance(one.expression, PolicyTask)]
@@ -144,9 +150,8 @@ def _distances(
     return distance, choice
 
 
-def _build(task: Task, starts: Sequence[State], budget: Budget) -> Game:
-    compiled = Compiled(task.network, conditions=[task.fail, task.goal])
-    space = compiled.explore(compiled.pack(starts), build=True, stop_at=[FAIL, GOAL], budget=budget)
+def _build(task: Task, compiled: Compiled, starts: Words, budget: Budget) -> Game:
+    space = compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=budget)
     if (limit := describe_limit(space, budget)) is not None:
         raise limit
     choice_start, branch_start, target, _, labels, _ = space.take_matrix()

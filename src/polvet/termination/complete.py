@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from polvet._core import strong_components
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph, portable
 from polvet.termination.balance import Balanced, Ranked, Sustained, balance
-from polvet.termination.components import strong_components
-from polvet.termination.walks import Component, RootedWalks, Row, rows_of
+from polvet.termination.cuts import Cuts
+from polvet.termination.walks import SAFE, Component, Matrix, RootedWalks, Row, Table, dot, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,17 @@ def find_ranking(
     `edges` restricts the graph; `rows_for` says which counters matter where (default: every bound everywhere).
     """
     effort = effort or Effort()
-    rows = rows_of(graph)
+    rows, table = rows_of(graph), Table(graph)
     top: list[dict[str, Any]] = []
     agenda = [_Part(list(range(len(graph.edges)) if edges is None else edges), top)]
     while agenda:
         part = agenda.pop()
-        for nodes, inside in components_of(graph, part.edges):
+        for nodes, inside in components_of(graph, part.edges, table):
             budget.check()
             effort.components += 1
             effort.levels = max(effort.levels, part.level)
             effort.largest = max(effort.largest, len(nodes))
-            component = Component(graph, nodes, inside, rows_for(nodes) if rows_for else rows)
+            component = Component(table, nodes, inside, rows_for(nodes) if rows_for else rows)
             found = _examine(component, budget)
             if isinstance(found, Cycle):
                 return found
@@ -96,17 +97,29 @@ def find_ranking(
     return Ranking(top)
 
 
-def components_of(graph: Multigraph, edges: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """Return nodes and edges of the strongly connected components that the edges make."""
-    pairs = [(graph.edges[edge].source, graph.edges[edge].target) for edge in edges]
-    members = strong_components(sorted({node for pair in pairs for node in pair}), pairs)
-    owner = {node: index for index, component in enumerate(members) for node in component}
-    inside: list[list[int]] = [[] for _ in members]
-    for edge, (source, target) in zip(edges, pairs, strict=True):
-        home = owner.get(source)
-        if home is not None and home == owner.get(target):
-            inside[home].append(edge)
-    return list(zip(members, inside, strict=True))
+def components_of(
+    graph: Multigraph, edges: Sequence[int], table: Table | None = None
+) -> list[tuple[list[int], list[int]]]:
+    """Return nodes and edges of the strongly connected components that the edges make, successors first."""
+    table = table or Table(graph)
+    chosen = np.asarray(edges, dtype=np.int64)
+    nodes, ends = np.unique(
+        np.concatenate([table.sources[chosen], table.targets[chosen]]), return_inverse=True
+    )  # in numbers of their own, so that small parts of large graphs cost little
+    sources, targets = np.ascontiguousarray(ends[: len(chosen)]), np.ascontiguousarray(ends[len(chosen) :])
+    owner = strong_components(len(nodes), sources, targets)
+    inside = np.flatnonzero((owner[sources] >= 0) & (owner[sources] == owner[targets]))
+    members = np.flatnonzero(owner >= 0)
+    return list(
+        zip(_grouped(owner[members], nodes[members]), _grouped(owner[sources[inside]], chosen[inside]), strict=True)
+    )
+
+
+def _grouped(groups: Matrix, values: Matrix) -> list[list[int]]:
+    """Return the values of group 0, of group 1, and so on, each in its order; no group is empty."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.flatnonzero(np.diff(groups[order])) + 1
+    return [part.tolist() for part in np.split(values[order], ends)] if len(values) else []
 
 
 def finite_rows(component: Component) -> list[int]:
@@ -124,20 +137,22 @@ def _examine(component: Component, budget: Budget) -> Ranked | Cycle:
     columns = finite_rows(component)
     # The walks through every edge, one after the other: whatever lowers none of them lowers no edge at all.
     everything = [int(value) for value in rooted.effects[:, columns].sum(axis=0)]
-    found = balance(component, rooted, columns, everything, budget=budget)
+    cuts = Cuts(component, rooted, columns)
+    found = balance(cuts, [-value for value in everything], budget=budget)
     if isinstance(found, Ranked):
         return found
     if isinstance(found, Sustained):
         return Cycle(component, [(found.walk, 1)])
-    return _find_walks(component, rooted, columns, budget)
+    return _find_walks(cuts, budget)
 
 
-def _find_walks(component: Component, rooted: RootedWalks, columns: list[int], budget: Budget) -> Cycle:
+def _find_walks(cuts: Cuts, budget: Budget) -> Cycle:
     """Return few connected closed walks that sustain, in a component where no ranking lowers anything.
 
     A base of rooted walks (one for each endless row, at least one) is balanced by further walks; as long as one of
     them does not touch the base, a rooted walk to it joins the base. The base grows, so this ends.
     """
+    component, rooted, columns = cuts.component, cuts.rooted, cuts.columns
     base: list[int] = []
     for row in range(len(component.rows)):
         if row not in columns:
@@ -148,15 +163,15 @@ def _find_walks(component: Component, rooted: RootedWalks, columns: list[int], b
     while True:
         base = list(dict.fromkeys(base))
         target = [int(value) for value in rooted.effects[np.ix_(base, columns)].sum(axis=0)]
-        found = balance(component, rooted, columns, target, budget=budget)
+        found = balance(cuts, [-value for value in target], budget=budget)
         if isinstance(found, Sustained):
             return Cycle(component, [(found.walk, 1)])
         assert isinstance(found, Balanced), "a component that nothing lowers has a circulation through every edge"
         walks = [(rooted.walk(edge), found.scale) for edge in base]
-        touched = {component.sources[edge] for walk, _ in walks for edge in walk}
+        touched = {int(component.sources[edge]) for walk, _ in walks for edge in walk}
         loose = None
         for walk, _ in found.walks:
-            if touched.isdisjoint(component.sources[edge] for edge in walk):
+            if touched.isdisjoint(int(component.sources[edge]) for edge in walk):
                 loose = walk[0]
                 break
         if loose is None:
@@ -181,14 +196,15 @@ def ranking_entry(
         "potential": {graph.names[n]: portable(found.potential[i]) for i, n in enumerate(component.nodes)},
         "children": [],
     }
-    left = []
-    for local, edge in enumerate(component.edges):
-        change = found.potential[component.targets[local]] - found.potential[component.sources[local]]
-        for variable, weight in by_variable.items():
-            effect = graph.edges[edge].effects[variable]
-            amount = effect.high if weight > 0 else effect.low
-            if weight and amount is not None:
-                change += weight * amount
-        if change == 0 or (removable is not None and not removable[local]):
-            left.append(edge)
+    best = [0] * len(component.rows)  # weights of the rows whose best change is the largest change of the rank
+    for index, row in enumerate(component.rows):
+        best[index] = max(0, row.sign * by_variable.get(row.variable, 0))
+    change = dot(component.changes, best)
+    largest = max(map(abs, found.potential), default=0)
+    potential = np.array(found.potential, dtype=np.int64 if largest < SAFE // 4 else object)
+    change = change + (potential[component.targets] - potential[component.sources])
+    stays = change == 0
+    if removable is not None:
+        stays |= ~np.asarray(removable, dtype=bool)
+    left = [component.edges[local] for local in np.flatnonzero(stays)]
     return entry, left

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
+from polvet.budget import UNLIMITED, Budget
+
 PATIENCE = 60
 """Pivots by the steepest rule in one reoptimisation before Bland's rule takes over."""
 
@@ -64,10 +66,11 @@ class CuttingPlane:
         self._cuts += 1
         return self._cuts - 1
 
-    def reoptimise(self) -> None:
+    def reoptimise(self, budget: Budget = UNLIMITED) -> None:
         """Pivot until no basic variable is negative."""
         pivots = 0
         while True:
+            budget.check()
             leaving = self._leaving(bland=pivots > PATIENCE)
             if leaving is None:
                 return

@@ -25,7 +25,8 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph, Primitive
 from polvet.termination.balance import Balanced, Ranked, balance
 from polvet.termination.complete import Ranking, components_of, finite_rows, ranking_entry
-from polvet.termination.walks import Component, RootedWalks, Row
+from polvet.termination.cuts import Cuts
+from polvet.termination.walks import Component, RootedWalks, Row, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,14 @@ def find_guarded_ranking(graph: Multigraph, *, budget: Budget = UNLIMITED) -> Ra
         Row(index, sign) for index in range(len(graph.fmp.variables)) for sign in (1, -1)
         if any(is_bounded(edge, Row(index, sign)) for edge in graph.edges)
     ]  # fmt: skip
+    table = Table(graph)
     top: list[dict[str, Any]] = []
     agenda = [_Part(list(range(len(graph.edges))), top)]
     while agenda:
         part = agenda.pop()
-        for nodes, inside in components_of(graph, part.edges):
+        for nodes, inside in components_of(graph, part.edges, table):
             budget.check()
-            component = Component(graph, nodes, inside, rows)
+            component = Component(table, nodes, inside, rows)
             found = _lower_something(component, budget)
             if found is None:
                 return Stuck(inside)
@@ -101,5 +103,6 @@ def _try(
 ) -> Ranked | Balanced | None:
     bonus = np.zeros(len(component.edges), dtype=component.changes.dtype)
     bonus[list(edges)] = 1
-    found = balance(component, rooted, columns, [], bonus=bonus, stop_early=False, budget=budget)
+    cuts = Cuts(component, rooted, columns, bonus)
+    found = balance(cuts, [0] * len(columns) + [1], stop_early=False, budget=budget)
     return found if isinstance(found, Ranked | Balanced) else None

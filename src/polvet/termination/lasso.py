@@ -55,7 +55,7 @@ def _distances(graph: Multigraph, nodes: Sequence[int]) -> list[int]:
 def join_walks(cycle: Cycle) -> list[Segment]:
     """Return the walks as segments of one closed walk; every walk touches an earlier one."""
     component = cycle.component
-    sources = component.sources
+    sources = component.sources.tolist()
     waiting = list(cycle.walks)
     first, times = waiting.pop(0)
     joined: list[Segment] = [(list(first), times)]

@@ -1,8 +1,8 @@
 """Potentials, or cycles that forbid them: exact longest walks by Bellman and Ford.
 
 For integer weights w on edges, either there is a potential p with w + p(target) - p(source) <= 0 on every edge, or a
-cycle of positive weight exists. Both answers are exact; `find_potential` is the plain twin, `find_potential_at_once`
-relaxes all edges in one array operation and is used above a few hundred edges.
+cycle of positive weight exists. Both answers are exact. The compiled search does it where machine integers suffice;
+`find_potential_at_once` relaxes all edges in one array operation on integers of any size; `find_potential` is the plain twin.
 """
 
 from __future__ import annotations
@@ -13,19 +13,33 @@ from typing import Any
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.termination.walks import SAFE, Component, Matrix
 
 Cycles = list[list[int]]
-SMALL = 400
-"""Up to this many edges the plain loop is faster than arrays."""
+AT_A_TIME = 20_000_000
+"""Edges that the compiled search may relax between two looks at the clock."""
 
 
 def potential_or_cycles(
-    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int], budget: Budget = UNLIMITED
+    component: Component, weights: Matrix, budget: Budget = UNLIMITED
 ) -> tuple[list[int] | None, Cycles]:
     """Return a potential and no cycles, or None and some cycles of positive weight, each a list of edge indices."""
-    if len(sources) <= SMALL:
-        return find_potential(size, sources, targets, weights)
-    return find_potential_at_once(size, sources, targets, weights, budget)
+    size = len(component.nodes)
+    largest = max(abs(int(weights.max())), abs(int(weights.min()))) if len(weights) else 0
+    # The compiled search looks for cycles once a sweep: values stay below a few walks through every node.
+    if largest * (16 * size + 16) >= SAFE:
+        return find_potential_at_once(size, component.sources, component.targets, weights, budget)
+    search = component.longest_walks
+    start: Matrix | None = np.zeros(size, dtype=np.int64)
+    exact = np.ascontiguousarray(weights, dtype=np.int64)
+    while True:
+        found = search.search_whole(exact, 1 + AT_A_TIME // (len(exact) + 1), start)
+        if isinstance(found, np.ndarray):
+            return (-found).tolist(), []
+        if found is not None:
+            return None, [cycle.tolist() for cycle in found]
+        budget.check()
+        start = None
 
 
 def find_potential(
@@ -59,14 +73,15 @@ def find_potential(
 
 
 def find_potential_at_once(
-    size: int, sources: Sequence[int], targets: Sequence[int], weights: Sequence[int], budget: Budget = UNLIMITED
+    size: int, sources: Matrix, targets: Matrix, weights: Matrix, budget: Budget = UNLIMITED
 ) -> tuple[list[int] | None, Cycles]:
     """Return what `potential_or_cycles` does, relaxing all edges at once."""
     largest = max(map(abs, map(int, weights)), default=0)
-    kind: Any = np.int64 if largest * (size + 2) < 2**62 else object
+    kind: Any = np.int64 if largest * (size + 2) < SAFE else object
     source = np.asarray(sources, dtype=np.int64)
     target = np.asarray(targets, dtype=np.int64)
     order = np.argsort(target, kind="stable")
+    back = source.tolist()
     source, target = source[order], target[order]
     weight = np.asarray(weights, dtype=kind)[order]
     heads, starts = np.unique(target, return_index=True)
@@ -86,7 +101,7 @@ def find_potential_at_once(
         parent[target[attained]] = order[attained]
         if passed == check_at or passed == size + 1:
             check_at *= 2
-            cycles = _parent_cycles(size, parent.tolist(), sources)
+            cycles = _parent_cycles(size, parent.tolist(), back)
             positive = [cycle for cycle in cycles if sum(int(weights[edge]) for edge in cycle) > 0]
             if positive:
                 return None, positive

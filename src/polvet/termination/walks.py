@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from polvet._core import LongestWalks, breadth_first
 from polvet.policy.finite_memory import Multigraph, Primitive
 
 Matrix = np.ndarray[Any, Any]
@@ -50,24 +52,75 @@ def dot(matrix: Matrix, vector: Sequence[int]) -> Matrix:
     return matrix @ np.asarray(vector, dtype=object) if matrix.shape[1] else np.zeros(len(matrix), dtype=np.int64)
 
 
+class Table:
+    """The ends and the effects of all primitive edges as arrays, read once; an edge's effects stand side by side."""
+
+    def __init__(self, graph: Multigraph) -> None:
+        self.graph = graph
+        count = len(graph.edges)
+        self.sources = np.fromiter((edge.source for edge in graph.edges), np.int64, count)
+        self.targets = np.fromiter((edge.target for edge in graph.edges), np.int64, count)
+        place = {variable.name: index for index, variable in enumerate(graph.fmp.variables)}
+        named = [[tuple(place[name] for name in choice.effects) for choice in e.choices] for e in graph.fmp.edges]
+        touched = [named[edge.edge][edge.choice] for edge in graph.edges]
+        sizes = np.fromiter(map(len, touched), np.int64, count)
+        self._first = np.concatenate([[0], np.cumsum(sizes)])
+        total = int(self._first[-1])
+        self._variable = np.fromiter((index for line in touched for index in line), np.int64, total)
+        amounts = [edge.effects[index] for edge, line in zip(graph.edges, touched, strict=True) for index in line]
+        self._high, self._high_endless = _ends([effect.high for effect in amounts])
+        self._low, self._low_endless = _ends([None if effect.low is None else -effect.low for effect in amounts])
+
+    def changes(self, edges: Matrix, rows: Sequence[Row]) -> tuple[Matrix, Matrix]:
+        """Return the best change of every row over each edge, 0 where there is no limit, and where that is."""
+        counts = self._first[edges + 1] - self._first[edges]
+        line = np.repeat(np.arange(len(edges)), counts)
+        entry = np.arange(len(line)) + np.repeat(self._first[edges] - (np.cumsum(counts) - counts), counts)
+        shape = len(edges), len(rows)
+        kind: Any = object if object in (self._high.dtype, self._low.dtype) else np.int64
+        changes, endless = np.zeros(shape, dtype=kind), np.zeros(shape, dtype=np.int64)
+        for sign, amounts, limitless in ((1, self._high, self._high_endless), (-1, self._low, self._low_endless)):
+            column = np.full(len(self.graph.fmp.variables) + 1, -1)
+            for number, row in enumerate(rows):
+                if row.sign == sign:
+                    column[row.variable] = number
+            where = column[self._variable[entry]]
+            used = where >= 0
+            changes[line[used], where[used]] = amounts[entry[used]]
+            endless[line[used], where[used]] = limitless[entry[used]]
+        return changes, endless
+
+
+def _ends(values: list[int | None]) -> tuple[Matrix, Matrix]:
+    limitless = np.fromiter((value is None for value in values), bool, len(values))
+    known = [value or 0 for value in values]
+    kind: Any = np.int64 if all(-SAFE < value < SAFE for value in known) else object
+    return np.array(known, dtype=kind), limitless
+
+
 class Component:
     """A strongly connected subgraph in its own numbering, with the rows' changes per edge.
 
     `changes[e, r]` is the best change of row r over edge e, 0 where `endless[e, r]` says that it has no limit.
     """
 
-    def __init__(self, graph: Multigraph, nodes: Sequence[int], edges: Sequence[int], rows: Sequence[Row]) -> None:
-        self.graph, self.nodes, self.edges, self.rows = graph, list(nodes), list(edges), list(rows)
-        local = {node: index for index, node in enumerate(nodes)}
-        primitives = [graph.edges[edge] for edge in edges]
-        self.sources = [local[edge.source] for edge in primitives]
-        self.targets = [local[edge.target] for edge in primitives]
-        changes = [[best_change(edge, row) for row in rows] for edge in primitives]
-        largest = max((abs(value) for line in changes for value in line if value is not None), default=0)
-        kind: Any = np.int64 if largest * (2 * len(self.nodes) + 2) * (len(edges) + 1) < SAFE else object
-        shape = len(edges), len(self.rows)
-        self.changes: Matrix = np.array([[v or 0 for v in line] for line in changes], dtype=kind).reshape(shape)
-        self.endless: Matrix = np.array([[v is None for v in line] for line in changes], dtype=np.int64).reshape(shape)
+    def __init__(self, table: Table, nodes: Sequence[int], edges: Sequence[int], rows: Sequence[Row]) -> None:
+        self.graph, self.nodes, self.edges, self.rows = table.graph, list(nodes), list(edges), list(rows)
+        chosen = np.asarray(edges, dtype=np.int64)
+        order = np.argsort(np.asarray(nodes, dtype=np.int64))
+        sorted_nodes = np.asarray(nodes, dtype=np.int64)[order]
+        self.sources: Matrix = order[np.searchsorted(sorted_nodes, table.sources[chosen])]
+        self.targets: Matrix = order[np.searchsorted(sorted_nodes, table.targets[chosen])]
+        changes, self.endless = table.changes(chosen, rows)
+        largest = max(abs(int(changes.max())), abs(int(changes.min()))) if changes.size else 0
+        # Sums over a walk, and over the walks of all edges, must not overflow.
+        kind: Any = np.int64 if largest * (2 * len(self.nodes) + 2) * (len(self.edges) + 1) < SAFE else object
+        self.changes: Matrix = changes.astype(kind)
+
+    @cached_property
+    def longest_walks(self) -> LongestWalks:
+        """The compiled search over this component's edges."""
+        return LongestWalks(len(self.nodes), self.sources, self.targets)
 
     def effect(self, walk: Sequence[int]) -> list[int]:
         """Return the sum of changes along a walk of local edges, leaving endless amounts out."""
@@ -86,68 +139,53 @@ class RootedWalks:
         self._component = component
         size = len(component.nodes)
         sources, targets = component.sources, component.targets
-        self._from_root = _tree(size, sources, targets)
-        self._to_root = _tree(size, targets, sources)
+        self._out = _Tree(size, sources, targets)
+        self._back = _Tree(size, targets, sources)
         totals = self.sums(np.concatenate([component.changes, component.endless], axis=1))
         rows = len(component.rows)
         self.effects: Matrix = totals[:, :rows]
         self.endless: Matrix = totals[:, rows:]
-        depth_out, depth_back = (
-            _depths(tree, ends) for tree, ends in ((self._from_root, sources), (self._to_root, targets))
-        )
-        self.lengths: Matrix = depth_out[sources] + 1 + depth_back[targets]
+        self.lengths: Matrix = self._out.depths[sources] + 1 + self._back.depths[targets]
 
     def sums(self, weights: Matrix) -> Matrix:
         """Return the sums of the weights (a row per edge) along the closed walk of every edge."""
         sources, targets = self._component.sources, self._component.targets
-        size = len(self._component.nodes)
-        out = _sums(self._from_root, sources, weights, size)
-        back = _sums(self._to_root, targets, weights, size)
-        total: Matrix = out[sources] + weights + back[targets]
+        total: Matrix = self._out.sums(weights)[sources] + weights + self._back.sums(weights)[targets]
         return total
 
     def walk(self, edge: int) -> list[int]:
         """Return the closed walk through the edge, as local edges starting at the root (local node 0)."""
         component = self._component
-        before = []
-        node = component.sources[edge]
-        while (step := self._from_root.get(node, -1)) >= 0:
-            before.append(step)
-            node = component.sources[step]
-        after = []
-        node = component.targets[edge]
-        while (step := self._to_root.get(node, -1)) >= 0:
-            after.append(step)
-            node = component.targets[step]
-        return [*before[::-1], edge, *after]
+        before = self._out.path(int(component.sources[edge]))
+        return [*before[::-1], edge, *self._back.path(int(component.targets[edge]))]
 
 
-def _tree(size: int, sources: Sequence[int], targets: Sequence[int]) -> dict[int, int]:
-    """Return node -> the edge that a breadth-first search from node 0 entered it by, in the order of the search."""
-    leaving: list[list[int]] = [[] for _ in range(size)]
-    for edge, source in enumerate(sources):
-        leaving[source].append(edge)
-    entered = {0: -1}
-    agenda = [0]
-    for node in agenda:
-        for edge in leaving[node]:
-            if targets[edge] not in entered:
-                entered[targets[edge]] = edge
-                agenda.append(targets[edge])
-    return entered
+class _Tree:
+    """A breadth-first tree from local node 0 along the edges, which lead from `nearer` to `farther`."""
 
+    def __init__(self, size: int, nearer: Matrix, farther: Matrix) -> None:
+        order, self._entered = breadth_first(size, nearer, farther)
+        self._nearer = nearer
+        self.depths: Matrix = np.zeros(size, dtype=np.int64)
+        depths, entered, ends = self.depths.tolist(), self._entered.tolist(), nearer.tolist()
+        for node in order.tolist()[1:]:
+            depths[node] = depths[ends[entered[node]]] + 1
+        self.depths[:] = depths
+        # Nodes of one depth follow one another in the order: their sums are one array operation.
+        self._layers = np.split(order, np.flatnonzero(np.diff(self.depths[order])) + 1)[1:]
 
-def _sums(tree: dict[int, int], nearer: Sequence[int], weights: Matrix, size: int) -> Matrix:
-    sums = np.zeros((size, weights.shape[1]), dtype=weights.dtype)
-    for node, edge in tree.items():
-        if edge >= 0:
-            sums[node] = sums[nearer[edge]] + weights[edge]
-    return sums
+    def sums(self, weights: Matrix) -> Matrix:
+        """Return for every node the sum of the weights on its path from the root."""
+        sums = np.zeros((len(self.depths), weights.shape[1]), dtype=weights.dtype)
+        for layer in self._layers:
+            edges = self._entered[layer]
+            sums[layer] = sums[self._nearer[edges]] + weights[edges]
+        return sums
 
-
-def _depths(tree: dict[int, int], nearer: Sequence[int]) -> Matrix:
-    depths = np.zeros(len(tree), dtype=np.int64)
-    for node, edge in tree.items():
-        if edge >= 0:
-            depths[node] = depths[nearer[edge]] + 1
-    return depths
+    def path(self, node: int) -> list[int]:
+        """Return the edges between the node and the root, the node's own first."""
+        edges = []
+        while (step := int(self._entered[node])) >= 0:
+            edges.append(step)
+            node = int(self._nearer[step])
+        return edges

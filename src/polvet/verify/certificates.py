@@ -7,6 +7,7 @@ from typing import Any
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.compiled import Bound
+from polvet.policy.runs import End
 from polvet.records.run_files import run_to_json
 from polvet.verify.split_tree import with_tree
 from polvet.verify.verdicts import Safe, SafetyResult, Unsafe
@@ -30,10 +31,10 @@ def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED
                 return {**certificate, **given}
         case Safe(certificate):
             return {**certificate, **given}
-        case Unsafe(run):
+        case Unsafe(run, closed=closed) if run.end is not End.LOOP or closed is not None:
             return {
                 "kind": "run", "format": "certificate/1", "task_sha256": bound.task.sha256,
-                "policy_sha256": bound.fitted.sha256, **given, **run_to_json(bound.task, run),
+                "policy_sha256": bound.fitted.sha256, **given, **(closed or {}), **run_to_json(bound.task, run),
             }  # fmt: skip
         case _:
             return None

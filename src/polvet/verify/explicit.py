@@ -9,7 +9,11 @@ Limits   finitely many start states; the certificate lists the states up to `MOS
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
@@ -27,18 +31,32 @@ MOST_LISTED = 3_000_000
 
 
 class Search:
-    """A search that can stop at a limit and go on later, where it stopped."""
+    """A search that can stop at a limit and go on later, where it stopped; from all start states, or from the rows of some."""
 
-    def __init__(self, bound: Bound, budget: Budget = UNLIMITED, *, most_listed: int = MOST_LISTED) -> None:
+    def __init__(
+        self,
+        bound: Bound,
+        budget: Budget = UNLIMITED,
+        *,
+        most_listed: int = MOST_LISTED,
+        some: NDArray[np.int64] | None = None,
+    ) -> None:
         self.bound, self.most_listed = bound, most_listed
         avoid = bound.task.avoid
         self.reach = _core.Reachability(bound.core, FAIL, GOAL, avoid.stuck, avoid.deadlock)
-        self.starts = Starts.of(bound.task, budget)
-        self.blocks = self.starts.blocks() if self.starts.count is not None else iter(())
+        self.count: int | None
+        self.blocks: Iterator[NDArray[np.int64]] = iter(())
+        if some is not None:
+            self.count, self.blocks = len(some), iter([some])
+            return
+        starts = Starts.of(bound.task, budget)
+        self.count = starts.count
+        if starts.count is not None:
+            self.blocks = starts.blocks()
 
     def go_on(self, budget: Budget = UNLIMITED, *, threads: int = 1) -> SafetyResult:
         """Search until it is decided, or until a limit comes first."""
-        bound, reach, count = self.bound, self.reach, self.starts.count
+        bound, reach, count = self.bound, self.reach, self.count
         if count is None:
             return Unknown("infinitely many start states", METHOD)
         if budget.states is not None and count > budget.states:

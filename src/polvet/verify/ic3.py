@@ -3,8 +3,8 @@
 Source   A. Bradley, SAT-based model checking without unrolling (IC3), VMCAI 2011: obligations, blocking, generalization by
          relative induction. M. Vinzent and J. Hoffmann apply it to neural policies over predicates
 Differs  clauses are complements of integer boxes, and there is one frame, the candidate invariant itself. A counterexample to
-         induction is a state that steps into `fail` or into another one; `_Blocking.widen` makes it a box of such states. A box
-         without predecessors outside what is blocked is grown while that stays true (`_Blocking.generalize`), then
+         induction is a state that steps into `fail` or into another one; `Blocking.widen` makes it a box of such states. A box
+         without predecessors outside what is blocked is grown while that stays true (`Blocking.generalize`), then
          blocked for good. So every box that waits leads to `fail` for certain, and a start state in it ends an unsafe run
 Cost     at worst one box per state that leads to `fail`
 Limits   models and policies that `verify.engine` reads
@@ -57,18 +57,25 @@ def block_backwards(
     fitted: Fitted, method: str, request: Request, *, generalize: bool = True, most_boxes: int | None = None
 ) -> SafetyResult:
     """Return the verdict of backward blocking, with or without generalization, with at most `most_boxes` blocked."""
-    linear, budget, power = read_linear(request), request.budget, request.power
-    rows = conserved_rows(linear)
-    rows = (*rows, *agreed_rows(fitted, linear, rows, power, budget))
-    engine = Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=power)
-    fail = tuple(part for cell in linear.fail for part in without_holes(cell))
-    if any(row.marks for cell in fail for row in cell.rows):
-        raise NotLinear("the fail condition counts equalities")
-    blocking = _Blocking(engine, budget, random.Random(request.seed), generalize, most_boxes)
+    engine, fail = what_to_block(fitted, request)
+    blocking = Blocking(
+        engine, request.budget, random.Random(request.seed), generalize=generalize, most_boxes=most_boxes
+    )
     try:
         return blocking.run(fail, method)
     except LimitReached as limit:
         return Unknown(limit.limit, method, blocking.figures)
+
+
+def what_to_block(fitted: Fitted, request: Request) -> tuple[Engine, Region]:
+    """Return the engine, with the sums that the model conserves, and `fail` as cells without holes."""
+    linear, power = read_linear(request), request.power
+    rows = conserved_rows(linear)
+    rows = (*rows, *agreed_rows(fitted, linear, rows, power, request.budget))
+    fail = tuple(part for cell in linear.fail for part in without_holes(cell))
+    if any(row.marks for cell in fail for row in cell.rows):
+        raise NotLinear("the fail condition counts equalities")
+    return Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=power), fail
 
 
 def agreed_rows(
@@ -111,9 +118,18 @@ def _beside(row: Row, below: bool) -> Row:
     return Row(row.terms, row.lower + 1, None, row.marks)
 
 
-class _Blocking:
+class Blocking:
+    """Blocks what leads to `fail`. With `past_starts` start states among it do not end the search; they are blocked, too."""
+
     def __init__(
-        self, engine: Engine, budget: Budget, rng: random.Random, generalize: bool, most_boxes: int | None
+        self,
+        engine: Engine,
+        budget: Budget,
+        rng: random.Random,
+        *,
+        generalize: bool = True,
+        most_boxes: int | None = None,
+        past_starts: bool = False,
     ) -> None:
         self.engine, self.budget, self.rng = engine, budget, rng
         self.spent = stopwatch()
@@ -122,6 +138,7 @@ class _Blocking:
         self.semantics = Semantics(engine.fitted.task.network)
         self.obligations = self.blocked = 0
         self.stack: list[Obligation] = []
+        self.past_starts = past_starts
 
     def run(self, fail: Region, method: str) -> SafetyResult:
         """Close `fail` and the states that leave the bounds against predecessors, then say what is left."""
@@ -131,21 +148,27 @@ class _Blocking:
         if reply.state is not None:
             start = state_of(self.linear.task.network, reply.state)
             return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
-        for target, reply in self._steps_into(fail):
-            found = self._close(reply, target)
-            if found is not None:
-                return self._conclude(found, method)
-        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
-            found = self._close(reply, None)
-            if found is not None:
-                return self._conclude(found, method)
-        needed = self._needed(fail)
+        found = self.close(fail)
+        if found is not None:
+            return self.conclude(found, method)
         certificate = invariant_certificate(
-            self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, needed
+            self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, self.needed(fail)
         )
         return Safe(certificate, method, self.figures)
 
-    def _needed(self, fail: Region) -> list[Box]:
+    def close(self, fail: Region) -> tuple[Point, Obligation] | None:
+        """Block all that leads to `fail` or out of the bounds; a start state that ends the search is returned."""
+        for target, reply in self._steps_into(fail):
+            found = self._close(reply, target)
+            if found is not None:
+                return found
+        while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
+            found = self._close(reply, None)
+            if found is not None:
+                return found
+        return None
+
+    def needed(self, fail: Region) -> list[Box]:
         """Return those blocked boxes that the proof needs: what leads to `fail` or to another one of them; large ones first."""
         boxes = sorted(self.engine.blocked(), key=lambda box: -box.count)
         self.engine.core.unblock_all()
@@ -187,7 +210,7 @@ class _Blocking:
             if self.engine.core.all_blocked(top.box.lower, top.box.upper, FEW_NODES):
                 self.stack.pop()
                 continue
-            start = self._start_in(top.box)
+            start = None if self.past_starts and top.step is not None else self.start_in(top.box)
             if start is not None:
                 self.stack.clear()
                 return start, top
@@ -212,14 +235,18 @@ class _Blocking:
             box = Box(tuple(lower), tuple(upper))
         return Obligation(box, reply.step, following, reply.answer == Answer.NEAR_TIE)
 
-    def _start_in(self, box: Box, *, nodes: int | None = None) -> Point | None:
+    def start_in(self, box: Box) -> Point | None:
+        """Return a start state in the box, if there is one."""
+        cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]
+        return self._ask(self.engine.find(cells, budget=self.budget)).state if cells else None
+
+    def _may_hold_starts(self, box: Box, known: Sequence[Box]) -> bool:
+        """Return whether a start state may be in the box and in none of those that are known to lead to `fail`."""
         cells = [cell for one in self.linear.start if (cell := _inside(one, box)) is not None]
         if not cells:
-            return None
-        if nodes is None:
-            return self._ask(self.engine.find(cells, budget=self.budget)).state
-        reply = self.engine.find(cells, budget=self.budget, nodes=nodes)
-        return None if reply.answer == Answer.NO else (reply.state or box.lower)
+            return False
+        reply = self.engine.find(cells, without_boxes=known, budget=self.budget, nodes=FEW_NODES)
+        return reply.answer != Answer.NO
 
     def _ask(self, reply: Reply) -> Reply:
         """Return the reply, or raise LimitReached where it is unknown."""
@@ -234,6 +261,7 @@ class _Blocking:
         bounds = self.linear.system.bounds
         places = list(range(len(bounds.lower)))
         self.rng.shuffle(places)
+        known = [box, *waiting, *self.engine.blocked()] if self.past_starts else []
         for place in places:
             for low, high in (
                 (bounds.lower[place], bounds.upper[place]),
@@ -243,13 +271,13 @@ class _Blocking:
                 if (low, high) == (box.lower[place], box.upper[place]):
                     continue
                 tried = Box(_with(box.lower, place, low), _with(box.upper, place, high))
-                if self._is_closed(tried, waiting):
+                if self._is_closed(tried, waiting, known):
                     box = tried
                     break
         return box
 
-    def _is_closed(self, box: Box, waiting: Sequence[Box]) -> bool:
-        if self._start_in(box, nodes=FEW_NODES) is not None:
+    def _is_closed(self, box: Box, waiting: Sequence[Box], known: Sequence[Box]) -> bool:
+        if self._may_hold_starts(box, known):
             return False
         reply = self.engine.find_step_into(box, without_boxes=[box, *waiting], budget=self.budget, nodes=FEW_NODES)
         return reply.answer == Answer.NO
@@ -262,7 +290,7 @@ class _Blocking:
 
     # -- verdicts
 
-    def _conclude(self, found: tuple[Point, Obligation], method: str) -> SafetyResult:
+    def conclude(self, found: tuple[Point, Obligation], method: str) -> SafetyResult:
         """Follow the obligations from a start state: an unsafe run, unless a near tie takes one of its steps."""
         point, obligation = found
         network = self.linear.task.network

@@ -23,6 +23,7 @@ from polvet.policy.rounding import near_ties
 from polvet.policy.runs import Run
 from polvet.system import physical_bytes
 from polvet.verify.box_system import Power
+from polvet.verify.ends import verify_ends
 from polvet.verify.explicit import Search
 from polvet.verify.fuzzing import find_unsafe_run
 from polvet.verify.linearized import linearized
@@ -46,6 +47,8 @@ def verify(
     """Return whether the policy is safe from every start state, with the evidence; workers elsewhere answer hard questions."""
     decide: Callable[[Bound, Request], SafetyResult] = _auto
     name = method.name if isinstance(method, Method) else METHODS.chosen(method)
+    if bound.task.avoid.loop and name in (AUTO, "explicit"):
+        return verify_ends(bound, budget=budget, seed=seed, threads=threads)
     if name != AUTO:
         decide = chosen = method if isinstance(method, Method) else METHODS[name]
         _refuse_options(chosen, bound)

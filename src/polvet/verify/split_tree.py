@@ -10,6 +10,7 @@ its guard. For networks the variable that matters most is halved.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from polvet.check.invariant_rows import Floats, Ints
 from polvet.check.invariant_states import all_points
 from polvet.check.invariant_tree import BLOCK, Follower, Reason, SplitTree, parts_of, wide_rows
 from polvet.check.packing import pack
+from polvet.check.start_region import read_region
 from polvet.errors import InputError, LimitReached
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
@@ -46,23 +48,43 @@ FEW_TOLD = 6
 MOST_BOXES = 3_000_000
 
 
-def with_tree(certificate: Mapping[str, Any], fitted: Fitted, budget: Budget = UNLIMITED) -> dict[str, Any]:
-    """Return an `invariant` certificate with its split tree. A claim that is false gets one, too: the checker finds that out."""
+def with_tree(
+    certificate: Mapping[str, Any], fitted: Fitted, budget: Budget = UNLIMITED, region: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return an `invariant` certificate with its split tree. A claim that is false gets one, too: the checker finds that out.
+
+    With a region it is about the start states in there.
+    """
     if (kept := certificate.get("kept")) is not None:
         fitted = restrict_fitted(fitted, kept)
     task, semantics = fitted.task, Semantics(fitted.task.network)
     arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+    if region is not None:
+        arena = replace(arena, region=read_region(region, task.network.variables, arena.is_fail))
     return {**certificate, "tree": find_tree(certificate, arena, fitted)}
 
 
 def completed(certificate: dict[str, Any], subjects: Subjects) -> dict[str, Any]:
-    """Return a certificate of polvet 0.1, which has no split tree, with one; any other as it is."""
-    if certificate.get("kind") != "invariant" or "tree" in certificate:
+    """Return a certificate whose invariant has no split tree with one; any other as it is."""
+    if not lacks_tree(certificate):
         return certificate
     followed = find_policy_arena(certificate, subjects)
     if isinstance(followed, Rejected):
         return certificate
-    return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
+    if certificate["kind"] == "invariant":
+        return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
+    arena, proof = followed.arena, certificate["proof"]
+    try:
+        region = read_region(certificate.get("region"), arena.task.network.variables, arena.is_fail)
+    except Malformed:
+        return certificate
+    return {**certificate, "proof": {**proof, "tree": find_tree(proof, replace(arena, region=region), followed.fitted)}}
+
+
+def lacks_tree(certificate: Mapping[str, Any]) -> bool:
+    """Return whether the certificate is an invariant, or has one for a proof, that has no split tree."""
+    proof = certificate.get("proof") if certificate.get("kind") == "safe-region" else certificate
+    return isinstance(proof, Mapping) and proof.get("kind") == "invariant" and "tree" not in proof
 
 
 def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> dict[str, Any]:

@@ -34,15 +34,16 @@ class Safe:
 
 @dataclass(frozen=True, slots=True)
 class Unsafe:
-    """A run of the policy, in the reference order of evaluation, from a start state to `fail`.
+    """A run of the policy, in the reference order of evaluation, from a start state to `fail` or to what else is avoided.
 
-    `proved_starts`: as of `Unknown`; other start states may be safe all the same.
+    `proved_starts`: as of `Unknown`; other start states may be safe all the same. `closed`, of a run that loops: what it never leaves.
     """
 
     run: Run
     method: str
     figures: Mapping[str, Any] = field(default_factory=dict)
     proved_starts: tuple[Expression, ...] = ()
+    closed: Mapping[str, Any] | None = None
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
 
 

@@ -1,0 +1,36 @@
+"""A region of safe start states, as lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from polvet.front.region import Rest, SafeRegion
+
+MOST_SHOWN = 10
+WIDEST = 2_000
+
+
+def region_lines(found: SafeRegion) -> list[str]:
+    """Return how many start states are proved, the condition that says which, and the rest with its runs."""
+    lines = [f"method       {found.method}"]
+    share = "" if found.share is None else f"{100 * found.share:.4g}% of "
+    about = "" if found.proved is None or found.share in (0.0, 1.0) else f" ({found.proved:,} are proved safe)"
+    count = "the" if found.starts is None else f"{found.starts:,}"
+    lines.append(f"safe from    {share}{count} start states{about}")
+    if found.condition is not None and found.rest:
+        text = found.condition if len(found.condition) <= WIDEST else f"{found.condition[:WIDEST]}..."
+        lines.append(f"  if         {text}")
+    for name, parts in (("unsafe", found.unsafe), ("open", found.open)):
+        if parts:
+            lines.append(f"{name:12} {len(parts):,} parts of the rest")
+            lines += [f"  {_told(part)}" for part in parts[:MOST_SHOWN]]
+            lines += [f"  ... and {len(parts) - MOST_SHOWN:,} more"] if len(parts) > MOST_SHOWN else []
+    return lines
+
+
+def _told(part: Rest) -> str:
+    count = "" if part.starts is None else f" ({part.starts:,} starts)"
+    if part.run is not None:
+        return f"{part.condition}{count}: a run of {len(part.run):,} steps"
+    return f"{part.condition}{count}" + (f": {part.reason}" if part.reason else "")

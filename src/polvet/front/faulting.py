@@ -1,0 +1,211 @@
+"""Finding the faults of a policy, of each kind, and repairing them, as people ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polvet.budget import Budget
+from polvet.choices import one_of
+from polvet.errors import InputError, LimitReached, Where
+from polvet.front.limits import Work
+from polvet.front.result import Run, why, write_certificate
+from polvet.front.results import Fault, Faults, Repair
+from polvet.front.workplace import new_folder
+from polvet.numbers import exact
+from polvet.records.fault_files import GOAL_KINDS, FaultList
+
+if TYPE_CHECKING:
+    from polvet.debug.faults import FaultAnalysis
+    from polvet.front.policy import Policy
+    from polvet.fuzz.packed import PackedRuns
+    from polvet.model.semantics import State
+    from polvet.repair.repair import Options
+    from polvet.safety.decide import Decider
+
+KINDS = ("safety", "goal", "risk")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which faults are asked for."""
+
+    kind: str
+    goal_chance: Fraction
+    max_risk: Fraction | None
+    delta: Fraction
+
+    @classmethod
+    def of(cls, kind: str, goal_chance: str | float, max_risk: str | float | None, delta: str | float) -> Question:
+        """Return the question in a user's words, or raise an InputError; a bound on the risk alone asks for risks."""
+        from polvet.verify.risk_bound import parse_risk
+
+        one_of(kind, KINDS, "--kind")
+        kind = "risk" if max_risk is not None and kind == "safety" else kind
+        if (kind == "risk") != (max_risk is not None):
+            what = (
+                "faults relative to a risk need its bound."
+                if kind == "risk"
+                else "goal faults know no bound on the risk."
+            )
+            raise InputError(what, Where("--max-risk"), "Give --max-risk B with --kind risk, and only there.")
+        chance, room = exact(str(goal_chance)), exact(str(delta))
+        if chance is None or not 0 < chance <= 1:
+            raise InputError(
+                f"{str(goal_chance)[:40]!r} is no probability.", Where("--goal-chance"), "Give one above 0."
+            )
+        if room is None or not 0 <= room < 1:
+            raise InputError(f"{str(delta)[:40]!r} is no probability.", Where("--delta"), "Give one from 0 to below 1.")
+        most = None if max_risk is None else parse_risk(max_risk, Where("--max-risk"))
+        return cls(kind, Fraction(chance), most, Fraction(room))
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return what was asked as JSON documents hold it."""
+        if self.kind == "goal":
+            return {"kind": self.kind, "goal_chance": str(self.goal_chance)}
+        if self.kind == "risk":
+            return {"kind": self.kind, "max_risk": str(self.max_risk), "delta": str(self.delta)}
+        return {"kind": self.kind}
+
+
+def find_policy_faults(
+    policy: Policy, asked: Question, runs: Sequence[Run] | str | Path | None, work: Work, *, tries: int, max_steps: int
+) -> Faults:
+    """Return the faults of the policy, all there are or those on the runs."""
+    from polvet.debug.everywhere import find_everywhere
+    from polvet.debug.faults import find_faults
+    from polvet.safety.decide import Decider
+
+    bound = policy.bound
+    decider = Decider(bound.task, threads=work.threads())
+    packed, how = (None, "") if runs is None else _packed(policy, runs)
+    if asked.kind != "safety":
+        found, how = _by_worlds(policy, asked, decider, packed, how, work)
+    elif packed is not None:
+        found = find_faults(bound, decider, packed, budget=work.budget)
+    else:
+        found, how = find_everywhere(
+            bound, decider, budget=work.budget, tries=tries, max_steps=max_steps, seed=work.chance,
+            threads=work.threads(),
+        )  # fmt: skip
+    reason = why(found.limit)
+    if not reason and not found.faults and found.near_ties:
+        reason = {"reason": f"near-tie in {found.near_ties} states"}
+    names = policy.names
+    shown = tuple(
+        Fault(names(one.state), one.action, one.safe_actions, tuple(map(names, one.unsafe_outcomes)), one.kind)
+        for one in found.faults
+    )
+    figures = {**found.figures, **asked.figures, "how": how, "policy": policy.fitted.describe()}
+    return Faults(
+        figures=figures, source=(bound, decider, found), faults=shown, exhaustive=found.exhaustive, **reason,
+        **work.told(),
+    )  # fmt: skip
+
+
+def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRuns, str]:
+    from polvet.debug.faults import refuse_foreign_runs
+    from polvet.fuzz.packed import PackedRuns
+    from polvet.records.run_files import iter_runs, run_from_json
+
+    bound = policy.bound
+    if isinstance(runs, str | Path):
+        given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
+    else:
+        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(runs))
+        how = "on the given runs"
+    packed = PackedRuns.of(bound, given)
+    refuse_foreign_runs(bound, packed)
+    return packed, how
+
+
+def _by_worlds(
+    policy: Policy, asked: Question, decider: Decider, runs: PackedRuns | None, how: str, work: Work
+) -> tuple[FaultAnalysis, str]:
+    """Return faults of a kind that needs to know all that could be reached; without it they are unknown, and why."""
+    from polvet.debug.faults import nothing_judged
+    from polvet.debug.goal_faults import find_goal_faults
+    from polvet.debug.risk_faults import find_risk_faults
+
+    among = None if runs is None else runs.states
+    where = how or "in all states the policy reaches"
+    try:
+        if asked.kind == "goal":
+            return find_goal_faults(
+                policy.bound, decider, among=among, least=asked.goal_chance, budget=work.budget
+            ), where  # fmt: skip
+        assert asked.max_risk is not None
+        return find_risk_faults(
+            policy.bound, asked.max_risk, delta=asked.delta, among=among, budget=work.budget
+        ), where  # fmt: skip
+    except LimitReached as limit:
+        return nothing_judged(limit), f"nowhere ({limit})"
+
+
+def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, dict[str, Any]]:
+    """Return certificates that the faulty states are won, and that the outcomes by which the goal is given up are lost."""
+    from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
+
+    bound, _, found = faults.source
+    if faults.figures["kind"] != "goal" or faults.figures["goal_chance"] != "1":
+        what = "there is no kind of certificate for these faults."
+        raise InputError(what, Where("--certificates"), "Leave it out; verify --max-risk certifies the policy's risk.")
+    states = [one.state for one in found.faults]
+    lost = [outcome for one in found.faults for outcome in one.unsafe_outcomes[:1]]
+    solved = solve(bound.task, [*states, *lost], budget=budget)
+    proofs = {"won": prove_won(solved, states, budget=budget)}
+    return {**proofs, "lost": prove_lost(solved, lost, budget=budget)} if lost else proofs
+
+
+def repair_policy(
+    policy: Policy,
+    listed: FaultList,
+    how: Options,
+    keep: int | Path,
+    work: Work,
+    output: Path | None,
+    certificate: Path | None,
+) -> Policy:
+    """Return the policy repaired at the faults; kept are the states of a file, or of so many goal-reaching runs."""
+    from polvet.policy.save import save_policy
+    from polvet.repair.confirmed import confirm_repair
+    from polvet.repair.guarded import repair_guarded
+    from polvet.repair.keep import goal_states, kept_states
+    from polvet.repair.library import repair_checked, repair_figures
+
+    file, bound, budget = policy.own_file("Repair"), policy.bound, work.budget.told(None)
+    kept: list[State] = []
+    not_kept: LimitReached | None = None
+    if isinstance(keep, Path):
+        kept = kept_states(bound.task, keep)
+    elif keep:
+        try:  # most of the time is the repair's own
+            kept = goal_states(bound, keep, seed=work.chance, budget=budget.share(0.3))
+        except LimitReached as limit:  # a repair without them is one, too
+            not_kept = limit
+    work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
+    how = replace(how, keep=kept)
+    more: dict[str, Any] = {}
+    if any(fault.kind in GOAL_KINDS for fault in listed.faults):
+        made, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
+        more = guard.figures
+    else:
+        made, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
+    work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
+    target = new_folder() / f"policy{file.suffix}" if output is None else output
+    save_policy(made.policy, target)
+    document, checked = confirm_repair(
+        policy.fitted, made, None if output is None else target, found=work.spent(), budget=budget,
+        output=target if certificate is None else certificate,
+    )  # fmt: skip
+    written = None if certificate is None else str(write_certificate(document, certificate))
+    done = Repair(
+        figures={**repair_figures(made, agreement), **more}, source=(made, agreement, document), confirmation=checked,
+        written=written, left=tuple(sorted({left.reason for left in made.left})), not_kept=not_kept, **why(made.limit),
+        **work.told(),
+    )  # fmt: skip
+    return policy.reopen(target, done)

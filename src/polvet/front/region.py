@@ -1,0 +1,211 @@
+"""From which starts is it safe? A proved region of start states as a condition, the rest with unsafe runs or open.
+
+For a policy (`verify_region`): no run of it from the region fails. For a task (`decide_region`): some policy avoids `fail` from there.
+The certificate (kind `safe-region`) speaks of the start states in the region and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polvet.errors import InputError, Where
+from polvet.front.limits import Work
+from polvet.front.result import Result, Run, Verdict, write_certificate
+from polvet.model.expressions import conjunction, disjunction, negation
+from polvet.model.infix import dump_expression
+from polvet.model.network import Network
+from polvet.model.task import Task
+from polvet.records.start_regions import NamedBox, Region, condition_of_box, region_json
+
+if TYPE_CHECKING:
+    from polvet.front.deciding import Question
+    from polvet.front.policy import Policy
+
+LISTED = 20
+"""Boxes that are not proved which a document lists with their runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Start states that are not proved safe: a condition, with an unsafe run from one of them where one is known."""
+
+    condition: str
+    run: Run | None = None
+    reason: str | None = None  # why they are open
+    starts: int | None = None
+    unsafe: bool = True  # False: open
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as documents list it."""
+        told: dict[str, Any] = {"condition": self.condition, "starts": self.starts}
+        if self.run is not None:
+            told |= {"steps": len(self.run), "run": self.run.to_dict()}
+        return told if self.unsafe else {**told, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class SafeRegion(Result):
+    """The start states that are proved safe, as a `condition` (None: there are none), and the `rest`.
+
+    The verdict speaks of all start states: SAFE where nothing is left, UNSAFE where a start is known to fail, else UNKNOWN.
+    """
+
+    method: str = ""
+    condition: str | None = None
+    rest: tuple[Rest, ...] = field(default=(), repr=False)
+    starts: int | None = None  # how many there are; None: too many to be counted
+    proved: int | None = None
+    estimate: float | None = field(default=None, repr=False)  # of the share that is proved, where it was not counted
+
+    @property
+    def verdict(self) -> Verdict:  # type: ignore[override]
+        """Return what is known of all start states."""
+        if any(one.unsafe for one in self.rest):
+            return Verdict.UNSAFE
+        return Verdict.SAFE if not self.rest and self.condition is not None else Verdict.UNKNOWN
+
+    @property
+    def share(self) -> float | None:
+        """Return which share of the start states is proved safe, counted, or estimated from drawn ones; None: not known."""
+        if self.condition is None:
+            return 0.0
+        if not self.rest:
+            return 1.0
+        return self.proved / self.starts if self.proved is not None and self.starts else self.estimate
+
+    @property
+    def unsafe(self) -> tuple[Rest, ...]:
+        """The parts of the rest in which starts are known to fail."""
+        return tuple(one for one in self.rest if one.unsafe)
+
+    @property
+    def open(self) -> tuple[Rest, ...]:
+        """The parts of the rest of which nothing is known."""
+        return tuple(one for one in self.rest if not one.unsafe)
+
+    def _more(self) -> Mapping[str, Any]:
+        return {
+            "region": {
+                "condition": self.condition, "starts": self.starts, "proved": self.proved, "share": self.share,
+                "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]], "unsafe_parts": len(self.unsafe),
+                "open": [one.to_dict() for one in self.open[:LISTED]], "open_parts": len(self.open),
+            },
+        }  # fmt: skip
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        for one in self.rest:
+            told = one.to_dict()
+            told.pop("run", None)
+            yield {"unsafe": one.unsafe, **told}
+
+
+def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion:
+    """Return from which start states the policy is safe, with a certificate that was checked."""
+    from polvet.confirm.confirmation import about_policy, confirm
+    from polvet.verify.certificates import certificate_of
+    from polvet.verify.safe_starts import find_safe_starts
+    from polvet.verify.verdicts import Unsafe
+
+    bound, budget = policy.bound, work.budget
+    if names := bound.task.avoid.names:
+        what = f"a region is about fail, not about {' and '.join(names)}."
+        raise InputError(what, Where("--avoid"), "Leave --avoid out, or ask without --region.")
+    with work.cluster() as elsewhere:
+        found, certificate = find_safe_starts(
+            bound, budget=budget, seed=work.chance, threads=work.threads_here(), workers=elsewhere
+        )
+    verdict = "safe policy" if found.is_everything else "safe region"
+    if certificate is None and (run := next((one.run for one in found.rest if one.run is not None), None)) is not None:
+        certificate, verdict = certificate_of(bound, Unsafe(run, found.method)), "unsafe policy"
+    about = about_policy(bound.task, policy.file, policy.digest)
+    checked = confirm(verdict, certificate, about, found=work.spent(), budget=budget, output=output)
+    rest = tuple(
+        Rest(
+            _text(bound.task.network, one.box), None if one.run is None else policy.named(one.run), one.reason,
+            one.starts, one.run is not None,
+        )
+        for one in found.rest
+    )  # fmt: skip
+    is_open = found.reason if any(not one.unsafe for one in rest) or not rest else None
+    return SafeRegion(
+        figures={**found.figures, "method": found.method, "policy": policy.fitted.describe()},
+        certificate=certificate, method=found.method, source=found, confirmation=checked,
+        condition=None if found.proof is None else _condition(bound.task.network, found),
+        rest=rest, starts=found.starts, proved=found.proved, estimate=found.figures.get("proved_share_of_drawn"),
+        reason=None if any(one.unsafe for one in rest) or found.is_everything else is_open or "nothing was proved",
+        written=None if output is None or certificate is None else str(write_certificate(certificate, output)),
+        **work.told(),
+    )  # fmt: skip
+
+
+def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
+    """Return from which start states some policy avoids `fail`, as a condition; both sides with certificates that were checked."""
+    from polvet.confirm.confirmation import about_task, confirm
+    from polvet.confirm.outcome import worst
+    from polvet.front.deciding import decide_unproved
+    from polvet.safety import Decider, prove
+    from polvet.safety.confirmed import confirm_states
+    from polvet.safety.decide import Verdict as StateVerdict
+    from polvet.safety.regions import tell_apart
+
+    # `output` is the certificate's here; answers are not kept.
+    _, decided = decide_unproved(task, replace(asked, output=None), work)
+    found = tell_apart(task, asked.states, decided.safe, budget=work.budget)
+    prover = Decider(task, algorithm="lazy", share=True)
+    paths: dict[str, str] = {}
+    certificate, checked = None, None
+    safe = [state for state, one in zip(asked.states, decided.safe, strict=True) if one]
+    lost = [state for state, one in zip(asked.states, decided.safe, strict=True) if one is False]
+    if safe:
+        proof = prove(prover, safe, StateVerdict.SAFE, budget=work.budget)
+        certificate = _of_region(proof, found)
+        place = asked.output or (None if asked.certificates is None else asked.certificates / "safe.json")
+        checked = confirm(
+            "safe region", certificate, about_task(task), found=work.spent(), budget=work.budget, output=place
+        )
+        if place is not None:
+            paths["safe"] = str(write_certificate(certificate, place))
+    if lost:
+        place = None if asked.certificates is None else asked.certificates / "unsafe.json"
+        if certificate is None and asked.output is not None:
+            place = asked.output
+        ranked, outcome = confirm_states(
+            task, "unsafe", lost, partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
+            found=work.spent(), budget=work.budget, output=place,
+        )  # fmt: skip
+        checked = worst(checked, outcome)
+        certificate = certificate or ranked
+        if place is not None:
+            paths["unsafe"] = str(write_certificate(ranked, place))
+    rest = tuple(
+        Rest(_text(task.network, one.box), None, one.reason, one.starts, one.reason is None) for one in found.rest
+    )
+    figures = {name: value for name, value in decided.figures.items() if name != "states"}
+    return SafeRegion(
+        figures=figures, certificate=certificate, method=asked.algorithm, source=decided, confirmation=checked,
+        condition=_condition(task.network, found) if safe else None, rest=rest, starts=found.starts,
+        proved=found.proved, reason=None if lost else decided.reason, limit=None if lost else decided.limit,
+        written=paths or None, **work.told(),
+    )  # fmt: skip
+
+
+def _of_region(proof: Mapping[str, Any], found: Region) -> dict[str, Any]:
+    """Return the certificate about the states of a region that this one about single states makes."""
+    head = {key: value for key, value in proof.items() if key not in ("kind", "start", "states", "avoids")}
+    body = {key: value for key, value in proof.items() if key in ("kind", "start", "states", "avoids")}
+    return {"kind": "safe-region", **head, "region": region_json(found), "proof": body}
+
+
+def _text(network: Network, box: NamedBox) -> str:
+    return dump_expression(condition_of_box(network, box))
+
+
+def _condition(network: Network, found: Region) -> str:
+    parts = [condition_of_box(network, box) for box in found.boxes]
+    if found.side == "in":
+        return dump_expression(disjunction(*parts))
+    return dump_expression(conjunction(*(negation(part) for part in parts)))

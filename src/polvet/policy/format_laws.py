@@ -1,0 +1,163 @@
+"""What every policy format must obey, tried on one of its files: the law for formats of one's own.
+
+A format knows its own files and no others, whatever they are called; reads them alike each time and takes the caller's names; answers
+damaged ones with an InputError; and what it says it writes, it reads again as the same policy.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from polvet.errors import InputError
+from polvet.files import beside
+from polvet.model.task import Task
+from polvet.policy.format import Content, Names, PolicyFormat
+from polvet.policy.formats import FORMATS
+from polvet.policy.laws import BrokenLaw, check_policy
+from polvet.policy.networks import network_of
+from polvet.policy.protocol import Policy, Rows, checked_rows
+from polvet.policy.tables import Table
+from polvet.policy.trees import TreeEnsemble, make_tree
+
+FOREIGN = (
+    b"", b"\x08\x08\x12\x06polvet", b"{L\x00", b'{"learner": {}}', b"tree\nversion=v4\n", b"// Neural\n1,1,1,1,\n", b"1,1,1,1,\n",
+    b'{"file": "n.nnet", "input": [], "output": []}', b'{"layers": []}', b'{"format": "table/1"}', b'{"format": "rules/1"}',
+    b"\x93NUMPY\x01\x00", b"PK\x05\x06" + bytes(18), b"\x80\x05K\x01.", b"{", b"[1, 2]", b"\xff\xfe\x00", b"\n\n",
+)  # fmt: skip
+"""Beginnings of files that are no format's but polvet's own, or nobody's."""
+DAMAGES = 60
+
+
+def check_policy_format(
+    tried: PolicyFormat,
+    path: str | Path,
+    task: Task | None = None,
+    *,
+    rows: npt.ArrayLike | None = None,
+    library: Callable[[Rows], npt.ArrayLike] | None = None,
+    seed: int = 0,
+) -> tuple[BrokenLaw, ...]:
+    """Return the laws that the format breaks on this file of its own; empty means that none was seen broken.
+
+    The policy in the file must obey the laws of policies (`check_policy`), on states of the task, on `rows` of your own, or against
+    the library it came from.
+    """
+    content = Content.of(path)
+    broken = [*_telling_laws(tried, content), *_damage_laws(tried, content, np.random.default_rng(seed))]
+    try:
+        policy = tried.read(content, Names())
+    except InputError as error:
+        return (*broken, BrokenLaw(f"it does not read its own file: {error}"))
+    broken += check_policy(policy, task, rows=rows, library=library, seed=seed)
+    drawn = np.random.default_rng(seed).integers(0, 8, size=(40, len(policy.inputs)))
+    examples = checked_rows(policy, drawn if rows is None else rows)
+    broken += _reading_laws(tried, content, policy, examples)
+    broken += _writing_laws(tried, Path(path), policy, examples)
+    return tuple(broken)
+
+
+def _telling_laws(tried: PolicyFormat, content: Content) -> Iterator[BrokenLaw]:
+    if not all((tried.name, tried.help, tried.told_by, tried.columns)) or "\n" in tried.help:
+        yield BrokenLaw("it does not say in a line each what it is, what tells it, and whose names it has")
+    if _outcome(tried, content) is not True or _outcome(tried, Content("any name", content.data)) is not True:
+        yield BrokenLaw("it does not know its own file by the content")
+    for own in FORMATS.values():
+        if own is not tried and own.detects(content):
+            yield BrokenLaw(f"its file is one of polvet's format '{own.name}', which is asked first")
+    for data in FOREIGN:
+        found = _outcome(tried, Content("foreign", data))
+        if found is not False:
+            said = "takes it for its own" if found is True else f"answers {found}"
+            yield BrokenLaw(f"asked about the foreign content {data[:24]!r} it {said}")
+
+
+def _outcome(tried: PolicyFormat, content: Content) -> Any:
+    """Return what it says of the content; an InputError (damaged JSON, a damaged archive) means no."""
+    try:
+        return tried.detects(content)
+    except InputError:
+        return False
+    except Exception as error:  # whatever another's code raises is what is looked for
+        return f"{type(error).__name__}: {error}"
+
+
+def _damage_laws(tried: PolicyFormat, content: Content, rng: np.random.Generator) -> Iterator[BrokenLaw]:
+    data = content.data
+    for _ in range(DAMAGES if data else 0):
+        damaged, place = bytearray(data), int(rng.integers(len(data)))
+        if rng.random() < 0.5:
+            damaged[place] = int(rng.integers(256))
+        else:
+            del damaged[place:]
+        told = Content(content.path, bytes(damaged))
+        found = _outcome(tried, told)
+        try:
+            if found is True:
+                tried.read(told, Names())
+        except InputError:
+            continue
+        except Exception as error:  # whatever another's code raises is what is looked for
+            found = f"{type(error).__name__}: {error}"
+        if found not in (True, False):
+            yield BrokenLaw(f"a file damaged at byte {place} ends in {found}")
+            return
+
+
+def _reading_laws(tried: PolicyFormat, content: Content, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
+    scores = policy.scores(rows)
+    if not np.array_equal(tried.read(Content(content.path, content.data), Names()).scores(rows), scores):
+        yield BrokenLaw("the same file gives other scores the second time")
+    inputs, outputs = (tuple(f"{name}'" for name in names) for names in (policy.inputs, policy.outputs))
+    try:
+        named = tried.read(content, Names(inputs, outputs))
+    except InputError:
+        named = None  # a format may name its columns itself, and says so
+    if named is not None and (named.inputs, named.outputs) != (inputs, outputs):
+        yield BrokenLaw("it ignores the names that the caller gives")
+    for name in tried.beside(content):
+        try:
+            found = beside(content.path, name, content.where).is_file()
+        except InputError as error:
+            yield BrokenLaw(str(error))
+        else:
+            if not found:
+                yield BrokenLaw(f"it names the file '{name}', which is not there")
+
+
+def _writing_laws(tried: PolicyFormat, path: Path, policy: Policy, rows: Rows) -> Iterator[BrokenLaw]:
+    for ending, foreign in _policies_of_others():
+        if tried.writes(foreign, f"policy{ending}"):
+            yield BrokenLaw(f"it would write a {type(foreign).__name__} of nobody's to policy{ending}")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / f"policy{path.suffix}"
+        if not tried.writes(policy, str(target)):
+            return
+        try:
+            tried.write(policy, str(target))
+        except InputError as error:
+            yield BrokenLaw(f"it does not write what it says it writes: {error}")
+            return
+        written = Content.of(target)
+        if _outcome(tried, written) is not True:
+            yield BrokenLaw("it does not know what it has written")
+            return
+        again = tried.read(written, Names())
+        if (again.inputs, again.outputs) != (policy.inputs, policy.outputs):
+            yield BrokenLaw("what it writes has other names when it is read again")
+        elif not np.array_equal(again.scores(rows), policy.scores(rows)):
+            yield BrokenLaw("what it writes has other scores when it is read again")
+
+
+def _policies_of_others() -> Iterator[tuple[str, Policy]]:
+    network = network_of([([[1.0], [-1.0]], [0.0, 0.0])], ["x"], ["a", "b"])
+    stump = make_tree(0, [0, -1, -1], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, -1])
+    trees = TreeEnsemble(("x",), ("a", "b"), (stump,), (0.0, 0.0))
+    yield from ((ending, network) for ending in (".onnx", ".zip", ".skops", ".nnet", ".json", ".txt"))
+    yield from ((ending, trees) for ending in (".json", ".ubj", ".txt", ".skops"))
+    yield from ((ending, Table(("x",), ("a", "b"), {(0.0,): (1.0, 0.0)})) for ending in (".json", ".npy", ".npz"))
