@@ -59,6 +59,17 @@ def risks_of(small, least):
     ]
 
 
+def _reached(small):
+    """The states that any choices lead to, the starts among them."""
+    found, todo = set(small.starts), list(small.starts)
+    while todo:
+        state = todo.pop()
+        after = {t for label in labels_of(small, state) for row in small.choices(state, [label]) for t in row}
+        todo += after - found
+        found |= after
+    return found
+
+
 def meant(rule, threshold, risks, best):
     """The labels that the rule allows."""
     if rule == "relative":
@@ -138,8 +149,7 @@ def _claims(rng, small):
     # A risk, or a state that a label leads to, is missing.
     rows = true["states"]
     yield {**true, "states": [{**row, "risks": row["risks"][1:]} if s == state else row for s, row in enumerate(rows)]}
-    reached = {t for s in open_ for label in risks[s] for row in small.choices(s, [label]) for t in row}
-    missing = rng.choice(sorted(reached))
+    missing = rng.choice(sorted(_reached(small)))
     yield {**true, "states": [row for s, row in enumerate(rows) if s != missing]}
     if (worst := Fraction(true["bound"])) > 0:
         yield {**true, "bound": str(worst * (1 - hair))}

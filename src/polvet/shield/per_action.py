@@ -110,7 +110,8 @@ def find_least_risks(world: World, budget: Budget = UNLIMITED) -> list[Fraction]
 def risks_of_options(world: World, values: list[Fraction]) -> list[Fraction]:
     """Return for each option the greatest expectation of `values` after one step, in fractions."""
     mdp = world.mdp
-    assert mdp.probability_index is not None and mdp.fractions is not None
+    assert mdp.probability_index is not None
+    assert mdp.fractions is not None
     branches = mdp.branch_start.tolist()
     chances = [mdp.fractions[k] for k in mdp.probability_index.tolist()]
     targets = mdp.target.tolist()
