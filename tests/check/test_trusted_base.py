@@ -38,7 +38,13 @@ ALLOWED |= {"check", "records", "cli", "budget"}
 DOOR = {"polvet.front", "polvet.front.certifying", "polvet.front.result", "polvet.front.results"}
 DOOR |= {"polvet.confirm", "polvet.confirm.outcome"}
 """The front door's own words for what the checker says, which load nothing else."""
-SCORERS = {"reachable-set", "repair", "invariant", "grid"}  # these ask a policy, so that `_core` may be loaded
+SCORERS = {
+    "reachable-set",
+    "repair",
+    "invariant",
+    "safe-region",
+    "grid",
+}  # these ask a policy, so that `_core` may be loaded
 SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}
 
 WALK = """mdp
@@ -91,8 +97,12 @@ def certified(tmp_path_factory):
     (folder / "all.toml").write_text(
         'model = "walk.prism"\nstart = "x >= 1 & x <= 5"\nfail = "x = 0"\ngoal = "x = 6"\n'
     )
+    (folder / "edge.toml").write_text(
+        'model = "walk.prism"\nstart = "x >= 0 & x <= 5"\nfail = "x = 0"\ngoal = "x = 6"\n'
+    )
     keep(["decide", "walk.toml", "--state", "x=3"], "walk.toml")
     keep(["decide", "walk.toml", "--state", "x=0"], "walk.toml")
+    keep(["decide", "edge.toml", "--region"], "edge.toml")
     keep(["decide", "walk.toml", "--goal-reaching"], "walk.toml")
     keep(["decide", "walk.toml", "--state", "x=0", "--goal-reaching"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1"], "walk.toml")

@@ -7,7 +7,7 @@ lists only the variables it restricts: {"x": [lower, upper]}.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from polvet.model.task import Task
@@ -86,3 +86,9 @@ def variable_bounds(variable: Any) -> tuple[int | None, int | None]:
         None if variable.lower is None else int(variable.lower),
         None if variable.upper is None else int(variable.upper),
     )
+
+
+def lacks_tree(certificate: Mapping[str, Any]) -> bool:
+    """Return whether the certificate is an invariant, or has one for a proof, that has no split tree."""
+    proof = certificate.get("proof") if certificate.get("kind") == "safe-region" else certificate
+    return isinstance(proof, Mapping) and proof.get("kind") == "invariant" and "tree" not in proof

@@ -11,6 +11,7 @@ from polvet.budget import Budget, stopwatch
 from polvet.check.checker import Accepted as Proved
 from polvet.check.checker import Subjects, check
 from polvet.check.claim import claim_of
+from polvet.check.invariant_format import lacks_tree
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_json
 from polvet.front.result import why
@@ -54,10 +55,10 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
     if document is None:
         raise InputError("the result has no certificate.", where, "Certify a result that has one.")
     try:
-        if isinstance(document, Mapping) and document.get("kind") in ("invariant", "safe-region"):
-            from polvet.verify.split_tree import completed, lacks_tree  # what it finds is checked like any other
+        if isinstance(document, Mapping) and lacks_tree(document):
+            from polvet.verify.split_tree import completed  # what it finds is checked like any other
 
-            document = completed(dict(document), subjects) if lacks_tree(document) else document
+            document = completed(dict(document), subjects)
         found = check(document, subjects, where)
     except LimitReached as limit:
         return Unknown(written=named, **why(limit), seconds=spent())

@@ -167,8 +167,8 @@ def _size(objective: Sequence[int]) -> float:
 def iter_rounded(weights: Matrix) -> Iterator[list[int]]:
     """Yield integer weights near the given ones, up to a common factor: simple ones first.
 
-    >>> next(iter_rounded(np.array([0.3333333333, 1.0, 0.0])))
-    [1, 3, 0]
+    >>> list(iter_rounded(np.array([0.3333333333, 1.0, 0.0])))[:2]
+    [[0, 1, 0], [1, 3, 0]]
     """
     seen = set()
     for largest in (1, 12, 60, 1000, 30_000):

@@ -23,6 +23,7 @@ from polvet.check.checker import Rejected, Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import ANYTHING, Question, read_question
 from polvet.check.invariant_conditions import contracted
+from polvet.check.invariant_format import lacks_tree
 from polvet.check.invariant_obligations import Obligation, start_obligations, step_obligations
 from polvet.check.invariant_rows import Floats, Ints
 from polvet.check.invariant_states import all_points
@@ -79,12 +80,6 @@ def completed(certificate: dict[str, Any], subjects: Subjects) -> dict[str, Any]
     except Malformed:
         return certificate
     return {**certificate, "proof": {**proof, "tree": find_tree(proof, replace(arena, region=region), followed.fitted)}}
-
-
-def lacks_tree(certificate: Mapping[str, Any]) -> bool:
-    """Return whether the certificate is an invariant, or has one for a proof, that has no split tree."""
-    proof = certificate.get("proof") if certificate.get("kind") == "safe-region" else certificate
-    return isinstance(proof, Mapping) and proof.get("kind") == "invariant" and "tree" not in proof
 
 
 def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> dict[str, Any]:
