@@ -161,7 +161,7 @@ def _shares(rng, s):
             return [(left, share), (op("-", 1, left), 1 - share)]
 
 
-def _task(rng, folder):
+def small_task(rng, folder):
     """A model in files; None where it is refused."""
     small, document = _random(rng)
     (folder / "small.jani").write_text(json.dumps(document), encoding="utf-8")
@@ -180,7 +180,7 @@ def _task(rng, folder):
 
 def false_claims(rng, folder):
     """Yield (certificate, subjects, context of the check) for claims that are false."""
-    if (found := _task(rng, folder)) is None:
+    if (found := small_task(rng, folder)) is None:
         return
     small, file, digest = found
     for _ in range(4):
@@ -190,7 +190,7 @@ def false_claims(rng, folder):
 
 def true_claims(rng, folder):
     """Yield (certificate, subjects) for a claim that is true."""
-    if (found := _task(rng, folder)) is None:
+    if (found := small_task(rng, folder)) is None:
         return
     small, file, digest = found
     shield = _Shield(rng, small)

@@ -10,6 +10,7 @@ from pathlib import Path
 from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
 from tests.attack import (
+    action_risk,
     ends,
     goals,
     grid,
@@ -30,6 +31,7 @@ from tests.attack import (
 )
 
 KINDS = {
+    "action-risk": action_risk.false_claims,
     "goal-missed": goals.false_missing,
     "goal-reaching": goals.false_reaching,
     "grid": grid.false_claims,

@@ -12,7 +12,7 @@ from polvet.check.checker import CHECKERS, Accepted, check
 from polvet.check.ends import possible_outcomes
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
-from tests.attack import permissive
+from tests.attack import action_risk, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
 
@@ -31,6 +31,7 @@ def _forgets_ranks(state, row, worth, ranks):
 
 
 WEAK = {
+    "action-risk": ("polvet.check.action_risk._check_not_less", lambda arena, rows, least: None),
     "invariant": ("polvet.check.invariant.try_all_states", lambda asked, judge: True),
     "lex-rank": ("polvet.check.lex_rank._change", lambda component, edge: -1),
     "lasso": ("polvet.check.lasso._holds_for_ever", lambda atom, value, drift: True),
@@ -78,11 +79,12 @@ def test_a_checker_that_forgets_one_test_is_found_out(kind, monkeypatch):
     assert strike(kind, MANY.get(kind, 150), seed=1).accepted
 
 
-def test_shields_that_tell_the_truth_are_accepted(tmp_path):
+@pytest.mark.parametrize("kind", [permissive, action_risk])
+def test_shields_that_tell_the_truth_are_accepted(kind, tmp_path):
     answers = [
         check(certificate, subjects, Where("claim"))
         for seed in range(40)
-        for certificate, subjects in permissive.true_claims(random.Random(seed), tmp_path)
+        for certificate, subjects in kind.true_claims(random.Random(seed), tmp_path)
     ]
     assert len(answers) > 30
     assert all(isinstance(answer, Accepted) for answer in answers), answers

@@ -116,6 +116,10 @@ CASES = {
         lambda: write_report("certificate.json", "report.html", task=Path("one-way-line-8-5.toml")),
     ),
     "permit": ("janitor.toml --bound 0.1", lambda: janitor().permit("0.1")),
+    "permit per state": (
+        "janitor.toml --bound 0.1 --per-state", lambda: janitor().permit("0.1", per_state=True),
+    ),
+    "permit relative": ("janitor.toml --relative 9/10", lambda: janitor().permit(relative="9/10")),
     "permit too little": ("janitor.toml --bound 0", lambda: janitor().permit(0)),
     "learn": (
         "janitor.toml --cost fuel --bound 0.2 --iterations 2 --episodes 50",

@@ -37,7 +37,7 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
     if isinstance(arena, Rejected):
         return arena
     try:
-        bound = _fraction(certificate.get("bound"), "'bound'")
+        bound = read_fraction(certificate.get("bound"), "'bound'")
         if not 0 <= bound <= 1:
             return Rejected(f"the bound {bound} is no probability")
         listed, allowed, values = _read(arena, certificate.get("states"))
@@ -97,53 +97,62 @@ def _read(arena: Arena, items: Any) -> tuple[list[State], dict[State, list[str |
             raise Malformed(f"{what} stands twice")
         listed.append(state)
         allowed[state] = labels
-        values[state] = _fraction(item.get("value"), f"the value of {what}")
+        values[state] = read_fraction(item.get("value"), f"the value of {what}")
         if not 0 <= values[state] <= 1:
             raise Malformed(f"the value {values[state]} of {what} is no probability")
     return listed, allowed, values
 
 
-def _fraction(value: Any, what: str) -> Fraction:
+def read_fraction(value: Any, what: str) -> Fraction:
+    """Return the fraction that is written as text."""
     number = exact(value, digits=LONG_DIGITS) if isinstance(value, str) else None
     if number is None:
         raise Malformed(f"{what} is no fraction")
     return Fraction(number)
 
 
-def _rows(arena: Arena, state: State, allowed: list[str | None]) -> list[Row] | None:
-    """Return the distributions the environment may take under the allowed labels; None: fail, empty: the run ended."""
-    # SOUND: fail is tested first, so that it beats goal.
+def label_rows(arena: Arena, state: State) -> dict[str | None, list[Row]]:
+    """Return the distributions the environment may take for each applicable label; none where runs end.
+
+    Silent operators count whatever is chosen; where there is nothing else, they are the pseudo-action None.
+    """
+    # SOUND: whether fail beats goal plays no part here: runs end in both.
     if arena.is_fail(state) or arena.is_goal(state):
-        if allowed:
-            raise Malformed(f"runs end in {arena.show(state)}, yet it allows actions")
-        return None if arena.is_fail(state) else []
+        return {}
     moves = arena.moves(state)
-    if not moves:
-        if allowed:
-            raise Malformed(f"nothing is applicable in {arena.show(state)}, yet it allows actions")
-        return []
-    # The moves of a Markov chain are equally likely and nobody's choice.
-    chain = arena.task.network.model.type is ModelType.DTMC
-    labels: set[str | None] = set() if chain else {move.label for move in moves if move.label is not None}
-    if not allowed:
-        raise Malformed(f"{arena.show(state)} allows no action")
-    for label in allowed:
-        if label not in (labels or {None}):
-            named = "the silent pseudo-action" if label is None else f"'{label}'"
-            raise Malformed(f"{named} is not applicable in {arena.show(state)}")
-    rows: list[Row] = []
+    found: list[tuple[str | None, Row]] = []
     mixed: Row = {}
     for move in moves:
-        # SOUND: silent operators count whatever is allowed.
-        if not chain and move.label is not None and move.label not in allowed:
-            continue
         row: Row = {}
         for outcome in move.outcomes:
             row[outcome.state] = row.get(outcome.state, Fraction(0)) + outcome.probability
-        rows.append(row)
+        found.append((move.label, row))
         for target, probability in row.items():
             mixed[target] = mixed.get(target, Fraction(0)) + probability / len(moves)
-    return [mixed] if chain else rows
+    # The moves of a Markov chain are equally likely and nobody's choice.
+    if moves and arena.task.network.model.type is ModelType.DTMC:
+        return {None: [mixed]}
+    silent = [row for label, row in found if label is None]
+    labels = dict.fromkeys(label for label, _ in found if label is not None)
+    if not labels:
+        return {None: silent} if silent else {}
+    return {label: [*(row for its, row in found if its == label), *silent] for label in labels}
+
+
+def _rows(arena: Arena, state: State, allowed: list[str | None]) -> list[Row] | None:
+    """Return the distributions the environment may take under the allowed labels; None: fail, empty: the run ended."""
+    rows = label_rows(arena, state)
+    if not rows:
+        if allowed:
+            raise Malformed(f"runs end in {arena.show(state)}, yet it allows actions")
+        return None if arena.is_fail(state) else []
+    if not allowed:
+        raise Malformed(f"{arena.show(state)} allows no action")
+    for label in allowed:
+        if label not in rows:
+            named = "the silent pseudo-action" if label is None else f"'{label}'"
+            raise Malformed(f"{named} is not applicable in {arena.show(state)}")
+    return [row for label in dict.fromkeys(allowed) for row in rows[label]]
 
 
 def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
@@ -160,7 +169,7 @@ def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
         raise Malformed(f"{arena.show(state)} has mixtures beside silent operators")
     found: list[Row] = []
     for item in items:
-        weights = {label: _fraction(weight, f"a weight of {arena.show(state)}") for label, weight in item.items()}
+        weights = {label: read_fraction(weight, f"a weight of {arena.show(state)}") for label, weight in item.items()}
         if sum(weights.values()) != 1 or min(weights.values()) < 0:
             raise Malformed(f"the weights of a mixture of {arena.show(state)} do not sum to 1")
         row: Row = {}
@@ -174,7 +183,8 @@ def _mixtures(arena: Arena, state: State, items: Any) -> list[Row]:
     return found
 
 
-def _expected(arena: Arena, state: State, row: Row, values: dict[State, Fraction]) -> Fraction:
+def expected_value(arena: Arena, state: State, row: Row, values: Mapping[State, Fraction]) -> Fraction:
+    """Return what is expected of `values` after the step; all outcomes must be listed."""
     total = Fraction(0)
     for target, probability in row.items():
         if target not in values:
@@ -191,7 +201,7 @@ def _check_values(arena: Arena, rows: dict[State, list[Row] | None], values: dic
                 raise Malformed(f"the fail state {arena.show(state)} has the value {values[state]}")
             continue
         for row in choices:
-            expected = _expected(arena, state, row, values)
+            expected = expected_value(arena, state, row, values)
             if expected > values[state]:
                 raise Malformed(f"{arena.show(state)} has the value {values[state]}, an allowed action {expected}")
 
@@ -207,7 +217,7 @@ def _check_attained(arena: Arena, rows: dict[State, list[Row] | None], values: d
         elif not choices and values[state] != 0:
             raise Malformed(f"runs end safely in {arena.show(state)}, yet its value is {values[state]}")
         for row in choices or ():
-            if values[state] > 0 and _expected(arena, state, row, values) == values[state]:
+            if values[state] > 0 and expected_value(arena, state, row, values) == values[state]:
                 for target in row:
                     users.setdefault(target, []).append(state)
     attained = set(todo)

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from polvet.front.results import Impossible
     from polvet.front.shield import Shield
 
-Bound = Annotated[str, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
+Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
+PerState = Annotated[
+    bool, typer.Option("--per-state", help="The bound is for every state and action, if the best is done ever after.")
+]
+Relative = Annotated[
+    str | None,
+    typer.Option("--relative", help="Allow actions that leave this factor of the best chance of not failing."),
+]
 Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
 Exact = Annotated[
     bool | None,
@@ -28,9 +35,11 @@ Distributions = Annotated[
 
 def permit(
     model: PosedModel,
-    bound: Bound,
     limits: Chance,
     answering: Answering,
+    bound: Bound = None,
+    per_state: PerState = False,
+    relative: Relative = None,
     attempts: Attempts = None,
     distributions: Distributions = 0,
     exact: Exact = None,
@@ -47,12 +56,16 @@ def permit(
 
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
-        found = task.permit(bound, attempts=attempts, distributions=distributions, exact=exact, output=output, **within)
+        found = task.permit(
+            bound, per_state=per_state, relative=relative, attempts=attempts, distributions=distributions, exact=exact,
+            output=output, **within,
+        )  # fmt: skip
     if isinstance(found, Unknown):
         return answering.say(found)
     if isinstance(found, Impossible):
         return answering.say(found, impossible_lines(found))
-    lines = _lines(found, without_goal=task.model_task.goal == FALSE)
+    ruled = "rule" in found.figures
+    lines = _rule_lines(found) if ruled else _lines(found, without_goal=task.model_task.goal == FALSE)
     changes: dict[str, Any] = {}
     assert found.table is not None
     if output is not None:
@@ -80,6 +93,21 @@ def impossible_lines(found: Impossible) -> list[str]:
     else:
         told = f"between {result.lower:.9g} and {result.upper:.9g}"
     return [*lines, f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound"]
+
+
+def _rule_lines(found: Shield) -> list[str]:
+    figures = found.figures
+    allowed = f"allowed   {found.permitted:,} of {found.choices:,} actions in {figures['states']:,} states"
+    if figures["rule"] == "relative":
+        rule = f"rule      at least {figures['threshold']} of the best chance of not failing is left"
+    else:
+        rule = f"rule      risk at most {figures['threshold']} if the best is done ever after, in every state"
+        if figures["above"]:
+            rule += f"; in {figures['above']:,} states nothing is that good: the least risky actions"
+    start = (
+        f"start     risk {figures['least']:.9g} at best, {figures['value']:.9g} under the worst allowed actions (exact)"
+    )
+    return [allowed, rule, start]
 
 
 def _lines(found: Shield, *, without_goal: bool) -> list[str]:

@@ -35,7 +35,7 @@ PROVES: dict[str, tuple[str, ...]] = {
     "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
     "safe region": ("safe-region",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
-    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive",),
+    "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive", "action-risk"),
     "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
     "goal-reaching": ("goal-reaching",), "goal-missed": ("goal-missed",),
 }  # fmt: skip

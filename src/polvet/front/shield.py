@@ -21,6 +21,8 @@ from polvet.model.task import Task
 from polvet.shield import Impossible as EngineImpossible
 from polvet.shield import Permitted, build_world, make_shield, permit
 from polvet.shield import Shield as Table
+from polvet.shield.file import read_shield, to_ruled_document
+from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
 
 SEARCH_SHARE = 0.85
@@ -31,11 +33,33 @@ SEARCH_SHARE = 0.85
 class Permission:
     """What may be allowed: how likely failing may be, and how it is found out."""
 
-    bound: float | str | Fraction
+    bound: float | str | Fraction | None
     attempts: int | None = None
     distributions: int = 0
     exact: bool | None = None
     output: Path | None = None
+    per_state: bool = False
+    relative: float | str | Fraction | None = None
+
+    @property
+    def rule(self) -> Rule | None:
+        """Return the rule on each action's risk, where it is asked for; None: the bound is for the start states."""
+        if (self.bound is None) == (self.relative is None):
+            raise InputError(
+                "give either a bound or a factor of the best.", Where("bound"), "A bound is 0.1; --relative is 0.9."
+            )
+        if self.relative is None and not self.per_state:
+            return None
+        for name, given in (
+            ("per_state", self.per_state and self.relative is not None), ("attempts", self.attempts is not None),
+            ("distributions", self.distributions), ("exact", self.exact is False),
+        ):  # fmt: skip
+            if given:
+                hint = "A rule on each action's risk is computed in fractions, and leaves nothing to try or to choose."
+                raise InputError("does not go with --per-state or --relative.", Where(name), hint)
+        if self.relative is not None:
+            return Rule("relative", read_bound(self.relative, "relative"))
+        return Rule("per-state", read_bound(self.bound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +98,10 @@ class Shield(Result):
     def risk(self, state: Mapping[str, Any]) -> Fraction:
         """Return the greatest probability of failing from the state under any allowed actions."""
         return self._table.risk(state)
+
+    def action_risks(self, state: Mapping[str, Any]) -> Mapping[str | None, Fraction]:
+        """Return what each applicable action risks when the best is done ever after; of shields by `per_state` or `relative`."""
+        return self._table.action_risks(state)
 
     def wrap(
         self,
@@ -131,13 +159,15 @@ class LearnedScheduler(Result):
 
 def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
     """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
-    from polvet.confirm.confirmation import about_task, confirm
-    from polvet.shield.file import read_shield, to_mixed_document
+    from polvet.shield.file import to_mixed_document
     from polvet.shield.mixtures import Mixed, permit_mixtures
 
-    limit = read_bound(asked.bound)
+    rule = asked.rule
+    limit = Fraction(1) if rule is not None else read_bound(asked.bound)
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("fail"), "Give a condition, e.g. 'crashed'.")
+    if rule is not None:
+        return _find_by_rule(task, rule, asked.output, work)
     figures: dict[str, Any] = {}
     mixed: Mixed | EngineImpossible | None = None
     try:
@@ -170,14 +200,44 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     if isinstance(mixed, Mixed):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
         figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+    return _confirmed(task, found, table, figures, asked.output, work)
+
+
+def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Unknown:
+    """Return the shield that allows exactly what the rule says in every state."""
+    figures: dict[str, Any] = {"rule": rule.kind, "threshold": str(rule.threshold)}
+    try:
+        world = build_world(task, exact=True, budget=work.budget)
+        dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
+        figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
+        work.tell("risk of each action", states=world.mdp.states, actions=world.options)
+        ruled = permit_by_rule(world, rule, work.budget.share(SEARCH_SHARE))
+    except LimitReached as error:
+        return Unknown(figures=figures, **why(error), **work.told())
+    found = ruled.result
+    least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
+    table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
+    figures |= {
+        "permitted": found.count, "choices": found.options, "value": float(table.bound), "exact": True,
+        "least": float(max(ruled.least[int(s)] for s in world.mdp.initial)),
+        "above": sum(rule.kind == "per-state" and one > rule.threshold for one in least_open),
+    }  # fmt: skip
+    return _confirmed(task, found, table, figures, output, work)
+
+
+def _confirmed(
+    task: Task, found: Permitted, table: Table, figures: Mapping[str, Any], output: Path | None, work: Work
+) -> Shield:
+    from polvet.confirm.confirmation import about_task, confirm
+
     checked = confirm(
-        "permitted", table.document, about_task(task), found=work.spent(), budget=work.budget, output=asked.output
+        "permitted", table.document, about_task(task), found=work.spent(), budget=work.budget, output=output
     )
-    if asked.output is not None:
-        table.save(asked.output)
-    written = None if asked.output is None else str(asked.output)
+    if output is not None:
+        table.save(output)
+    written = None if output is None else str(output)
     return _shield(
-        found, table, limit, figures=figures, source=found, confirmation=checked, written=written, **work.told()
+        found, table, table.bound, figures=figures, source=found, confirmation=checked, written=written, **work.told()
     )
 
 
@@ -238,11 +298,11 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
     )  # fmt: skip
 
 
-def read_bound(given: float | str | Fraction) -> Fraction:
+def read_bound(given: float | str | Fraction | None, name: str = "bound") -> Fraction:
     """Return the bound exactly: 0.1 is one tenth."""
     from polvet.shield.world import parse_bound
 
-    return given if isinstance(given, Fraction) else parse_bound(str(given), Where("bound"))
+    return given if isinstance(given, Fraction) else parse_bound(str(given), Where(name))
 
 
 def _shield(found: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:

@@ -242,8 +242,10 @@ class Task:
 
     def permit(
         self,
-        bound: float | str | Fraction,
+        bound: float | str | Fraction | None = None,
         *,
+        per_state: bool = False,
+        relative: float | str | Fraction | None = None,
         attempts: int | None = None,
         distributions: int = 0,
         exact: bool | None = None,
@@ -252,13 +254,15 @@ class Task:
     ) -> Shield | Impossible | Unknown:
         """Return a shield: a maximal set of actions under which failing stays at most `bound` likely.
 
+        `per_state` and `relative` go by what each action risks when the best is done ever after: at most `bound` in every state (or the
+        least there is), or so little that the factor `relative` of the best chance of not failing is left.
         `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds;
         `output` names a file for the shield.
         """
         from polvet.front.shield import Permission, find_shield
 
         target = None if output is None else Path(output)
-        asked = Permission(bound, attempts, distributions, exact, target)
+        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative)
         return find_shield(self._task, asked, Work.begin(limits, Chance))
 
     def learn(

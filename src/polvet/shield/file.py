@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from polvet.mdp.sparse import Mask
     from polvet.model.task import Task
     from polvet.shield.mixtures import Mixed
+    from polvet.shield.per_action import Ruled
     from polvet.shield.permissive import Permitted
     from polvet.shield.world import World
 
@@ -44,6 +45,7 @@ class Shield:
     bound: Fraction = Fraction(1)
     document: Mapping[str, Any] = field(default_factory=dict)
     mixed: Mapping[Key, tuple[Mapping[str, Fraction], ...]] = field(default_factory=dict)
+    risks: Mapping[Key, Mapping[str | None, Fraction]] = field(default_factory=dict)
 
     def key(self, state: Mapping[str, Any]) -> Key:
         """Return the state as the table holds it: one value per variable."""
@@ -93,8 +95,14 @@ class Shield:
         return self.actions[key]
 
     def safest(self, key: Key) -> str | None:
-        """Return the allowed label that a forbidden one is replaced by; None where nothing is to be chosen."""
-        return next((label for label in self.actions[key] if label is not None), None)
+        """Return the allowed label that a forbidden one is replaced by; None where nothing is to be chosen.
+
+        It is the least risky one where the shield tells the risks of actions, else the one listed first.
+        """
+        risks = self.risks.get(key, {})
+        return min(
+            (label for label in self.actions[key] if label is not None), key=lambda a: risks.get(a, 0), default=None
+        )
 
     def mask(self, state: Mapping[str, Any], labels: Sequence[str]) -> list[bool]:
         """Return for each label whether it is allowed: a pre-shield."""
@@ -102,7 +110,7 @@ class Shield:
         return [label in allowed for label in labels]
 
     def replace(self, state: Mapping[str, Any], action: str) -> str | None:
-        """Return the action where it is allowed, else the allowed one listed first: a post-shield."""
+        """Return the action where it is allowed, else the `safest`: a post-shield."""
         allowed = self.allowed(state)
         return action if action in allowed or not allowed else self.safest(self.key(state))
 
@@ -110,6 +118,11 @@ class Shield:
         """Return the distributions over actions that are allowed beside the actions, where the shield has some."""
         self.allowed(state)
         return self.mixed.get(self.key(state), ())
+
+    def action_risks(self, state: Mapping[str, Any]) -> Mapping[str | None, Fraction]:
+        """Return what each applicable action risks when the best is done ever after; only shields by a rule tell it."""
+        self.allowed(state)
+        return self.risks.get(self.key(state), {})
 
     def risk(self, state: Mapping[str, Any]) -> Fraction:
         """Return the greatest probability of failing from the state under any allowed actions."""
@@ -157,6 +170,17 @@ def to_mixed_document(task: Task, world: World, found: Mixed, bound: Fraction) -
     return _document(task, rows, result, bound)
 
 
+def to_ruled_document(task: Task, world: World, found: Ruled) -> dict[str, Any]:
+    """Return a shield by a rule: every state of the world, with its least risk and the risk of every applicable label."""
+    bound = max(found.result.values[int(s)] for s in world.mdp.initial)
+    document = to_document(task, world, found.result, bound)
+    starts = world.option_start.tolist()
+    for state, row in enumerate(document["states"]):
+        mine = range(starts[state], starts[state + 1])
+        row |= {"least": str(found.least[state]), "risks": [[world.label_of(o), str(found.risks[o])] for o in mine]}
+    return {**document, "kind": "action-risk", "rule": {found.rule.kind: str(found.rule.threshold)}}
+
+
 def _document(task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction) -> dict[str, Any]:
     document: dict[str, Any] = {
         "format": FORMAT, "kind": "permissive", "model_sha256": task.sha256, "task_sha256": task.sha256,
@@ -185,6 +209,7 @@ def read_shield(document: Any, where: Where) -> Shield:
     actions: dict[Key, tuple[str | None, ...]] = {}
     values: dict[Key, Fraction] = {}
     mixed: dict[Key, tuple[Mapping[str, Fraction], ...]] = {}
+    risks: dict[Key, Mapping[str | None, Fraction]] = {}
     for place, row in enumerate(rows):
         here = where.at("states").at(place)
         state = row.get("state") if isinstance(row, dict) else None
@@ -203,8 +228,18 @@ def read_shield(document: Any, where: Where) -> Shield:
         values[key] = _fraction(row.get("value"), here.at("value"))
         if "mixed" in row:
             mixed[key] = _mixtures(row["mixed"], here.at("mixed"))
+        if "risks" in row:
+            risks[key] = _risks(row["risks"], here.at("risks"))
     assert variables is not None
-    return Shield(variables, actions, values, bound, document, mixed)
+    return Shield(variables, actions, values, bound, document, mixed, risks)
+
+
+def _risks(items: Any, where: Where) -> Mapping[str | None, Fraction]:
+    if not isinstance(items, list) or not all(
+        isinstance(one, list) and len(one) == 2 and (one[0] is None or isinstance(one[0], str)) for one in items
+    ):
+        raise InputError("is not a list of labels with their risks.", where, 'Each is a pair: ["go", "1/2"].')
+    return {label: _fraction(risk, where) for label, risk in items}
 
 
 def _mixtures(items: Any, where: Where) -> tuple[Mapping[str, Fraction], ...]:

@@ -50,19 +50,7 @@ def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
         option[open_] = (world.option_start[:-1].astype(np.int64) + chosen)[open_]
         lowers = value.lowers
     else:
-        lowers = np.where(world.fail, 1.0, 0.0)
-        option = np.full(world.mdp.states, NONE, dtype=np.uint32)
-        mdp = world.mdp
-        _core.least_risk_game(
-            mdp.branch_start,
-            mdp.target,
-            mdp.probability,
-            world.option_start,
-            world.option_choice,
-            lowers,
-            option,
-            budget.left(),
-        )
+        lowers, option = play(world, budget.left())
     permitted = np.zeros(world.options, dtype=bool)
     permitted[option[option != NONE]] = True
     lower, upper, exact = risk_of(world, permitted, budget)
@@ -76,6 +64,17 @@ def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
     return LeastRisk(
         lowers, option, min(bottom, lower), upper, exact if exact is not None and bottom == exact else None
     )
+
+
+def play(world: World, seconds: float) -> tuple[Float64s, Uint32s]:
+    """Return lower bounds on the least risk of each state of a game, and an option, as good as they get in that time."""
+    mdp = world.mdp
+    lowers = np.where(world.fail, 1.0, 0.0)
+    option = np.full(mdp.states, NONE, dtype=np.uint32)
+    _core.least_risk_game(
+        mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice, lowers, option, seconds
+    )
+    return lowers, option
 
 
 def _exact_or_none(world: World, budget: Budget) -> list[Fraction | None] | None:

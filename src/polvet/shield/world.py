@@ -21,6 +21,7 @@ from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
 from polvet.mdp.build import build_exactly
 from polvet.mdp.sparse import Mask, SparseMdp, Uint64s
+from polvet.model.automata import ModelType
 from polvet.model.expressions import Name
 from polvet.model.network import Network
 from polvet.model.semantics import State
@@ -107,7 +108,9 @@ def build_world(
             )  # fmt: skip
             fail, goal = (space.mask(i).astype(bool) for i in range(2))
             states = compiled.unpack(space.states(0, len(space)))
-            return replace(_regroup(mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
+            return replace(
+                _regroup(mdp, fail, goal & ~fail, _chosen(network, labels)), states=states, labels=network.labels
+            )
     built = build_exactly(
         network, conditions=conditions, rewards=rewards, stop_at=(0, 1),
         budget=budget,
@@ -116,7 +119,13 @@ def build_world(
         raise built.limit
     fail, goal = built.masks
     states = [built.state_of(number) for number in range(built.mdp.states)]
-    return replace(_regroup(built.mdp, fail, goal & ~fail, built.labels), states=states, labels=network.labels)
+    labels = _chosen(network, built.labels)
+    return replace(_regroup(built.mdp, fail, goal & ~fail, labels), states=states, labels=network.labels)
+
+
+def _chosen(network: Network, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the label that each choice is chosen by: none in a Markov chain, whose moves are nobody's choice."""
+    return np.full_like(labels, -1) if network.model.type is ModelType.DTMC else labels
 
 
 def started(task: Task) -> Network:

@@ -29,7 +29,7 @@ NOT_RESET = InputError(
 
 
 class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
-    """An environment that takes allowed actions only: forbidden ones are replaced by the allowed one listed first.
+    """An environment that takes allowed actions only: forbidden ones are replaced by the shield's `safest`.
 
     Around the user's own environment, `state_of(observation)` gives the model's state by names, and `labels` the label
     of each action number. Infos hold `taken` (the action that was done), `replaced` and `unknown`.
