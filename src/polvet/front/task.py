@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
-from polvet.front.limits import Chance, Crowd, Limits, Threaded, TimedChance, Work
+from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states

@@ -9,8 +9,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from fractions import Fraction
+from functools import partial
 from math import ceil, inf
 
 import numpy as np
