@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,7 +18,6 @@ from polvet.model.build import ModelBuilder
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.model.task import Task as ModelTask
 
-READ = "a task.toml, a .jani, .prism or .pddl file, 'gym:ID?key=value', a Model or a ModelBuilder"
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
 
@@ -54,7 +54,7 @@ def load(
     if isinstance(what, Model | ModelBuilder):
         return Task(_from_model(what.build() if isinstance(what, ModelBuilder) else what, options))
     if not isinstance(what, str | os.PathLike):
-        raise InputError(f"a {type(what).__name__} is no world.", Where("load"), f"Give {READ}.")
+        raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     return Task(load_task(Path(what), options))
 
 
@@ -80,7 +80,7 @@ def from_gym(
     they come from the map's letters and the rewards. `labels` name the actions, `state` says what a state's number means.
     Without a table, `state(env)` tells states apart (absent: by the observation), `snapshot` and `restore` put the environment back
     (absent: its own ways, or copies), `seeds` are the resets to start from (absent: all), and `cuts` what `np_random.random()` is
-    compared with. See docs/worlds.md.
+    compared with. See docs/python.md.
     """
     from polvet.front.limits import budget_of
     from polvet.worlds.gym import Visiting, make_env, read_env, task_of_world
@@ -119,29 +119,61 @@ def from_matrix(
     'unsafe'
     """
     from polvet.worlds.gym import OBSERVED
+
+    model = model_from_matrix(matrices, labels=labels, features=features, start=start)
+    given = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
+    conditions = {role: one if isinstance(one, str) else _among(one, role) for role, one in given}
+    return Task(_written(model, conditions, OBSERVED, TaskOptions()))
+
+
+def model_from_matrix(
+    matrices: Any,
+    *,
+    labels: Sequence[str] | None = None,
+    features: Mapping[str, Sequence[int]] | None = None,
+    start: Sequence[int] | None = None,
+) -> Model:
+    """Return the model of a transition matrix per action, for `polvet.load`; what is given is as for `from_matrix`.
+
+    >>> import polvet
+    >>> model = polvet.Model.from_matrix({"go": [[0.5, 0.5], [0, 1]]})
+    >>> polvet.load(model, fail="s == 1").explore().states
+    2
+    """
     from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
     from polvet.worlds.table import build_table
 
+    if not is_storm_model(matrices) and not isinstance(matrices, Mapping | Sequence) and not hasattr(matrices, "shape"):
+        what = f"a {type(matrices).__name__} is no matrix per action."
+        raise InputError(
+            what, Where("matrix"), "Give an array actions x states x states, a list or a dictionary of matrices."
+        )
     if is_storm_model(matrices):
         if labels is not None or features is not None or start is not None:
             what = "a model of stormpy brings its own labels, features and start."
             raise InputError(what, Where("matrix"), "Leave them out.")
-        table = table_of_storm(matrices)
-    else:
-        table = table_of_matrices(matrices, labels, start, features or {})
-    conditions = {
-        role: one if isinstance(one, str) else " || ".join(f"s == {int(number)}" for number in one) or "false"
-        for role, one in (("fail", fail), ("goal", goal))
-        if one is not None
-    }
-    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+        return build_table(table_of_storm(matrices)).build()
+    return build_table(table_of_matrices(matrices, labels, start, features or {})).build()
+
+
+def _among(states: Any, role: str) -> str:
+    """Return the condition that the state is one of these numbers."""
+    try:
+        return " || ".join(f"s == {operator.index(number)}" for number in states) or "false"
+    except TypeError:
+        hint = "Give a list of numbers of states, or a condition such as 's == 3'."
+        raise InputError(f"{states!r} names no states.", Where(role), hint) from None
+
+
+Model.from_matrix = staticmethod(model_from_matrix)
 
 
 def save_task(task: ModelTask, path: Path) -> Path:
     """Write the task to the `.toml` file, its model and a PDDL domain beside it; byte for byte where nothing was put in their place."""
     from polvet.files import read_bytes, write_whole
     from polvet.jani.write import dump_model
-    from polvet.sources import is_address, read_parts
+    from polvet.sources import read_parts
+    from polvet.worlds.formats import is_address
 
     if path.suffix != ".toml":
         raise InputError(f"'{path}' is not the name of a .toml file.", Where(str(path)), "End it in .toml.")
@@ -176,7 +208,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
         return task
     source = task.model_task.source
     if source is None:
-        raise InputError("the task was not made by polvet.load.", Where("load"), f"Give {READ}.")
+        raise InputError("the task was not made by polvet.load.", Where("load"), _worlds())
     before = task.model_task.options
     changed = {
         one.name: value
@@ -232,6 +264,14 @@ def _toml(model: str, texts: Mapping[str, str], reading: Any, constants: Mapping
             if names is not None
         ]
     return "\n".join(lines) + "\n"
+
+
+def _worlds() -> str:
+    """Return what may be loaded, as errors say it."""
+    from polvet.choices import listed
+    from polvet.worlds.formats import FORMATS
+
+    return f"Give a task.toml, {listed([*(one.help for one in FORMATS.values()), 'a Model', 'a ModelBuilder'])}."
 
 
 def _constants(given: Mapping[str, Any]) -> dict[str, Any]:
