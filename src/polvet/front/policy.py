@@ -29,7 +29,7 @@ from polvet.front.results import (
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, function_inputs, load_fitted
+from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit_function, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
@@ -122,6 +122,11 @@ class Policy:
     def file(self) -> Path | None:
         """Where its bytes are; None for a Python function."""
         return self._file
+
+    @property
+    def function(self) -> Callable[[Any], Any] | None:
+        """The Python function that it is, where it is one in memory: it has no file."""
+        return self._given if self._file is None else None
 
     @property
     def repaired(self) -> Repair | None:
@@ -532,18 +537,8 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
     elif (known := payload_of(what)) is not None:
         payload = known
     elif callable(what):
-        return Policy(task, _fit_function(task, what), None, None, what)
+        return Policy(task, fit_function(task.model_task, what), None, None, what)
     else:
         raise InputError(f"a {type(what).__name__} is no policy.", Where("policy"), HINT)
     file = keep_file(f"policy{payload.suffix}", payload.data)
     return Policy(task, load_fitted(task.model_task, file), file, payload.kind, what)
-
-
-def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
-    from polvet.policy.callables import CallablePolicy
-    from polvet.policy.inputs import truth_values
-
-    inside = task.model_task
-    booleans = frozenset(truth_values(inside.network, inside.reading.expressions))
-    made = CallablePolicy(function_inputs(inside), default_outputs(inside), function, booleans)
-    return replace(fit(task.model_task, made, Where("policy")), sha256=None)
