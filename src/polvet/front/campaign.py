@@ -64,6 +64,13 @@ class Campaign(Result):
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from self.iterations
 
+    def _pictures(self) -> str:
+        from polvet.front.cards import frame
+        from polvet.report.campaign import read_campaign
+        from polvet.report.debugging import course_part
+
+        return frame([course_part(read_campaign(self.folder))], 46)
+
 
 def run_campaign(
     policy: Policy,

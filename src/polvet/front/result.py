@@ -145,6 +145,10 @@ class Result:
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield {name: value for name, value in self.figures.items() if isinstance(value, int | float | str)}
 
+    def _pictures(self) -> str:
+        """Return what the card shows below its words: a run to step through, a course, a map."""
+        return ""
+
     def _repr_html_(self) -> str:
         from polvet.front.cards import result_card
 

@@ -41,6 +41,9 @@ class Unsafe(Result):
     proved_starts: tuple[str, ...] = ()
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
 
+    def _pictures(self) -> str:
+        return "" if self.run is None else self.run._repr_html_()
+
     def _more(self) -> Mapping[str, Any]:
         return {"proved_starts": list(self.proved_starts)} if self.proved_starts else {}
 

@@ -133,6 +133,13 @@ class Shield(Result):
         self._table.save(path)
         return Path(path)
 
+    def _pictures(self) -> str:
+        from polvet.front.cards import frame
+        from polvet.report.shields import heat_part
+
+        heat = heat_part(self._table)
+        return "" if heat is None else frame([heat], 30)
+
     @property
     def _table(self) -> Table:
         assert self.table is not None
