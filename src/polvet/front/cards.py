@@ -59,7 +59,7 @@ def run_player(runs: Sequence[Run]) -> str:
     shown = [ShownRun(None, run.states, run.actions, run.end) for run in runs]
     part, data = replay_part(shown, [], pictures, title="Runs")
     lines = min(len(runs[0].states[0]), 14)
-    return frame([] if part is None else [part], 34 + 2.6 * lines, {**data, "lines": pictures.lines})
+    return frame([] if part is None else [part], 30 + 2.4 * lines, {**data, "lines": pictures.lines})
 
 
 def frame(parts: Sequence[Part], height: float, data: Any = None) -> str:
@@ -120,7 +120,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         "<tr>" + "".join(f'<td style="{CELL}">{text(show(row.get(name)))}</td>' for name in names) + "</tr>"
         for row in rows
     )
-    return f'<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:.85em"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    whole = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:.85em">{whole}</table></div>'
 
 
 def _number(value: Any) -> str:

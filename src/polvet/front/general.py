@@ -61,6 +61,9 @@ class Refuted(Result):
     problems: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # in which nothing was wrong before
     verdict: ClassVar[Verdict] = Verdict.REFUTED
 
+    def _pictures(self) -> str:
+        return self.run._repr_html_()
+
     def _more(self) -> Mapping[str, Any]:
         counterexample = {
             "problem": self.problem, "failure": self.failure, "states": [list(state) for state in self.run.states],

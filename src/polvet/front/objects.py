@@ -263,7 +263,8 @@ def _dump_torch(given: Any) -> bytes:
 
 
 def _restore_torch(data: bytes, given: Any) -> Any:
-    """Return a copy of the module with the network's weights; layers may have become wider, but there are as many."""
+    """Return a copy of the module with the network's weights; layers may have become wider, and a plain chain longer."""
+    from polvet.policy.networks import Network
     from polvet.policy.onnx_file import network_from_onnx
     from polvet.policy.unit_graph import dense_layers
 
@@ -272,9 +273,14 @@ def _restore_torch(data: bytes, given: Any) -> Any:
     fresh = copy.deepcopy(given)
     linear = [part for part in fresh.modules() if isinstance(part, torch.nn.Linear)]
     layers = dense_layers(network)
-    if len(linear) != len(layers):
+    is_chain = isinstance(network, Network)  # of layers and ReLU: nothing of it stands outside of its layers
+    if is_chain and len(linear) != len(layers) and type(given) is torch.nn.Sequential and _only_rectified(given, torch):
+        linear = [torch.nn.Linear(1, 1) for _ in layers]
+        fresh = torch.nn.Sequential(*(part for one in linear for part in (one, torch.nn.ReLU())))[:-1]
+    same = [tuple(part.weight.shape) for part in linear] == [weights.shape for weights, _ in layers]
+    if len(linear) != len(layers) or not (same or is_chain):
         raise InputError(
-            "the repaired network has more layers than the module.",
+            "the repaired network has another shape than the module.",
             hint="Save it as ONNX, or repair with method='last-layer'.",
         )
     for part, (weights, bias) in zip(linear, layers, strict=True):
@@ -283,6 +289,11 @@ def _restore_torch(data: bytes, given: Any) -> Any:
         if part.bias is not None or bias.any():
             part.bias = torch.nn.Parameter(torch.from_numpy(bias.copy()))
     return fresh
+
+
+def _only_rectified(given: Any, torch: Any) -> bool:
+    """Return whether the chain is one of linear layers and ReLU alone, so that a longer one is of the same kind."""
+    return all(isinstance(part, torch.nn.Linear | torch.nn.ReLU) for part in given)
 
 
 def _dump_table(given: Any) -> bytes:

@@ -94,11 +94,11 @@ def _heat(shield: Shield, x: int, y: int) -> str:
     name = text(shield.variables[x])
     cells.append(f'<text x="{middle:g}" y="{height - 4:g}" text-anchor="middle">{name}</text>')
     title = f"Risk over {shield.variables[x]} and {shield.variables[y]}"
+    drawn = f'<svg style="max-width:{1.6 * width:g}px" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">'
     return (
         f"<p>Each cell shows the greatest probability of failing in any state with these values of <code>{name}</code> "
         f"(across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}.</p>"
-        f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">'
-        f"{''.join(cells)}</svg></figure>"
+        f'<figure class="heat">{drawn}{"".join(cells)}</svg></figure>'
     )
 
 
