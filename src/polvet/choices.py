@@ -62,7 +62,7 @@ def one_of(given: str, known: Iterable[str], option: str) -> str:
     words = tuple(known)
     if given in words:
         return given
-    near = did_you_mean(given, words)
+    near = did_you_mean(str(given), words)
     hint = f"{near} " if near else ""
     raise InputError(f"'{given}' is unknown.", Where(option), f"{hint}Use {listed(words)}.")
 

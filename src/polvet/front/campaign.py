@@ -86,6 +86,8 @@ def run_campaign(
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
 
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder.", Where(str(folder)), "Name a folder for the campaign.")
     known = {one.name for one in fields(Settings)} - {"mode"} | {"repair_mode"}
     for name in settings:
         if name not in known:

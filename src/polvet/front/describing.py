@@ -8,6 +8,7 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError
+from polvet.front.given import path as given_path
 from polvet.front.results import Description
 from polvet.model.automata import Model
 from polvet.model.infix import dump_expression
@@ -21,7 +22,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     """
     from polvet.front.loading import load
 
-    spent, path = stopwatch(), Path(what)
+    spent, path = stopwatch(), given_path(what, "what")
     if _is_policy(path):
         return _of_policy(path, spent())
     task, reason = None, None

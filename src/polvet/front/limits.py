@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from polvet.budget import Budget, Stopwatch, stopwatch
 from polvet.errors import InputError, Where, suggest
+from polvet.front.given import count
 from polvet.front.progress import listener_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,10 @@ class Work:
             budget = budget_of(**limits)
         if budget.states is None and max_states is not None:
             budget = budget.at_most(states=max_states)
-        return cls(budget, stopwatch(), given.get("seed", seed) if "seed" in known else None, given.get("workers"))
+        chance = given.get("seed", seed) if "seed" in known else None
+        if chance is not None:
+            chance = count(chance, "seed", least=0)
+        return cls(budget, stopwatch(), chance, given.get("workers"))
 
     def told(self) -> dict[str, Any]:
         """Return what every result says of the work: its seconds and its seed."""

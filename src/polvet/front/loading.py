@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
 from polvet.front.task import Task
@@ -17,6 +17,9 @@ from polvet.model.automata import Model
 from polvet.model.build import ModelBuilder
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.model.task import Task as ModelTask
+
+if TYPE_CHECKING:
+    from polvet.worlds.table import TransitionTable
 
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
@@ -28,7 +31,7 @@ def load(
     goal: str | None = None,
     start: str | None = None,
     constants: Mapping[str, Any] | None = None,
-    avoid: str = "",
+    avoid: str | None = None,
     out_of_bounds: str = "error",
     mode: str | None = None,
     domain: str | os.PathLike[str] | None = None,
@@ -46,7 +49,7 @@ def load(
 
     options = TaskOptions(
         _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
-        parse_mode(mode, Where("mode")), parse_avoid(avoid, Where("avoid")),
+        parse_mode(mode, Where("mode")), parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
     )  # fmt: skip
     if isinstance(what, Task):
@@ -119,11 +122,12 @@ def from_matrix(
     'unsafe'
     """
     from polvet.worlds.gym import OBSERVED
+    from polvet.worlds.table import build_table
 
-    model = model_from_matrix(matrices, labels=labels, features=features, start=start)
+    table = _table(matrices, labels, features, start)
     given = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
-    conditions = {role: one if isinstance(one, str) else _among(one, role) for role, one in given}
-    return Task(_written(model, conditions, OBSERVED, TaskOptions()))
+    conditions = {role: one if isinstance(one, str) else _among(one, role, table.states) for role, one in given}
+    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
 
 
 def model_from_matrix(
@@ -140,9 +144,23 @@ def model_from_matrix(
     >>> polvet.load(model, fail="s == 1").explore().states
     2
     """
-    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
     from polvet.worlds.table import build_table
 
+    return build_table(_table(matrices, labels, features, start)).build()
+
+
+def _table(
+    matrices: Any,
+    labels: Sequence[str] | None,
+    features: Mapping[str, Sequence[int]] | None,
+    start: Sequence[int] | None,
+) -> TransitionTable:
+    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
+
+    if features is not None and not isinstance(features, Mapping):
+        raise InputError(f"{features!r} names no features.", Where("features"), "Give a dictionary: {'far': [0, 1]}.")
+    if start is not None:
+        start = _numbers(start, "start")
     if not is_storm_model(matrices) and not isinstance(matrices, Mapping | Sequence) and not hasattr(matrices, "shape"):
         what = f"a {type(matrices).__name__} is no matrix per action."
         raise InputError(
@@ -152,16 +170,23 @@ def model_from_matrix(
         if labels is not None or features is not None or start is not None:
             what = "a model of stormpy brings its own labels, features and start."
             raise InputError(what, Where("matrix"), "Leave them out.")
-        return build_table(table_of_storm(matrices)).build()
-    return build_table(table_of_matrices(matrices, labels, start, features or {})).build()
+        return table_of_storm(matrices)
+    return table_of_matrices(matrices, labels, start, features or {})
 
 
-def _among(states: Any, role: str) -> str:
+def _among(states: Any, role: str, size: int) -> str:
     """Return the condition that the state is one of these numbers."""
+    numbers = _numbers(states, role)
+    if any(not 0 <= one < size for one in numbers):
+        raise InputError(f"{max(numbers)} is no state.", Where(role), f"Name states from 0 to {size - 1}.")
+    return " || ".join(f"s == {one}" for one in numbers) or "false"
+
+
+def _numbers(states: Any, role: str) -> list[int]:
     try:
-        return " || ".join(f"s == {operator.index(number)}" for number in states) or "false"
+        return [operator.index(number) for number in states]
     except TypeError:
-        hint = "Give a list of numbers of states, or a condition such as 's == 3'."
+        hint = "Give a list of numbers of states" + ("." if role == "start" else ", or a condition such as 's == 3'.")
         raise InputError(f"{states!r} names no states.", Where(role), hint) from None
 
 

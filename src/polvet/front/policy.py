@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
+from polvet.front.given import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.result import Run, why, write_certificate
@@ -188,6 +188,7 @@ class Policy:
         from polvet.records.state_files import iter_first_states
 
         work, bound = Work.begin(limits, Crowd, max_states=MOST_STATES), self.bound
+        starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
         excluded = set() if exclude is None else set(iter_first_states(bound.task, exclude))
         sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
         with work.crew(self._task.model_task, self._file) as crew:
@@ -210,6 +211,7 @@ class Policy:
         from polvet.policy.runs import End, simulate
 
         work, bound = Work.begin(limits, TimedCrowd), self.bound
+        runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
         if state is not None:
             starts, method = self._states(state) * runs, "by you"
         else:
@@ -258,6 +260,7 @@ class Policy:
         from polvet.records.run_files import write_runs
 
         work, bound = Work.begin(limits, TimedCrowd), self.bound
+        runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
         rule = None if stop_when is None else parse_stop_rule(stop_when)
         budget = work.budget.told(None)
         options = RoundOptions(work.chance, round, tries, max_steps, not unbiased)
@@ -451,18 +454,19 @@ class Policy:
         if "within" in settings:
             limits["within"] = settings.pop("within")
         work = Work.begin({**limits, "workers": workers}, Crowd, seed=settings.get("seed", 0))
-        return run_campaign(self, self.own_file("Debug"), Path(folder), settings, work, progress)
+        return run_campaign(self, self.own_file("Debug"), path(folder, "folder"), settings, work, progress)
 
     def save(self, path: str | Path) -> Path:
         """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
+        from polvet.files import read_bytes, write_whole
+
         file, target = self.own_file("Save", str(path)), Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".onnx" != file.suffix and isinstance(self._fitted.policy, AnyNetwork):
             from polvet.policy.save import save_policy
 
             save_policy(self._fitted.policy, target)
             return target
-        shutil.copyfile(file, target)
+        write_whole(target, read_bytes(file))
         return target
 
     def reopen(self, file: Path, repair: Repair | None = None) -> Policy:
