@@ -17,6 +17,7 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
+from polvet.sources import read_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,20 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
     result = checker(certificate, subjects)
-    if isinstance(result, Accepted) and subjects.policy is not None and named_function(subjects.policy) is not None:
+    if isinstance(result, Accepted) and is_by_execution(subjects):
         return Accepted(f"{result.claim}; {BY_EXECUTION}")
     return result
+
+
+def is_by_execution(subjects: Subjects) -> bool:
+    """Return whether the policy, or what the task says that policies read, is a Python function."""
+    if subjects.policy is None:
+        return False
+    if named_function(subjects.policy) is not None:
+        return True
+    if subjects.task is None or subjects.task.suffix != ".toml":
+        return False
+    return bool(read_parts(subjects.task, TaskOptions(domain=subjects.domain)).reading.functions)
 
 
 def check_file(path: str | Path, subjects: Subjects) -> CheckResult:
