@@ -70,6 +70,8 @@ def _world(rng, folder):
         for g, w in edges
     ]
     if rng.random() < 0.4:
+        places.append(_unlikely(rng))
+    if rng.random() < 0.4:
         places.append(_never_chosen(rng, compare, rng.choice([start, threshold])))
     real = {"kind": "bounded", "base": "real", "lower-bound": 0, "upper-bound": 4}
     model = {
@@ -90,6 +92,25 @@ def _world(rng, folder):
     except InputError:
         return None
     return World(Subjects(task_file, policy), task, fitted, Semantics(task.network))
+
+
+def _unlikely(rng):
+    """An edge that sets `bad` with a probability of which doubles do not know whether it is 0."""
+    small = 10.0 ** -rng.choice([16, 17, 20, 30])
+    one = rng.choice(
+        [
+            op("-", 1, op("-", 1, op("*", small, "x"))),
+            op("-", op("+", "x", small), "x"),
+            op("-", 1, op("-", 1, op("*", op("*", small, "x"), "x"))),
+            op("min", op("*", op("*", 1e-300, 1e-300), "x"), 1),
+            op("max", 0, op("-", op("*", 0.1, "x"), 0.3)),
+        ]
+    )
+    ends = [
+        {"location": "l", "probability": {"exp": share}, "assignments": [{"ref": "bad", "value": bad, "index": 0}]}
+        for share, bad in ((one, True), (op("-", 1, one), False))
+    ]
+    return {"location": "l", "action": "a", "guard": {"exp": True}, "destinations": ends}
 
 
 def _never_chosen(rng, compare, place):
