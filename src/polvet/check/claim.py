@@ -29,6 +29,8 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
         "options": options.to_json(),
         **load_task(subjects.task, replace(options, domain=subjects.domain)).claim(),
     }
+    if certificate.get("kept") is not None:
+        about["kept"] = certificate["kept"]
     if certificate["kind"] == "repair":
         about["mode"] = certificate["reading"]
     if certificate["kind"] in ("risk-bound", "risk-exceeds"):
