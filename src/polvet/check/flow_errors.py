@@ -53,7 +53,8 @@ def draws_of(network: Network) -> list[Draw]:
 def error_conditions(task: Task) -> Iterator[Conditions]:
     """Yield conditions that hold together where the interpreter may find no value; bounds of variables are left to whoever asks."""
     network = task.network
-    sizes = {v.name: _size(v) for v in (*network.variables, *network.scratch) if _size(v) is not None}
+    known = (*network.variables, *network.scratch)
+    sizes = {variable.name: size for variable in known if (size := _size(variable)) is not None}
     rules = rules_of(network, sizes)
     yield from errors_in(task.fail, [], rules)
     yield from errors_in(task.goal, [Unary("¬", task.fail)], rules)
