@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import read_bytes, read_text, refuse_unknown_keys
+from polvet.files import python_files, read_bytes, read_text, refuse_unknown_keys, sha256
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
@@ -115,7 +115,8 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     if domain is not None:
         digest.update(read_bytes(domain))
     for file in reading.functions.values():
-        digest.update(read_bytes(file))
+        for one in python_files(file):
+            digest.update(sha256(one).encode())
     source = Source(Path(path), digest.hexdigest())
     return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain)
 

@@ -17,6 +17,7 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
+from polvet.sources import read_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,6 @@ class Subjects:
     budget: Budget = UNLIMITED
     domain: Path | None = None  # of a PDDL problem
     function: Callable[[Any], Any] | None = None
-
-    @property
-    def by_execution(self) -> bool:
-        """Return whether the policy is a Python function, in memory or in a file."""
-        return self.function is not None or (self.policy is not None and named_function(self.policy) is not None)
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
@@ -97,9 +93,20 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
     result = checker(certificate, subjects)
-    if isinstance(result, Accepted) and subjects.by_execution:
+    if isinstance(result, Accepted) and is_by_execution(subjects):
         return Accepted(f"{result.claim}; {BY_EXECUTION}")
     return result
+
+
+def is_by_execution(subjects: Subjects) -> bool:
+    """Return whether the policy, or what the task says that policies read, is a Python function."""
+    if subjects.policy is None:
+        return False
+    if subjects.function is not None or named_function(subjects.policy) is not None:
+        return True
+    if subjects.task is None or subjects.task.suffix != ".toml":
+        return False
+    return bool(read_parts(subjects.task, TaskOptions(domain=subjects.domain)).reading.functions)
 
 
 def check_file(path: str | Path, subjects: Subjects) -> CheckResult:

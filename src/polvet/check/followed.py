@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from polvet.policy.binding import Fitted
 
 
+SHOWN = 3
+"""Variables that a claim names; of more it says how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a step from a state may do: its moves, and whether the policy may be stuck there."""
@@ -81,6 +85,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
     fitted = find_policy(arena.task, certificate, subjects)
     if isinstance(fitted, Rejected):
         return fitted
+    about = arena.about
     if (kept := certificate.get("kept")) is not None:
         if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
             return Rejected("'kept' is not a list of names")
@@ -90,9 +95,11 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
             fitted = restrict_fitted(fitted, kept)
         except InputError as error:
             return Rejected(str(error))
+        about += _without([v.name for v in arena.task.network.variables if v.name not in kept])
     semantics = Semantics(fitted.task.network)
     fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
-    return Followed(replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal), fitted)
+    part = replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal, about=about)
+    return Followed(part, fitted)
 
 
 def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) -> Fitted | Rejected:
@@ -113,3 +120,11 @@ def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) 
     if digest is None or policy_sha256(subjects.policy) != digest:
         return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     return load_fitted(task, subjects.policy)
+
+
+def _without(names: Sequence[str]) -> str:
+    """Return what a claim says of variables that are left out: nothing depends on them, but computing them may be an error."""
+    if not names:
+        return ""
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return f" (errors in computing {shown} aside)"

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
-from polvet.check.checker import Rejected, Subjects, check
+from polvet.check.checker import Rejected, Subjects, check, is_by_execution
 from polvet.confirm.bundle import write_bundle
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import FalseCertificate, InputError, LimitReached, MissingExtra, Where
 from polvet.files import MAX_BYTES, parse_json, sha256
 from polvet.model.task import NO_OPTIONS, Task, TaskOptions
+from polvet.policy.functions import fickle
 from polvet.policy.identity import policy_sha256
 from polvet.sources import read_parts
 
@@ -147,18 +148,18 @@ def confirm(
         why = str(unreadable)
     if why is None:
         return Checked()
-    if about.subjects(within).by_execution:
-        raise InputError(
-            f"asked again, the policy function does not do what it did ({why}).", Where("policy"),
-            "Let its answers depend on the state alone: no chance, no memory.",
-        )  # fmt: skip
     return refuse(certificate, why, about, output)
 
 
 def refuse(evidence: Mapping[str, Any], why: str, about: About, output: Path | None) -> NotChecked:
-    """Raise FalseCertificate with a bundle; where the files are no longer those that were read, nothing can be said."""
+    """Raise FalseCertificate with a bundle; where the files are no longer those that were read, nothing can be said.
+
+    A Python function that answers otherwise when it is asked again is an error of that function.
+    """
     if not about.is_as_read():
         return NotChecked("the files it speaks about have changed since they were read, or are gone")
+    if is_by_execution(about.subjects(Budget())):
+        raise fickle(about.policy, why)
     text = json.dumps(evidence, ensure_ascii=False)
     raise FalseCertificate(str(evidence.get("kind")), why, write_bundle(text, why, about, output))
 
