@@ -1,12 +1,15 @@
 """FOND-PDDL, a domain and a problem, read into the same `Model` as JANI; runs and checks nothing.
 
 Read `lexer` (brackets and places), `parse` with `formulas` (names, arities, types), `reachable` with `facts` (which
-ground actions can matter), `ground` (what they mean), `translate` (the model). docs/pddl.md tells the semantics.
+ground actions can matter), `ground` with `numeric` (what they mean), `groups` and `bounds` (which variables tell it),
+`encoding` and `translate` (the model). docs/pddl.md tells the semantics.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,17 @@ if TYPE_CHECKING:
     from polvet.pddl.translate import World
 
 SUFFIX = ".pddl"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task reads a problem: between which bounds its numbers are to stay, and whether policies choose schemas."""
+
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    schemas: bool = False
+
+
+AS_WRITTEN = Reading()
 START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
 
 
@@ -34,15 +48,19 @@ def domain_beside(problem: str | Path) -> Path:
     return beside
 
 
-def read_pddl(problem: str | Path, domain: str | Path | None = None) -> World:
+def read_pddl(problem: str | Path, domain: str | Path | None = None, reading: Reading = AS_WRITTEN) -> World:
     """Return the world of the problem in a file; the domain is by default in `domain.pddl` beside it."""
     path = domain_beside(problem) if domain is None else domain
-    return load_pddl(read_text(problem), read_text(path), Where(str(problem)), Where(str(path)))
+    return load_pddl(read_text(problem), read_text(path), Where(str(problem)), Where(str(path)), reading)
 
 
 def load_pddl(
-    problem: str, domain: str, where: Where = Where("problem"), domain_where: Where = Where("domain")
-) -> World:  # fmt: skip
+    problem: str,
+    domain: str,
+    where: Where = Where("problem"),
+    domain_where: Where = Where("domain"),
+    reading: Reading = AS_WRITTEN,
+) -> World:
     """Return the world of the problem and the domain that the texts are.
 
     >>> domain = "(define (domain d) (:predicates (p) (q)) (:action a :precondition (p) :effect (oneof (q) (not (p)))))"
@@ -54,6 +72,6 @@ def load_pddl(
     from polvet.pddl.translate import translate
 
     known = parse_domain(domain, domain_where)
-    world = translate(known, parse_problem(problem, where, known))
+    world = translate(known, parse_problem(problem, where, known), reading=reading)
     check_model(world.model)
     return world
