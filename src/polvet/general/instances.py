@@ -58,7 +58,9 @@ def read_instance(text: str, where: Where, domain: Domain) -> Instance:
     number = {atom: index for index, atom in enumerate(grounding.atoms)}
     outcomes = [outcomes_of(action) for action in grounding.actions]
     if read := read_fluents(grounding, outcomes):
-        what = f"'{min(map(str, read))}' is a number that conditions read: general policies are followed over atoms alone."
+        what = (
+            f"'{min(map(str, read))}' is a number that conditions read: general policies are followed over atoms alone."
+        )
         raise InputError(what, where, "Model it with predicates.")
     actions = tuple(
         (action.label, _test(action.guard, number), tuple(_step(one.values, number) for one in mine))

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
+from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
 from polvet.model.expressions import Expression, Name, conjuncts, names
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
@@ -241,7 +242,9 @@ class LeavesBounds(ModelError):
 
 
 def show_state(network: Network, state: Sequence[Value]) -> str:
-    """Return the state as `x=1,y=2`, the way the command line takes it."""
+    """Return the state as `x=1,y=2`, or by the atoms that are true in a planning problem: the way the command line takes it."""
+    if METADATA in network.model.metadata:
+        return show_atoms(network.variables, state)
     return ",".join(
         f"{variable.name}={show_value(variable, value)}"
         for variable, value in zip(network.variables, state, strict=False)

@@ -204,18 +204,18 @@ def _read_objects(section: Group | None, words: Vocabulary) -> dict[str, tuple[s
     return objects
 
 
-def _read_predicates(section: Group | None, words: Vocabulary) -> dict[str, Predicate]:
+def _read_predicates(section: Group | None, words: Vocabulary, kind: str = "predicate") -> dict[str, Predicate]:
     found: dict[str, Predicate] = {}
     for item in section.items[1:] if section is not None else ():
         if isinstance(item, Word):
             raise InputError(f"'{item.shown[:30]}' stands in no brackets.", item.where, f"Write ({item.shown[:30]}).")
         if not item.items:
-            raise InputError("'()' declares no predicate.", item.where, "Write (p ?x - t).")
-        name = name_of(item.items[0], "a predicate's name")
+            raise InputError(f"'()' declares no {kind}.", item.where, "Write (p ?x - t).")
+        name = name_of(item.items[0], f"a {kind}'s name")
         if name.text in found:
-            raise InputError(f"the predicate '{name.shown}' is declared twice.", name.where, "Declare it once.")
+            raise InputError(f"the {kind} '{name.shown}' is declared twice.", name.where, "Declare it once.")
         if name.text in ("and", "or", "not", "imply", "exists", "forall", "when", "oneof", "probabilistic"):
-            raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, "Rename the predicate.")
+            raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, f"Rename the {kind}.")
         found[name.text] = Predicate(name.text, _parameters(item.items[1:], words), name.where)
     return found
 
@@ -233,7 +233,7 @@ def _read_functions(
             if not isinstance(kind, Word) or kind.text != "number":
                 raise InputError("only functions with numbers as values are read.", kind.where, "Write - number.")
     kept = [one for one in items if not (isinstance(one, Word) and one.text in ("-", "number"))]
-    found = _read_predicates(replace(section, items=tuple(kept)), words)
+    found = _read_predicates(replace(section, items=tuple(kept)), words, "function")
     for name, function in found.items():
         if name in predicates or name in (*COMPARISONS, *SHIFTS, "+", "*"):
             raise InputError(f"'{name}' is no name for a function: it has a meaning.", function.where, "Rename it.")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, suggest
+from polvet.model.atoms import METADATA
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -157,7 +158,8 @@ def translate(domain: Domain, problem: Problem, *, grouped: bool = True, reading
         problem.name, ModelType.MDP, (automaton,), Composition((Instance(domain.name),)),
         actions=tuple(dict.fromkeys(edge.action for edge in edges if edge.action is not None)),
         variables=(*encoding.variables(problem.where), *names),
-        properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),), where=problem.where,
+        properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),),
+        metadata=(METADATA,), where=problem.where,
     )  # fmt: skip
     return World(model, problem.words, encoding)
 
