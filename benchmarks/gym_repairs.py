@@ -2,9 +2,10 @@
 
 A table is learned for five episodes (too few to be good; the first seed whose table has a fault), debugged by polvet until it is safe
 or cannot be, and both are run in the environment itself, seeds 0, 1, ... The certificate is checked by the independent checker.
-On slippery ice no safe policy comes to the goal: debugging says so (`outcome`). What can be claimed of a table that does is its risk:
-polvet's interval, a certificate for the bound that it rounds up to, and how many of the episodes of the real environment fail, until they
-end, with the interval (Clopper and Pearson, 99.9%) in which their probability must lie. So for the learned table and for the best one.
+On slippery ice safety may cost the goal: debugging says so (`outcome`). What can be claimed of a table that does come there is its risk:
+polvet's interval, a certificate that it is at most the bound that this rounds up to (or that it is above), and how many episodes of the
+real environment fail, until they end, with the interval (Clopper and Pearson, 99.9%) in which their probability must lie. So for the
+learned table and for the best one.
     python -m benchmarks.gym_repairs [WORLD ...] [--episodes 10000] [-o benchmarks/results/gym-repairs.json]
 """
 
@@ -128,7 +129,7 @@ def risk_of(task: Any, env: Any, actions: list[int], episodes: int) -> dict[str,
     """Return polvet's interval for the risk, whether its certificate is accepted, and the failures of the real environment."""
     policy = task.policy({state: task.labels[action] for state, action in enumerate(actions)})
     figures = policy.verify(probability=True).figures
-    bound = f"{math.ceil(figures['probability_upper'] * 10**6)}/{10**6}"
+    bound = f"{min(max(math.ceil(figures['probability_upper'] * 10**6), 1), 10**6 - 1)}/{10**6}"
     proof = policy.verify(max_risk=bound)
     count = failures(env, actions, FAILS["FrozenLake"], episodes, 10**6)
     least = float(beta.ppf(0.0005, count, episodes - count + 1)) if count else 0.0

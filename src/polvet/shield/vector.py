@@ -25,7 +25,11 @@ from polvet.shield.lanes import EVENTS, LIMIT, RUNNING, Step, make_lanes
 NOTHING = {"fail": False, "goal": False}
 """The info of a lane of stable-baselines3 whose episode goes on."""
 ENDED: list[dict[str, Any]] = [
-    {**{name: number == end for name, end in EVENTS.items()}, "TimeLimit.truncated": number == LIMIT, "terminal_observation": None}
+    {
+        **{name: number == end for name, end in EVENTS.items()},
+        "TimeLimit.truncated": number == LIMIT,
+        "terminal_observation": None,
+    }
     for number in range(RUNNING)
 ]
 """The info of a lane of stable-baselines3 whose episode ended so."""
