@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 from polvet.campaign.record import RepairFigures, WorldFigures
 from polvet.campaign.steps import OTHERS, Candidate, Done, Steps
 from polvet.debug.goal_faults import find_goal_faults
+from polvet.debug.questions import Question
 from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault
@@ -22,12 +22,13 @@ from polvet.repair.repair import Options
 
 
 class GoalSteps(Steps):
-    """The steps on the policies of one campaign that is after the goal, too."""
+    """The steps on the policies of one campaign that looks after the goal, too."""
 
     def goals(self, iteration: int, bound: Bound, policy: Path) -> Done[WorldFigures]:
         """Return the goal faults on all runs of the policy."""
         within = self._left(self.settings.max_states)
-        found = find_goal_faults(bound, self.decider, least=Fraction(self.settings.goal_chance), budget=within)
+        asked = Question.of("goal", self.settings.goal_chance, None, "0")
+        found = find_goal_faults(bound, self.decider, least=asked.goal_chance, budget=within)
         new = self._new(found.faults)
         figures = WorldFigures(
             faults=len(found.faults),
@@ -74,6 +75,8 @@ class GoalSteps(Steps):
 
     def _to_fix(self) -> list[Fault]:
         """Each state once: with the actions that mend all its faults, or else the last one."""
+        if self.settings.mode != "safe":
+            return super()._to_fix()  # where any other action will do, a state may have been at fault with several
         merged: dict[State, Fault] = {}
         for fault in self.faults.values():
             before = merged.get(fault.state)

@@ -12,9 +12,7 @@ from polvet.campaign.outcome import Outcome
 from polvet.campaign.risk_rounds import RiskRounds
 from polvet.campaign.risk_steps import RiskSteps
 from polvet.campaign.rounds import Ending, Listener, Rounds
-from polvet.campaign.safety_rounds import SafetyRounds
 from polvet.campaign.settings import Settings
-from polvet.campaign.steps import Steps
 from polvet.campaign.store import Store
 from polvet.errors import InputError, LimitReached, Where
 from polvet.model.task import Task
@@ -61,8 +59,4 @@ def _rounds(
         return RiskRounds(
             policy, store, RiskSteps(task, store, settings, budget, threads=threads), settings, listener
         )  # fmt: skip
-    if settings.kind == "goal":
-        return GoalRounds(
-            policy, store, GoalSteps(task, store, settings, budget, threads=threads), settings, listener
-        )  # fmt: skip
-    return SafetyRounds(policy, store, Steps(task, store, settings, budget, threads=threads), settings, listener)
+    return GoalRounds(policy, store, GoalSteps(task, store, settings, budget, threads=threads), settings, listener)

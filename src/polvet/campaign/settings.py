@@ -31,7 +31,7 @@ class Settings:
     max_goal_loss: float = 1.0  # in points of %Goal
     verify: str = "auto"
     kind: str = "safety"  # goal: goal faults are mended as well, once the policy is safe; risk: with `max_risk`
-    goal_chance: str = "1"  # with which the goal could be reached where a goal fault gives it up
+    goal_chance: str = "best"  # with which the goal could be reached where a goal fault gives it up; best: all there is
     max_risk: str | None = None  # safe means: runs fail with at most this probability, read exactly
     delta: str = "0"  # an action may raise the least risk by so much
 

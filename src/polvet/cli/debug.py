@@ -65,7 +65,7 @@ class Settings:
     kind: Annotated[
         str, typer.Option("--kind", help="safety; goal: goal faults are mended as well; risk: with --max-risk.")
     ] = "safety"
-    goal_chance: GoalChance = "1"
+    goal_chance: GoalChance = "best"
     max_risk: MaxRisk = None
     delta: Delta = "0"
     seed: Seed = 0

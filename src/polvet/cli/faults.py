@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 GoalChance = Annotated[
-    str, typer.Option("--goal-chance", help="With --kind goal: the probability with which it could be reached.")
+    str,
+    typer.Option(
+        "--goal-chance", help="With --kind goal: the probability with which it could be reached, or best: all there is."
+    ),
 ]
 Delta = Annotated[str, typer.Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")]
 

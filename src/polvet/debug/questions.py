@@ -12,6 +12,7 @@ from polvet.numbers import exact
 from polvet.safety.bound import parse_risk
 
 KINDS = ("safety", "goal", "risk")
+BEST = "best"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Question:
     """Which faults are asked for."""
 
     kind: str
-    goal_chance: Fraction
+    goal_chance: Fraction | None  # None: the best there is
     max_risk: Fraction | None
     delta: Fraction
 
@@ -35,21 +36,22 @@ class Question:
                 else "goal faults know no bound on the risk."
             )
             raise InputError(what, Where("--max-risk"), "Give --max-risk B with --kind risk, and only there.")
-        chance, room = exact(str(goal_chance)), exact(str(delta))
+        best = str(goal_chance) == BEST
+        chance, room = 1 if best else exact(str(goal_chance)), exact(str(delta))
         if chance is None or not 0 < chance <= 1:
             raise InputError(
-                f"{str(goal_chance)[:40]!r} is no probability.", Where("--goal-chance"), "Give one above 0."
+                f"{str(goal_chance)[:40]!r} is no probability.", Where("--goal-chance"), "Give one above 0, or best."
             )
         if room is None or not 0 <= room < 1:
             raise InputError(f"{str(delta)[:40]!r} is no probability.", Where("--delta"), "Give one from 0 to below 1.")
         most = None if max_risk is None else parse_risk(max_risk, Where("--max-risk"))
-        return cls(kind, Fraction(chance), most, Fraction(room))
+        return cls(kind, None if best else Fraction(chance), most, Fraction(room))
 
     @property
     def figures(self) -> dict[str, Any]:
         """Return what was asked as JSON documents hold it."""
         if self.kind == "goal":
-            return {"kind": self.kind, "goal_chance": str(self.goal_chance)}
+            return {"kind": self.kind, "goal_chance": BEST if self.goal_chance is None else str(self.goal_chance)}
         if self.kind == "risk":
             return {"kind": self.kind, "max_risk": str(self.max_risk), "delta": str(self.delta)}
         return {"kind": self.kind}
