@@ -154,6 +154,8 @@ def work(folder: Path, name: str) -> None:
     except ImportError:  # of an earlier version
         from polvet.load import load_task  # type: ignore[no-redef,import-not-found]
     for place in sorted(folder.iterdir()):
+        if (place / f"{name}.json").is_file():
+            continue  # another worker has done it
         spent = time.process_time()
         asked: dict[str, Any] = {"max_steps": 200, **({} if name != "goal" else {"kind": "goal"})}
         ended = debug(load_task(place / "task.toml"), place / "policy.txt", place / name, Settings(**asked))

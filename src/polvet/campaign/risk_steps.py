@@ -2,8 +2,8 @@
 
 `judge`   whether runs fail with at most the bound, certified (`verify/risk_bound.py`)
 `risks`   the faults, those that raise the least risk most first (`debug/risk_faults.py`)
-`repair`  a policy within the bound by as few of the faults as it takes: what is risked within the bound is left to the policy. Where
-          no portion of them is enough, all are fixed
+`repair`  a policy within the bound that still reaches the goal (`debug/risk_plan.py`), or by as few of the faults as it takes: what is
+          risked within the bound is left to the policy. Where nothing of that is enough, all faults are fixed
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import NotChecked, told
 from polvet.debug.questions import Question
 from polvet.debug.risk_faults import RiskWorld, find_risk_faults, find_risk_world
+from polvet.debug.risk_plan import plan_within
 from polvet.errors import LimitReached
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import Starts
@@ -134,7 +135,10 @@ class RiskSteps(Steps):
     def _tries(
         self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault]
     ) -> Iterator[tuple[Candidate, int]]:
-        """Repairs of the faults that raise the risk most, more and more of them, each with how many faults it was given."""
+        """Repairs, each with how many faults it was given: what is planned, then those of the worst faults, more and more of them."""
+        planned = plan_within(bound, self._risks, self._initial, faults, self._allowed, budget=self._left())
+        if planned is not None:
+            yield self._candidate(bound, planned, keep, self.settings.method, goals), len(faults)
         few = 1
         while few < len(faults):
             wanted = self._wanted(bound, faults[:few], goals.runs)
