@@ -113,7 +113,7 @@ def find_risk_faults(
     words = chain.states(0, len(chain))
     places = np.array([known.space.find(state) for state in words], dtype=np.int64)
     allowed, room = float(most), float(delta)
-    at_issue = _reached_at_issue(chain, allowed, budget)
+    at_issue, unsure = _reached_at_issue(chain, allowed, budget)
     if among is not None:
         at_issue &= np.isin(places, [known.space.find(state) for state in among])
     chosen = policy_steps(bound, words)
@@ -142,11 +142,11 @@ def find_risk_faults(
         first_faults=np.zeros(0, dtype=np.int64),
         unsafe_starts=tuple(bound.compiled.unpack(np.ascontiguousarray(words[beyond]))),
         never_safe=np.zeros(0, dtype=np.int64),
-        open=known.open,
+        open=known.open + unsure,
         states=len(chain),
         safe_states=int((known.least[places] <= allowed * NEAR).sum()),
         seconds=spent(),
-        exhaustive=chain.near_ties == 0 and known.open == 0 and among is None,
+        exhaustive=chain.near_ties == 0 and known.open + unsure == 0 and among is None,
         near_ties=chain.near_ties,
     )
 
@@ -156,8 +156,11 @@ def _is_at_fault(own: float, after: float, allowed: float, room: float) -> bool:
     return after > (own + room) * NEAR or own <= allowed * NEAR < after
 
 
-def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> NDArray[np.bool_]:
-    """Return which states of the policy's chain are reached from starts at which its own risk is above the bound."""
+def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> tuple[NDArray[np.bool_], int]:
+    """Return which states of the policy's chain are reached from starts at which its own risk is above the bound.
+
+    Starts at which doubles do not tell count as such, and how many they are is returned as well.
+    """
     fail = chain.mask(FAIL).astype(bool)
     choice_start, branch_start, target, probability, _, _ = chain.take_matrix()
     every = np.arange(len(fail), dtype=np.uint32)
@@ -170,10 +173,11 @@ def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> NDArray[np.
     begin = np.unique(chain.initial.astype(np.int64))
     seen = np.zeros(len(fail), dtype=np.bool_)
     frontier = begin[value.uppers[begin] > allowed * NEAR]
+    unsure = int((value.lowers[frontier] <= allowed * NEAR).sum())
     first, branch = choice_start.astype(np.int64), branch_start.astype(np.int64)
     while len(frontier):
         seen[frontier] = True
         following = [target[branch[first[s]] : branch[first[s + 1]]] for s in frontier.tolist()]
         fresh = np.unique(np.concatenate(following)).astype(np.int64)
         frontier = fresh[~seen[fresh]]
-    return seen
+    return seen, unsure
