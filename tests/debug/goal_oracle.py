@@ -140,11 +140,12 @@ class Brute:
                     found[state] = ("stuck", tuple(mending))
             elif label is not None and (state, label) not in keeps:
                 found[state] = ("dead end", tuple(mending))
+        given_up = set(found)
         for state in reached:
             loop = self.closure(state)
             if any(self.chosen(one) is False or state not in self.closure(one) for one in loop):
                 continue
-            if loop & found.keys() or not loop & able:
+            if loop & given_up or not loop & able:
                 continue
             if any((s, self.chosen(s)) not in keeps for s in loop & able):
                 continue  # only silent moves give it up
