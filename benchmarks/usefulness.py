@@ -4,7 +4,7 @@ Worlds    random ones of 25 states with 5 starts, all of them safe for some poli
           best safe policy is known: the safe region and the maximal reachability in it are computed here, by plain iteration.
           Policies: LightGBM, fitted to an expert who knows the way to the goal, looks at no danger, and errs now and then. They are
           debugged as they are (`after`), and with `--kind goal` (`goal`)
-Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; both take the worlds in turns
+Beside    `--before PYTHON`: the same by an earlier version, whose interpreter is named; all versions work beside each other
 Resources `resource-gathering` of the Quantitative Verification Benchmark Set, a PRISM model: gold and gems without being attacked
     python -m benchmarks.usefulness [--worlds 200] [--before PYTHON] [-o benchmarks/results/usefulness.json]
 """
@@ -27,6 +27,7 @@ SIDE, STARTS, LABELS = 5, 5, ("a", "b", "c")
 STATES = SIDE * SIDE
 NEAR = 1.0
 """Points of %Goal."""
+SWEEPS = 1_000
 CONSTANTS = {"GOLD_TO_COLLECT": 1, "GEM_TO_COLLECT": 1, "B": 200}
 Branches = list[tuple[float, int]]
 World = dict[str, Any]
@@ -73,7 +74,7 @@ def safe_states(world: World) -> set[int]:
 def best_goal(world: World, safe: set[int]) -> float:
     """Return the greatest mean probability of the goal over the starts, by actions without unsafe outcomes."""
     value = [float(s in world["goals"]) for s in range(STATES)]
-    for _ in range(5_000):
+    for _ in range(SWEEPS):
         for s in safe - world["goals"]:
             allowed = [one for one in world["moves"][s] if all(t in safe for _, t in one)]
             value[s] = max(sum(p * value[t] for p, t in one) for one in allowed)
@@ -84,7 +85,7 @@ def reached(world: World, choice: dict[int, int]) -> tuple[float, bool]:
     """Return the mean probability of the goal over the starts under a policy, and whether it is safe."""
     value = [float(s in world["goals"]) for s in range(STATES)]
     ends = world["goals"] | world["fails"]
-    for _ in range(5_000):
+    for _ in range(SWEEPS):
         for s in set(range(STATES)) - ends:
             value[s] = sum(p * value[t] for p, t in world["moves"][s][choice[s]])
     met, pending = set(range(STARTS)), list(range(STARTS))
@@ -125,7 +126,7 @@ def write(world: World, folder: Path) -> None:
     (folder / "task.toml").write_text('model = "world.prism"\n' + text + policy, encoding="utf-8")
     rng = random.Random(world["seed"])
     value = [float(s in world["goals"]) for s in range(STATES)]
-    for _ in range(1_000):  # the expert does not know what fails
+    for _ in range(200):  # the expert does not know what fails
         for s in set(range(STATES)) - world["goals"]:
             value[s] = 0.99 * max(sum(p * value[t] for p, t in one) for one in world["moves"][s])
     rows, labels = [], []
@@ -154,8 +155,6 @@ def work(folder: Path, name: str) -> None:
     except ImportError:  # of an earlier version
         from polvet.load import load_task  # type: ignore[no-redef,import-not-found]
     for place in sorted(folder.iterdir()):
-        if (place / f"{name}.json").is_file():
-            continue  # another worker has done it
         spent = time.process_time()
         asked: dict[str, Any] = {"max_steps": 200, **({} if name != "goal" else {"kind": "goal"})}
         ended = debug(load_task(place / "task.toml"), place / "policy.txt", place / name, Settings(**asked))
@@ -195,8 +194,12 @@ def random_worlds(count: int, before: Path | None) -> dict[str, Any]:
                 write(world, folder / f"{len(worlds):04}")
                 worlds.append(world)
             seed += 1
-        for run, python in runs.items():
-            subprocess.run([str(python), __file__, "--work", str(folder), "--name", run], check=True)
+        started = [
+            subprocess.Popen([str(python), __file__, "--work", str(folder), "--name", run])
+            for run, python in runs.items()
+        ]
+        if any(one.wait() for one in started):
+            raise SystemExit("a worker failed")
         rows = []
         for k, world in enumerate(worlds):
             place = folder / f"{k:04}"

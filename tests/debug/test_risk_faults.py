@@ -95,7 +95,9 @@ def test_faults_are_those_of_the_definition(tmp_path):
             assert all(one.kind == "risk" for one in analysis.faults)
             beyond = {s for s in world.small.starts if least[s] > most * NEAR}
             assert {state[0] - base for state in analysis.unsafe_starts} == beyond
-            if worst > most * NEAR and not beyond and not delta:
+            # A step of 1e-17 that is taken again and again raises the risk by less than NEAR each time.
+            steps = [chance for row in world.small.operators for one in row for chance in one.chances.values()]
+            if worst > most * NEAR and not beyond and not delta and min(steps) > Fraction(1, 10**6):
                 assert faults  # a policy without any keeps the bound wherever one does
                 shown += 1
             met += len(faults)

@@ -63,7 +63,7 @@ class RiskRounds(Rounds):
                 iteration,
                 f"no new fault is found; {reason or 'the risk is too near the bound'}",
             )
-        why = "no new fault is found; actions that raise the least risk by at most --delta are left"
+        why = "no new fault is found; what is left raises the least risk by at most --delta a step, or by too little to be told"
         return self.end(Outcome.FAULTS_REMAIN, policy, iteration, why)
 
     def end(
