@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def test_an_xgboost_policy_is_debugged_until_it_is_proved_safe(tmp_path):
     assert "outcome: safe" in told
     assert "Accepted" in told
     assert (tmp_path / "report.html").stat().st_size < 3_000_000
+
+
+def test_a_robot_among_people_becomes_safe_and_stays_useful(tmp_path):
+    pytest.importorskip("xgboost")
+    told = tell("warehouse.py", "--start", "1", "-o", str(tmp_path / "warehouse"))
+    course = [tuple(map(float, row.split()[1:4])) for row in told.splitlines() if re.match(r" +\d+ ", row)]
+    assert course[0][0] > 50
+    assert course[-1][0] == 0
+    assert all(
+        goal >= before - 1 and steps <= 1.25 * shorter for (_, before, shorter), (_, goal, steps) in pairwise(course)
+    )
+    assert "outcome: safe" in told
+    assert "Accepted" in told
 
 
 def test_a_world_of_ones_own_tells_the_careful_policy_from_the_careless(tmp_path):

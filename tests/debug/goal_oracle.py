@@ -112,14 +112,14 @@ class Brute:
         return seen
 
     def goal_faults(self, least=1):
-        """(state, kind): the labels that mend it."""
+        """(state, kind): the labels that mend it. `least` None: whatever lowers the best chance of the goal is a fault."""
         if least == 1:
             able = self.won()
             keeps = {(s, a) for s in able for a, o in self.actions[s].items() if o <= able}
             worth, best = dict.fromkeys(able, 1.0), keeps
         else:
             worth = self.best()
-            wanted = least - 1e-9
+            wanted = 1e-300 if least is None else least - 1e-9
             able = {s for s in self.states if worth[s] >= wanted}
             after = {
                 (s, a): sum(float(p) * worth[t] for t, p in c.items())
@@ -128,6 +128,7 @@ class Brute:
             }  # fmt: skip
             keeps = {key for key, value in after.items() if value >= wanted}
             best = {key for key, value in after.items() if value >= worth[key[0]] - 1e-9 and worth[key[0]] > 0}
+            keeps = best if least is None else keeps
         distance = self.distances(best)
         found = {}
         reached = set().union(*(self.closure(s) for s in self.case.starts)) if self.case.starts else set()
@@ -139,11 +140,12 @@ class Brute:
                     found[state] = ("stuck", tuple(mending))
             elif label is not None and (state, label) not in keeps:
                 found[state] = ("dead end", tuple(mending))
+        given_up = set(found)
         for state in reached:
             loop = self.closure(state)
             if any(self.chosen(one) is False or state not in self.closure(one) for one in loop):
                 continue
-            if loop & found.keys() or not loop & able:
+            if loop & given_up or not loop & able:
                 continue
             if any((s, self.chosen(s)) not in keeps for s in loop & able):
                 continue  # only silent moves give it up

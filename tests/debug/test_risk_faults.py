@@ -56,7 +56,7 @@ def least_risk(small):
 
 
 def brute(world, fitted, most, delta):
-    """The faults by the definition, {state: labels that mend it}; and the least risk of each state."""
+    """The faults by the definition, {state: labels that mend it}; the least risk of each state; whether it is raised unseen."""
     small, least = world.small, least_risk(world.small)
     pending = [s for s in small.starts if world.true[s] > most * NEAR]
     reached = set(pending)
@@ -69,7 +69,7 @@ def brute(world, fitted, most, delta):
         after = max(expected(row, least) for row in rows)
         return after > (least[state] + delta) * NEAR or least[state] <= most * NEAR < after
 
-    found = {}
+    found, slight = {}, False
     for state in reached:
         mine = groups(small, state)
         if not mine or None in mine:
@@ -77,7 +77,9 @@ def brute(world, fitted, most, delta):
         label = fitted.choose((small.base + state,), tuple(mine))
         if label is not None and at_fault(state, mine[label]):
             found[state] = {one for one, rows in mine.items() if not at_fault(state, rows)}
-    return found, least
+        elif label is not None:
+            slight |= max(expected(row, least) for row in mine[label]) > least[state]
+    return found, least, slight
 
 
 def test_faults_are_those_of_the_definition(tmp_path):
@@ -89,13 +91,14 @@ def test_faults_are_those_of_the_definition(tmp_path):
             analysis = find_risk_faults(bound, most, delta=delta)
             if analysis.open:
                 continue  # doubles do not tell: nothing is claimed to be complete
-            faults, least = brute(world, bound.fitted, most, delta)
+            faults, least, slight = brute(world, bound.fitted, most, delta)
             base = world.small.base
             assert {one.state[0] - base: set(one.safe_actions) for one in analysis.faults} == faults
             assert all(one.kind == "risk" for one in analysis.faults)
             beyond = {s for s in world.small.starts if least[s] > most * NEAR}
             assert {state[0] - base for state in analysis.unsafe_starts} == beyond
-            if worst > most * NEAR and not beyond and not delta:
+            # A step of 1e-17 that is taken again and again raises the risk by less than NEAR each time: it is not seen.
+            if worst > most * NEAR and not beyond and not delta and not slight:
                 assert faults  # a policy without any keeps the bound wherever one does
                 shown += 1
             met += len(faults)

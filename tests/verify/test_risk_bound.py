@@ -22,10 +22,11 @@ from polvet.model.task import PolicyReading
 from polvet.policy.binding import fit, load_fitted
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
+from polvet.safety.bound import parse_risk
 from polvet.sources import load_task
 from polvet.verify import risk_bound
 from polvet.verify.probability import find_risk
-from polvet.verify.risk_bound import judge_risk, parse_risk
+from polvet.verify.risk_bound import judge_risk
 from polvet.verify.verdicts import Verdict
 from tests.attack.permissive import HAIRS
 from tests.attack.risk_bound import ruled_world

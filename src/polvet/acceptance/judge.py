@@ -29,11 +29,12 @@ from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
+from polvet.safety.bound import parse_risk
 from polvet.safety.decide import Decider
 from polvet.verify.box_system import Power
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
-from polvet.verify.risk_bound import judge_risk, parse_risk
+from polvet.verify.risk_bound import judge_risk
 from polvet.verify.verdicts import Safe, Unsafe, Verdict
 
 MAX_STATES = 10_000_000

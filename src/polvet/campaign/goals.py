@@ -28,6 +28,8 @@ TRACED = 400
 """So many goal-reaching runs are looked at state by state."""
 
 
+LENGTH_RUNS = 100
+"""Of each start, for the mean length of runs where their share is computed."""
 LONGER = 1.25
 """Runs may take so many times the steps that they took before other repairs are tried."""
 
@@ -71,12 +73,15 @@ class Goals:
 
 def reach_goal(bound: Bound, starts: Words, *, runs: int, max_steps: int, budget: Budget, **chance: Any) -> GoalRate:
     """Return how the policy reaches the goal: by its Markov chain where that is small, else by so many runs of each start."""
+    chances = goal_chances(bound, starts, max_steps=max_steps, budget=budget) if runs > 1 else None
+    if chances is not None:
+        runs = min(runs, LENGTH_RUNS)
     batch = simulate(bound, starts, runs_per_start=runs, max_steps=max_steps, budget=budget, **chance)
     if batch.limit is not None:
         raise batch.limit
     reached = batch.ends == End.GOAL
     share = float(reached.mean()) if len(reached) else 0.0
-    if runs > 1 and (chances := goal_chances(bound, starts, max_steps=max_steps, budget=budget)) is not None:
+    if chances is not None:
         share = chances.mean[0]
     return GoalRate(share, float(batch.lengths[reached].mean()) if reached.any() else None)
 

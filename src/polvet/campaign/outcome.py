@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
-from polvet.campaign.usefulness import Usefulness
 from polvet.errors import Where
 from polvet.files import read_json
 from polvet.records.shape import later, record_from_json, record_to_json
@@ -18,15 +19,17 @@ class Outcome(Enum):
 
     SAFE = "safe"  # verified, with a certificate
     GOAL_LOST = "safe, goal lost"  # the same, but the goal is reached less often than the budget allows
+    GOAL_FAULTS = "safe, goal faults remain"  # the same; asked to mend goal faults as well, it could not mend them all
     IMPROVED = "improved"  # no new fault is found; verification reached a limit or was not wanted
     STOPPED = "stopped"  # the task is unsafe: from some start no policy is safe; no fault is left to fix
+    IMPOSSIBLE = "impossible"  # from some start no policy keeps the bound on the risk; the least risky policy is left
     FAULTS_REMAIN = "faults remain"  # a repair left faults, or the iterations are used up
     LIMIT = "limit"  # of time or memory: run the command again to go on
 
     @property
     def is_proof(self) -> bool:
         """Return whether there is a proof that the final policy is safe."""
-        return self in (Outcome.SAFE, Outcome.GOAL_LOST)
+        return self in (Outcome.SAFE, Outcome.GOAL_LOST, Outcome.GOAL_FAULTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,9 @@ class OutcomeRecord:
     warning: str | None = later()
 
 
-def dump_outcome(record: OutcomeRecord, usefulness: Usefulness | None) -> str:
-    """Return the text of `outcome.json`; what the final policy is good for stands beside how the campaign ended."""
-    figures = {} if usefulness is None else usefulness.figures()
-    return json.dumps(record_to_json(record) | figures, ensure_ascii=False) + "\n"
+def dump_outcome(record: OutcomeRecord, figures: Mapping[str, Any]) -> str:
+    """Return the text of `outcome.json`; what the final policy is good for, and risks, stands beside how the campaign ended."""
+    return json.dumps({**record_to_json(record), **figures}, ensure_ascii=False) + "\n"
 
 
 def read_outcome(folder: Path) -> OutcomeRecord | None:

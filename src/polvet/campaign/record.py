@@ -89,6 +89,24 @@ class VerificationFigures:
     faults_so_far: int | None = None
     checked: bool | None = None  # whether the checker accepted the certificate; None: there is none
     not_checked: str | None = None  # why it was not asked
+    risk_lower: float | None = None  # bounds on the greatest probability of failing; None: not asked for
+    risk_upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorldFigures:
+    """Faults that only all of the world tells: goal faults, or those relative to a bound on the risk."""
+
+    faults: int
+    states: int  # that the policy reaches
+    good_states: int  # with the goal in reach, or within the bound
+    lost_starts: int  # from which no policy reaches the goal so, or keeps the bound
+    open: int
+    exhaustive: bool
+    near_ties: int
+    new_faults: int
+    faults_so_far: int
+    least_risk: float | None = None  # the least that any policy risks at worst; None: not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,9 @@ class RepairFigures:
     goal_percent_after: float
     run_length_before: float | None = later()
     run_length_after: float | None = later()
+    faults_given: int | None = None  # where not all faults so far were given to the repair
+    risk_after: float | None = None  # an upper bound on the risk; None: not asked for
+    refused: str | None = None  # why there is no new policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +152,7 @@ Figures = (
     | EvaluationFigures
     | SearchFigures
     | VerificationFigures
+    | WorldFigures
     | RepairFigures
     | FenceFigures
 )
@@ -152,10 +174,12 @@ EVALUATE = Step("evaluate", EvaluationFigures)
 PROVE = Step("prove", VerificationFigures)  # of a policy that just got its fence
 SEARCH = Step("search", SearchFigures)
 VERIFY = Step("verify", VerificationFigures)
+GOALS = Step("goals", WorldFigures)
+RISKS = Step("risks", WorldFigures)
 STRENGTHEN = Step("strengthen", FenceFigures)
 REPAIR = Step("repair", RepairFigures)
 STEPS: Mapping[str, Step[Figures]] = {
-    one.name: one for one in (BEGIN, POSSIBLE, EVALUATE, PROVE, SEARCH, VERIFY, STRENGTHEN, REPAIR)
+    one.name: one for one in (BEGIN, POSSIBLE, EVALUATE, PROVE, SEARCH, VERIFY, GOALS, RISKS, STRENGTHEN, REPAIR)
 }
 
 

@@ -16,6 +16,7 @@ from polvet.campaign.record import (
     SearchFigures,
     SizeFigures,
     VerificationFigures,
+    WorldFigures,
 )
 from polvet.records.shape import record_to_json
 
@@ -31,6 +32,7 @@ class Row:
     evaluation: EvaluationFigures | None = None
     search: SearchFigures | None = None
     verification: VerificationFigures | None = None
+    world: WorldFigures | None = None  # goal faults, or those relative to a bound on the risk
     strengthening: FenceFigures | None = None
     fenced: bool = False  # whether strengthening gave a policy
     repair: RepairFigures | None = None
@@ -56,6 +58,8 @@ class Row:
             row |= {"new_faults": self.new_faults, "faults_so_far": self.faults_so_far}
         if self.verification is not None:
             row["verification"] = record_to_json(self.verification)
+        if self.world is not None:
+            row["world"] = record_to_json(self.world)
         if self.strengthening is not None:
             row["strengthened"] = record_to_json(self.strengthening) | {"taken": self.fenced}
         return row
@@ -83,6 +87,8 @@ def _add(row: Row, record: Record[Figures]) -> Row:
         case VerificationFigures() as verification:
             row = replace(row, verification=verification)
             return _with_faults(row, verification.new_faults, verification.faults_so_far)
+        case WorldFigures() as world:
+            return _with_faults(replace(row, world=world), world.new_faults, world.faults_so_far)
         case FenceFigures() as fence:
             return replace(row, strengthening=fence, fenced="policy" in record.files)
         case RepairFigures() as repair:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from polvet.choices import one_of
+from polvet.debug.questions import Question
+from polvet.errors import InputError, Where
 from polvet.repair.methods import METHODS, MODES
 
+LATER = ("kind", "goal_chance", "max_risk", "delta")
 VERIFICATIONS = ("auto", "never")
 
 
@@ -27,12 +30,28 @@ class Settings:
     keep: int = 2_000  # states of goal-reaching runs on which the old action should stay
     max_goal_loss: float = 1.0  # in points of %Goal
     verify: str = "auto"
+    kind: str = "safety"  # goal: goal faults are mended as well, once the policy is safe; risk: with `max_risk`
+    goal_chance: str = "best"  # with which the goal could be reached where a goal fault gives it up; best: all there is
+    max_risk: str | None = None  # safe means: runs fail with at most this probability, read exactly
+    delta: str = "0"  # an action may raise the least risk by so much
 
     def __post_init__(self) -> None:
         METHODS.chosen(self.method)
         one_of(self.mode, MODES, "--repair-mode")
         one_of(self.verify, VERIFICATIONS, "--verify")
+        asked = Question.of(self.kind, self.goal_chance, self.max_risk, self.delta)
+        object.__setattr__(self, "kind", asked.kind)
+        if asked.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
+            what = (
+                f"{asked.kind} faults are mended in policies that are verified, by actions that are known to mend them."
+            )
+            raise InputError(what, Where("--kind"), "Leave out --verify and --repair-mode.")
 
     def identity(self, **files: str | None) -> dict[str, Any]:
-        """Return what a resumed campaign must agree on: these settings and the files' checksums."""
-        return {**asdict(self), **files}
+        """Return what a resumed campaign must agree on: these settings and the files' checksums.
+
+        Settings that earlier versions did not know are left out where they are as they were.
+        """
+        since = {one.name: one.default for one in fields(self) if one.name in LATER}
+        mine = {name: value for name, value in asdict(self).items() if name not in since or value != since[name]}
+        return {**mine, **files}

@@ -115,7 +115,7 @@ class _Chance(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class _GoalRuns:
+class GoalRuns:
     """Goal-reaching runs to be kept, how many are made per start, and what must be left of them."""
 
     before: Goals
@@ -124,7 +124,7 @@ class _GoalRuns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Candidate:
+class Candidate:
     """A repair, the policy ready to run, and how it reaches the goal."""
 
     repair: Repaired
@@ -344,36 +344,46 @@ class Steps:
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy that fixes all faults so far; where it loses too much of what was reached, others are tried."""
-        settings = self.settings
         goals = self._goals(iteration, bound)
-        # The less often the policy reaches the goal, the less there is to keep.
-        keep = list(goals.before.states[: math.ceil(settings.keep * goals.before.reached.share)])
-        if goals.before.reached.share >= GOOD:
-            keep += self._settled(bound, without=set(keep))
-        candidates: list[_Candidate] = []
-        for one in self._candidates(bound, goals, keep):
+        keep = self._kept(bound, goals)
+        candidates: list[Candidate] = []
+        for one in self._candidates(bound, goals, keep, self._to_fix()):
             candidates.append(one)
             if goals.floor.is_kept(one.reached) and not one.repair.left:
                 break
         best = min(candidates, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
+        figures = self._repair_figures(best, len(candidates), len(keep), goals)
+        return figures, self._save(f"repair-{iteration}", iteration, bound, best.repair, first)
+
+    def _to_fix(self) -> list[Fault]:
+        """The faults that a repair is given."""
+        return list(self.faults.values())
+
+    def _kept(self, bound: Bound, goals: GoalRuns) -> list[State]:
+        """States in which a repair should leave the policy as it is."""
+        # The less often the policy reaches the goal, the less there is to keep.
+        keep = list(goals.before.states[: math.ceil(self.settings.keep * goals.before.reached.share)])
+        if goals.before.reached.share >= GOOD:
+            keep += self._settled(bound, without=set(keep))
+        return keep
+
+    def _repair_figures(self, best: Candidate, attempts: int, kept: int, goals: GoalRuns) -> RepairFigures:
         repair = best.repair
-        figures = RepairFigures(
+        return RepairFigures(
             faults_fixed=len(repair.fixed),
             faults_left=len(repair.left),
             objective=repair.objective,
             trees_added=repair.trees_added,
             method=repair.method,
-            attempts=len(candidates),
-            kept_states=len(keep),
+            attempts=attempts,
+            kept_states=kept,
             repair_seconds=repair.seconds,
             gap=repair.gap,
             **_before_and_after(goals.before.reached, best.reached),
         )
-        return figures, self._save(f"repair-{iteration}", iteration, bound, repair, first)
 
-    def _candidates(self, bound: Bound, goals: _GoalRuns, keep: list[State]) -> Iterator[_Candidate]:
+    def _candidates(self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault]) -> Iterator[Candidate]:
         """Repairs to choose from, until one is good enough: first those that change little, then those that reach the goal."""
-        faults = list(self.faults.values())
         chosen = self.settings.method
         wanted = self._wanted(bound, faults, goals.runs)
         for _ in range(REPAIR_ROUNDS):
@@ -399,13 +409,13 @@ class Steps:
             yield self._tried(bound, fenced, goals)
 
     def _candidate(
-        self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: _GoalRuns
-    ) -> _Candidate:
+        self, bound: Bound, wanted: list[Fault], keep: list[State], method: str, goals: GoalRuns
+    ) -> Candidate:
         return self._tried(bound, self._repaired(bound, wanted, keep, method), goals)
 
-    def _tried(self, bound: Bound, repair: Repaired, goals: _GoalRuns) -> _Candidate:
+    def _tried(self, bound: Bound, repair: Repaired, goals: GoalRuns) -> Candidate:
         after = bind_policy(fit(bound.fitted.task, repair.policy), bound.compiled)  # a repair may read more variables
-        return _Candidate(repair, after, self._reach(after, goals.runs))
+        return Candidate(repair, after, self._reach(after, goals.runs))
 
     def _planned(self, bound: Bound, faults: list[Fault]) -> list[Fault] | None:
         """The faults with the safe actions from which the goal is reached best, where the world is small enough to tell."""
@@ -484,7 +494,7 @@ class Steps:
         self._left()
         return exits
 
-    def _goals(self, iteration: int, bound: Bound) -> _GoalRuns:
+    def _goals(self, iteration: int, bound: Bound) -> GoalRuns:
         """What is to be kept of the policy: goal-reaching runs, and how the best policy so far made them."""
         sample = self.packed[:GOAL_STARTS]
         runs = 1 if self._is_certain(iteration) else self._enough_runs(len(sample))
@@ -492,7 +502,7 @@ class Steps:
         before = find_goals(bound, sample, without=faulty, runs=runs, budget=self._left(), **self._chance())
         best = max([before.reached, *self._reached_before(iteration)], key=lambda one: (one.share, -(one.length or 0)))
         # Half of the allowed loss, as the runs are a sample.
-        return _GoalRuns(before, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
+        return GoalRuns(before, runs, Floor(best.share - self.settings.max_goal_loss / 200, best.length))
 
     def _reached_before(self, iteration: int) -> list[GoalRate]:
         """How the policies of earlier iterations reached the goal, as their repairs noted it."""
@@ -574,7 +584,7 @@ def _before_and_after(before: GoalRate, after: GoalRate) -> _BeforeAndAfter:
     }
 
 
-def _lost(bound: Bound, after: Bound, goals: _GoalRuns, keep: list[State]) -> list[State]:
+def _lost(bound: Bound, after: Bound, goals: GoalRuns, keep: list[State]) -> list[State]:
     """States of goal-reaching runs whose action changed although nothing asked for it."""
     kept = set(keep)
     return [state for state in lost_states(bound, after, goals.before.states) if state not in kept]

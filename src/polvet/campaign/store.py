@@ -116,8 +116,8 @@ def records_in_journal(lines: Sequence[Any], folder: Path) -> tuple[Mapping[str,
 
 
 def _refuse_other(before: Mapping[str, Any], identity: Mapping[str, Any], folder: Path) -> None:
-    changed = [name for name in identity if before.get(name) != identity[name]]
+    changed = [name for name in {**identity, **before} if before.get(name) != identity.get(name)]
     if changed:
-        shown = "; ".join(f"{name} was {before.get(name)!r}, is {identity[name]!r}" for name in changed[:4])
+        shown = "; ".join(f"{name} was {before.get(name)!r}, is {identity.get(name)!r}" for name in changed[:4])
         hint = "Give the same options and files to resume it, or choose a new folder."
         raise InputError(f"holds a campaign with other settings: {shown}.", Where(str(folder)), hint)

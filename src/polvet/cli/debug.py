@@ -15,7 +15,8 @@ import typer
 from polvet.budget import Stopwatch, stopwatch
 from polvet.choices import listed
 from polvet.cli.answer import ExitCode
-from polvet.cli.options import Answering, MemoryLimit, Seed, Subject, Timed, Workers
+from polvet.cli.faults import Delta, GoalChance
+from polvet.cli.options import Answering, MaxRisk, MemoryLimit, Seed, Subject, Timed, Workers
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.repair import RepairMode
@@ -23,8 +24,8 @@ from polvet.errors import Where
 from polvet.repair.methods import METHODS
 
 if TYPE_CHECKING:
-    from polvet.campaign.loop import Ending
     from polvet.campaign.record import Figures, Record
+    from polvet.campaign.rounds import Ending
     from polvet.campaign.rows import Row
 
 COLUMNS = ("iteration", "%Unsafe", "%Goal", "unsafe runs", "new faults", "faults", "repair", "verification", "seconds")
@@ -61,6 +62,12 @@ class Settings:
         float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points below the best so far.", min=0.0)
     ] = 1.0
     verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto"
+    kind: Annotated[
+        str, typer.Option("--kind", help="safety; goal: goal faults are mended as well; risk: with --max-risk.")
+    ] = "safety"
+    goal_chance: GoalChance = "best"
+    max_risk: MaxRisk = None
+    delta: Delta = "0"
     seed: Seed = 0
 
 
@@ -81,6 +88,7 @@ def debug(
     lines = [
         *_table_lines(fold(ended.records)),
         f"outcome     {found.outcome}",
+        *([] if ended.risk is None else [f"risk        {ended.risk.says()}"]),
         *_goal_lines(ended),
         f"policy      {ended.policy}",
     ]
@@ -89,7 +97,7 @@ def debug(
         words += ["--policy", str(ended.policy)] if found.word == "safe" else []
         told = shlex.join([*words, *policy.task.model_task.options.arguments()])
         lines.append(f"evidence    {ended.certificate} (check it: {told})")
-    lost = found.goal_lost and found.word in ("safe", "repaired")
+    lost = found.word in ("safe", "repaired") and (found.goal_lost or found.outcome == "safe, goal faults remain")
     return answering.say(found, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
@@ -128,6 +136,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         goal = _around(one.goal_percent, one.goal_percent_interval)
     if row.verification is not None:
         verified = f"{row.verification.verdict} ({row.verification.method})"
+        if row.verification.risk_upper is not None:
+            verified = f"risk {row.verification.risk_upper:.6g}: {verified}"
     runs = None if row.search is None else row.search.unsafe_runs
     counts = ("" if count is None else f"{count:,}" for count in (runs, row.new_faults, row.faults_so_far))
     return (str(row.iteration), unsafe, goal, *counts, repaired, verified, f"{row.seconds:.1f}")

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from polvet.policy.compiled import Bound
 
 SHOWN = 10
+GoalChance = Annotated[
+    str,
+    typer.Option(
+        "--goal-chance", help="With --kind goal: the probability with which it could be reached, or best: all there is."
+    ),
+]
+Delta = Annotated[str, typer.Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +60,9 @@ def faults(
             "--kind", help="safety; goal: where the goal could be reached and is given up; risk: with --max-risk."
         ),
     ] = "safety",
-    goal_chance: Annotated[
-        str, typer.Option("--goal-chance", help="With --kind goal: the probability with which it could be reached.")
-    ] = "1",
+    goal_chance: GoalChance = "1",
     max_risk: MaxRisk = None,
-    delta: Annotated[
-        str, typer.Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")
-    ] = "0",
+    delta: Delta = "0",
     runs: Annotated[
         Path | None, typer.Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
     ] = None,

@@ -71,12 +71,13 @@ def find_goal_faults(
     *,
     starts: Words | None = None,
     among: Words | None = None,
-    least: Fraction = SURELY,
+    least: Fraction | None = SURELY,
     budget: Budget = UNLIMITED,
 ) -> FaultAnalysis:
     """Return all goal faults on runs from all starts (or the packed ones), or those of them `among` these packed states.
 
-    `least` is the probability with which the goal could be reached. `safe_states` counts the states in which it could be, `unsafe_starts`
+    `least` is the probability with which the goal could be reached; None: the best there is, and every action that lowers it
+    gives it up. `safe_states` counts the states in which it could be, `unsafe_starts`
     are those in which it could not. Worlds that do not fit the limits raise LimitReached.
     """
     spent = stopwatch()
@@ -122,16 +123,18 @@ def _surely(bound: Bound, starts: Words, budget: Budget) -> Prospects:
     )  # fmt: skip
 
 
-def _with_probability(decider: Decider, starts: Words, least: Fraction, budget: Budget) -> Prospects:
+def _with_probability(decider: Decider, starts: Words, least: Fraction | None, budget: Budget) -> Prospects:
     world = find_safe_world(decider, starts, budget=budget)
     if isinstance(world, str):
         raise LimitReached(f"what safe policies reach is not known: {world}", "states")
     steps = world.steps
     worth, after = world.worths(budget=budget)
-    wanted = float(least) - NEAR
-    able, keeps = worth >= wanted, steps.safe & (after >= wanted)
-    outcomes, target = world.step_outcomes()
     best = steps.safe & (after >= worth[steps.state] - NEAR) & (worth[steps.state] > 0)
+    able, keeps = worth > 0, best
+    if least is not None:
+        wanted = float(least) - NEAR
+        able, keeps = worth >= wanted, steps.safe & (after >= wanted)
+    outcomes, target = world.step_outcomes()
     first = np.searchsorted(steps.state, np.arange(len(world.space) + 1))
     distance = _steps_to_goal(world.goal & able, steps.state, outcomes, target, best)
     nearer = best & _any_nearer(distance, first, outcomes, target)

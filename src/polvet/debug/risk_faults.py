@@ -23,11 +23,12 @@ from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.debug.faults import FaultAnalysis, every_start, policy_steps
 from polvet.debug.possible import WORLD_STATES
 from polvet.errors import InputError, LimitReached
-from polvet.kernel.compiled import Words, describe_limit
+from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
 from polvet.model.automata import ModelType
+from polvet.model.task import Task
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.fault_files import RISK, Fault
 from polvet.safety.bound import FINE, Group, RiskGame, groups_of
@@ -57,19 +58,25 @@ class RiskWorld:
         begin, end = (int(one) for one in self.game.mdp.branch_start[choice : choice + 2])
         return float(self.game.mdp.probability[begin:end] @ values[self.game.mdp.target[begin:end]])
 
+    def raised(self, words: Any, label: int) -> float:
+        """Return by how much the label raises the least risk of a packed state."""
+        place = self.space.find(words)
+        after = max(self.after(group) for group in self.game.groups[place] if self.label(group) == label)
+        return after - float(self.least[place])
+
     def label(self, group: Group) -> int:
         """Return the label of these operators; -1 where they are all silent."""
         return int(self.labels[group[0]])
 
 
-def find_risk_world(bound: Bound, starts: Words, *, budget: Budget = UNLIMITED) -> RiskWorld:
+def find_risk_world(task: Task, compiled: Compiled, starts: Words, *, budget: Budget = UNLIMITED) -> RiskWorld:
     """Return the world from packed starts, or raise LimitReached where it is too large."""
-    if bound.task.network.model.type is ModelType.DTMC:
+    if task.network.model.type is ModelType.DTMC:
         raise InputError(
             "the model is a Markov chain: there is nothing to choose.", hint="Ask for its risk with verify."
         )
     few = budget.at_most(states=WORLD_STATES)
-    space = bound.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few)
+    space = compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=few)
     if (limit := describe_limit(space, few)) is not None:
         raise limit
     fail = space.mask(FAIL).astype(bool)
@@ -102,11 +109,11 @@ def find_risk_faults(
     chain = bound.compiled.explore(initial, build=True, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     if (limit := describe_limit(chain, budget)) is not None:
         raise limit
-    known = world or find_risk_world(bound, initial, budget=budget)
+    known = world or find_risk_world(bound.task, bound.compiled, initial, budget=budget)
     words = chain.states(0, len(chain))
     places = np.array([known.space.find(state) for state in words], dtype=np.int64)
     allowed, room = float(most), float(delta)
-    at_issue = _reached_at_issue(chain, allowed, budget)
+    at_issue, unsure = _reached_at_issue(chain, allowed, budget)
     if among is not None:
         at_issue &= np.isin(places, [known.space.find(state) for state in among])
     chosen = policy_steps(bound, words)
@@ -135,11 +142,11 @@ def find_risk_faults(
         first_faults=np.zeros(0, dtype=np.int64),
         unsafe_starts=tuple(bound.compiled.unpack(np.ascontiguousarray(words[beyond]))),
         never_safe=np.zeros(0, dtype=np.int64),
-        open=known.open,
+        open=known.open + unsure,
         states=len(chain),
         safe_states=int((known.least[places] <= allowed * NEAR).sum()),
         seconds=spent(),
-        exhaustive=chain.near_ties == 0 and known.open == 0 and among is None,
+        exhaustive=chain.near_ties == 0 and known.open + unsure == 0 and among is None,
         near_ties=chain.near_ties,
     )
 
@@ -149,8 +156,11 @@ def _is_at_fault(own: float, after: float, allowed: float, room: float) -> bool:
     return after > (own + room) * NEAR or own <= allowed * NEAR < after
 
 
-def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> NDArray[np.bool_]:
-    """Return which states of the policy's chain are reached from starts at which its own risk is above the bound."""
+def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> tuple[NDArray[np.bool_], int]:
+    """Return which states of the policy's chain are reached from starts at which its own risk is above the bound.
+
+    Starts at which doubles do not tell count as such, and how many they are is returned as well.
+    """
     fail = chain.mask(FAIL).astype(bool)
     choice_start, branch_start, target, probability, _, _ = chain.take_matrix()
     every = np.arange(len(fail), dtype=np.uint32)
@@ -163,10 +173,11 @@ def _reached_at_issue(chain: Any, allowed: float, budget: Budget) -> NDArray[np.
     begin = np.unique(chain.initial.astype(np.int64))
     seen = np.zeros(len(fail), dtype=np.bool_)
     frontier = begin[value.uppers[begin] > allowed * NEAR]
+    unsure = int((value.lowers[frontier] <= allowed * NEAR).sum())
     first, branch = choice_start.astype(np.int64), branch_start.astype(np.int64)
     while len(frontier):
         seen[frontier] = True
         following = [target[branch[first[s]] : branch[first[s + 1]]] for s in frontier.tolist()]
         fresh = np.unique(np.concatenate(following)).astype(np.int64)
         frontier = fresh[~seen[fresh]]
-    return seen
+    return seen, unsure

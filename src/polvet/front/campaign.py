@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 WORDS = {
     "safe": Verdict.SAFE,
     "safe, goal lost": Verdict.SAFE,
+    "safe, goal faults remain": Verdict.SAFE,
+    "impossible": Verdict.IMPOSSIBLE,
     "stopped": Verdict.UNSAFE,
     "faults remain": Verdict.FAULTS_REMAIN,
 }
@@ -26,7 +28,8 @@ WORDS = {
 class Campaign(Result):
     """What debugging ended with. `policy` is the final one, `iterations` has a row of figures per iteration.
 
-    The verdict is about safety alone: `goal_lost` says whether %Goal fell below what `max_goal_loss` allows, `warning` how.
+    The verdict is about safety alone, with `max_risk` up to that probability: `goal_lost` says whether %Goal fell below what
+    `max_goal_loss` allows, `warning` how.
     """
 
     outcome: str = ""
@@ -37,7 +40,7 @@ class Campaign(Result):
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
-        """Return SAFE, UNSAFE (from some start no policy is safe), FAULTS_REMAIN, REPAIRED (not to be proved) or UNKNOWN."""
+        """Return SAFE, UNSAFE or IMPOSSIBLE (no policy is safe, or keeps the bound), FAULTS_REMAIN, REPAIRED (not proved) or UNKNOWN."""
         if self.outcome == "improved" and "--verify never" in (self.reason or ""):
             return Verdict.REPAIRED
         return WORDS.get(self.outcome, Verdict.UNKNOWN)
@@ -100,9 +103,8 @@ def run_campaign(
     )  # fmt: skip
     certificate = None if ended.certificate is None else read_json(ended.certificate)
     figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
+    figures |= ended.figures
     useful = ended.usefulness
-    if useful is not None:
-        figures |= useful.figures()
     return Campaign(
         figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
         policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(row.to_json() for row in fold(ended.records)),

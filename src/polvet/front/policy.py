@@ -336,7 +336,8 @@ class Policy:
         With the `kind` "goal": where it gives up that the goal can be reached safely, with probability `goal_chance`. With
         `max_risk`: where it raises the least risk of failing by more than `delta`, or above that bound (docs/semantics.md).
         """
-        from polvet.front.faulting import Question, find_policy_faults
+        from polvet.debug.questions import Question
+        from polvet.front.faulting import find_policy_faults
 
         work = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES)
         asked = Question.of(kind, goal_chance, max_risk, delta)
@@ -446,7 +447,8 @@ class Policy:
         """Return the campaign: fuzz, find faults, repair, verify, until it is safe; everything is kept in the folder.
 
         Called again with the same folder it goes on where it stopped. `settings` are those of `polvet debug`: `seed`, `starts`,
-        `runs`, `fuzz_runs`, `max_steps`, `max_states`, `iterations`, `method`, `repair_mode`, `keep`, `max_goal_loss`, `verify`.
+        `runs`, `fuzz_runs`, `max_steps`, `max_states`, `iterations`, `method`, `repair_mode`, `keep`, `max_goal_loss`, `verify`,
+        `kind`, `goal_chance`, `max_risk`, `delta`.
         """
         from polvet.front.campaign import run_campaign
 

@@ -62,8 +62,9 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     """Return whether runs of the policy fail with probability at most `max_risk`, with a certificate that was checked."""
     from polvet.confirm.confirmation import about_policy, confirm
     from polvet.confirm.outcome import NotChecked
+    from polvet.safety.bound import parse_risk
     from polvet.verify.box_system import Power
-    from polvet.verify.risk_bound import judge_risk, parse_risk
+    from polvet.verify.risk_bound import judge_risk
 
     bound, budget = policy.bound, work.budget
     most = parse_risk(max_risk, Where("max_risk"))

@@ -103,6 +103,8 @@ def _verified(found: VerificationFigures | None) -> str:
     if found is None:
         return ""
     reason = f": {text(found.reason)}" if found.reason else ""
+    if found.risk_upper is not None:
+        reason += f", risk at most {found.risk_upper:.6g}"
     return f"{text(found.verdict)} ({text(found.method)}){reason}"
 
 

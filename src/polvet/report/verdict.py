@@ -22,6 +22,7 @@ PROOFS = {
     "reachable-set": "the list of all states it can reach, none of them failing",
     "grid": "a set of cells that holds all starts, that all runs return to, and from which no run fails",
     "invariant": "a set of states that holds all starts, is never left, and has no failing state",
+    "risk-bound": "a bound on the probability of failing for each state it can reach, in fractions, that no step breaks",
 }
 
 
@@ -53,18 +54,21 @@ def verdict_card(campaign: Campaign, judged: CheckResult | None = None) -> str:
     if ended is not None and ended.certificate is not None:
         way = "<p>Check it without trusting whoever made it:</p>" + code(certify_command(campaign))
     match None if ended is None else ended.outcome:
-        case Outcome.SAFE | Outcome.GOAL_LOST as outcome:
-            sort, title = ("good", "Safe") if outcome is Outcome.SAFE else ("open", "Safe, goal lost")
+        case Outcome.SAFE | Outcome.GOAL_LOST | Outcome.GOAL_FAULTS as outcome:
+            sort, title = ("good" if outcome is Outcome.SAFE else "open"), outcome.value.capitalize()
             level = "Proved"
-            body = (
-                f"<p>No run of the final policy reaches a failing state, from any start state. {_proof(campaign)}</p>"
-            )
+            body = f"<p>{_claim(campaign)} {_proof(campaign)}</p>"
+            if outcome is Outcome.GOAL_FAULTS:
+                body += f"<p>{text(reason)}.</p>"
             if judged is not None:
                 body += "<p>The independent checker accepted it while this page was written.</p>"
             body += way
         case Outcome.STOPPED:
             sort, title, level = "bad", "Unsafe task", "Proved" if way else "Found"
             body = f"<p>{text(reason)}.</p>{way}"
+        case Outcome.IMPOSSIBLE:
+            sort, title, level = "bad", "Impossible", "Found"
+            body = f"<p>{text(reason)}. The least risky policy that was found is left.</p>"
         case Outcome.FAULTS_REMAIN:
             sort, title, level = "bad", "Faults remain", "Found by executed runs"
             body = f"<p>{text(reason)}.</p>"
@@ -111,6 +115,13 @@ def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _claim(campaign: Campaign) -> str:
+    most = campaign.settings.get("max_risk")
+    if most is None:
+        return "No run of the final policy reaches a failing state, from any start state."
+    return f"Runs of the final policy fail with probability at most {text(most)}, from any start state."
+
+
 def _proof(campaign: Campaign) -> str:
     name = None if campaign.outcome is None else campaign.outcome.certificate
     certificate = find_certificate(campaign)
@@ -141,6 +152,16 @@ def _tiles(campaign: Campaign) -> str:
     tiles = [_percent_tile("Unsafe starts", first.unsafe_percent, last.unsafe_percent, last.unsafe_percent_interval)]
     if campaign.about.has_goal:
         tiles.append(_percent_tile("Goal reached", first.goal_percent, last.goal_percent, last.goal_percent_interval))
+    risks = [
+        row.verification.risk_upper
+        for row in campaign.rows
+        if row.verification is not None and row.verification.risk_upper is not None
+    ]
+    if risks:
+        tiles.insert(
+            0,
+            _tile("Risk, at most", f"<span>{risks[0]:.4g} <span aria-label=to>→</span></span> <b>{risks[-1]:.4g}</b>"),
+        )
     if (best := _best_possible(campaign)) is not None:
         tiles.append(_tile("Best possible goal", f"<b>{best:.2f}%</b>"))
     tiles.append(_tile("Faults found", f"<b>{len(campaign.faults):,}</b>"))

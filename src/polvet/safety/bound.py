@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.errors import LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.mdp import Reach, SparseMdp, Value, solve
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.numbers import exact
 from polvet.safety.decide import FAIL, GOAL, Verdict, compile_task
 
 EXACT_STATES = 20_000
@@ -44,6 +45,19 @@ class Within:
     upper: float
     states: int
     limit: LimitReached | None = None
+
+
+def parse_risk(given: str | float | Fraction, where: Where) -> Fraction:
+    """Return the bound on the risk, read exactly as it is written: above 0 and below 1.
+
+    >>> parse_risk("0.05", Where("--max-risk")), parse_risk(0.05, Where("max_risk")), parse_risk("1/3", Where("max_risk"))
+    (Fraction(1, 20), Fraction(1, 20), Fraction(1, 3))
+    """
+    number = exact(str(given))
+    if number is None or not 0 < number < 1:
+        hint = "Give a number above 0 and below 1, such as 0.05 or 1/20; that no run fails is asked for without it."
+        raise InputError(f"{str(given)[:40]!r} is no bound on a probability.", where, hint)
+    return Fraction(number)
 
 
 def decide_within(task: Task, state: State, bound: Fraction, *, budget: Budget = UNLIMITED) -> Within:

@@ -30,7 +30,7 @@ from polvet.mdp.query import Reach
 from polvet.mdp.solve import solve
 from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
 from polvet.model.semantics import Semantics, State
-from polvet.numbers import LONG_DIGITS, exact
+from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.records.packed import fits, pack_columns
 from polvet.records.state_json import Malformed
@@ -86,19 +86,6 @@ class RiskVerdict:
         low, high = self.figures["probability_lower"], self.figures["probability_upper"]
         risk = f"{float(self.lower):.6g}" if self.lower == self.upper else f"between {low:.6g} and {high:.6g}"
         return f"fails with probability {risk} at worst, at most {float(self.most):g} allowed"
-
-
-def parse_risk(given: str | float | Fraction, where: Where) -> Fraction:
-    """Return the bound on the risk, read exactly as it is written: above 0 and below 1.
-
-    >>> parse_risk("0.05", Where("--max-risk")), parse_risk(0.05, Where("max_risk")), parse_risk("1/3", Where("max_risk"))
-    (Fraction(1, 20), Fraction(1, 20), Fraction(1, 3))
-    """
-    number = exact(str(given))
-    if number is None or not 0 < number < 1:
-        hint = "Give a number above 0 and below 1, such as 0.05 or 1/20; that no run fails is asked for without it."
-        raise InputError(f"{str(given)[:40]!r} is no bound on a probability.", where, hint)
-    return Fraction(number)
 
 
 def judge_risk(

@@ -1,0 +1,89 @@
+"""A campaign with a bound on the risk: judge, find the faults relative to the bound, repair, until the bound is kept.
+
+Source   the loop of `safety_rounds.py` for safety up to a probability, which its paper leaves open
+Why      a policy without faults relative to the bound keeps it wherever a policy does (`debug/risk_faults.py`, with `delta` 0), and each
+         iteration fixes more of finitely many faults. A campaign that does not get there leaves the least risky of its policies
+Limits   all states that any policy can come to, up to 200,000
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polvet.campaign.outcome import Outcome
+from polvet.campaign.record import BEGIN, EVALUATE, REPAIR, RISKS, VERIFY, Figures, Record, WorldFigures
+from polvet.campaign.risk_steps import RiskSteps
+from polvet.campaign.rounds import Ending, Rounds
+from polvet.errors import LimitReached
+
+
+class RiskRounds(Rounds):
+    """A campaign that ends when the policy is proved to keep the bound, or when no policy can."""
+
+    steps: RiskSteps
+
+    def iterate(self, iteration: int, policy: Path, first: Path) -> Ending | Path:
+        """Return the next policy, or how the campaign ended."""
+        bound = self.steps.load(policy)
+        self.do(iteration, EVALUATE, lambda: self.steps.evaluate(bound))
+        judged = self.do(iteration, VERIFY, lambda: self.steps.judge(iteration, bound, policy))
+        if judged.figures.verdict == "safe":
+            return self.end(Outcome.SAFE, policy, iteration, None, judged)
+        try:
+            found = self.do(iteration, RISKS, lambda: self.steps.risks(iteration, bound, policy))
+        except LimitReached as limit:
+            if limit.kind == "time":
+                raise
+            return self.end(
+                Outcome.LIMIT, policy, iteration, f"faults relative to the bound are not known: {limit}", judged
+            )
+        if not self.remember(found) and not self._was_partial(iteration):
+            return self._without_new_faults(iteration, policy, found, judged.figures.reason)
+        repaired = self.do(iteration, REPAIR, lambda: self.steps.repair(iteration, bound, first))
+        return self.store.path(repaired, "policy")
+
+    def _was_partial(self, iteration: int) -> bool:
+        """Whether the repair before was given some of the faults only: then the others are left to fix."""
+        before = self.store.find(iteration - 1, REPAIR)
+        return before is not None and before.figures.faults_given is not None
+
+    def _without_new_faults(
+        self, iteration: int, policy: Path, found: Record[WorldFigures], reason: str | None
+    ) -> Ending:
+        figures = found.figures
+        if figures.lost_starts:
+            why = f"from {figures.lost_starts:,} start states no policy keeps the bound: the least risk is {figures.least_risk:.6g}"
+            return self.end(Outcome.IMPOSSIBLE, policy, iteration, why)
+        if figures.faults:
+            return self.end(Outcome.FAULTS_REMAIN, policy, iteration, "the repair left faults it was given")
+        if figures.open or figures.near_ties or reason is not None:
+            return self.end(
+                Outcome.IMPROVED,
+                policy,
+                iteration,
+                f"no new fault is found; {reason or 'the risk is too near the bound'}",
+            )
+        why = "no new fault is found; what is left raises the least risk by at most --delta a step, or by too little to be told"
+        return self.end(Outcome.FAULTS_REMAIN, policy, iteration, why)
+
+    def end(
+        self,
+        outcome: Outcome,
+        policy: Path,
+        iteration: int,
+        reason: str | None,
+        shown_by: Record[Figures] | None = None,
+    ) -> Ending:
+        """End with the policy; where the bound is not kept, with the least risky of all."""
+        if outcome is not Outcome.SAFE:
+            risks = {
+                record.iteration: record.figures.risk_upper
+                for k in range(iteration + 1)
+                if (record := self.store.find(k, VERIFY)) is not None and record.figures.risk_upper is not None
+            }
+            if risks:
+                iteration = min(risks, key=lambda k: (risks[k], k))
+                made = self.store.find(iteration - 1, REPAIR) if iteration else self.store.find(0, BEGIN)
+                assert made is not None
+                policy, shown_by = self.store.path(made, "policy"), self.store.find(iteration, VERIFY)
+        return super().end(outcome, policy, iteration, reason, shown_by)

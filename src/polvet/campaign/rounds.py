@@ -1,0 +1,143 @@
+"""The rounds of a campaign: iterations on one policy after another until there is an outcome, each step stored when it is done.
+
+What an iteration does is left to those who say what a campaign is after: `safety_rounds.py`, `goal_rounds.py`, `risk_rounds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polvet.budget import stopwatch
+from polvet.campaign.outcome import Outcome, OutcomeRecord, dump_outcome
+from polvet.campaign.policies import copy_policy, place_of, policy_stem
+from polvet.campaign.record import BEGIN, F, Figures, Record, Step
+from polvet.campaign.risk_course import RiskCourse, risk_course
+from polvet.campaign.settings import Settings
+from polvet.campaign.steps import Done, Steps
+from polvet.campaign.store import Store
+from polvet.campaign.usefulness import Usefulness, usefulness
+from polvet.confirm.outcome import Confirmation, read_told, told
+from polvet.errors import LimitReached
+from polvet.interrupts import noting
+from polvet.model.expressions import FALSE
+from polvet.records.fault_files import FaultList, read_faults, write_faults
+
+Listener = Callable[[Record[Figures]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a campaign ended with; `policy` and `certificate` are files in its folder."""
+
+    outcome: Outcome
+    policy: Path
+    iterations: int
+    faults: int
+    certificate: Path | None
+    reason: str | None
+    records: tuple[Record[Figures], ...]
+    checked: Confirmation | None = None  # of the certificate
+    usefulness: Usefulness | None = None  # None: the task has no goal, or the final policy was not evaluated
+    risk: RiskCourse | None = None  # None: no bound on the risk was asked for, or nothing is known yet
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return what is left of the goal, and what is risked, as numbers."""
+        return {
+            **({} if self.usefulness is None else self.usefulness.figures()),
+            **({} if self.risk is None else self.risk.figures()),
+        }
+
+
+class Rounds:
+    """A campaign under way."""
+
+    def __init__(self, given: Path, store: Store, steps: Steps, settings: Settings, listener: Listener) -> None:
+        self.given, self.store, self.steps, self.settings, self.listener = given, store, steps, settings, listener
+
+    def run(self) -> Ending:
+        """Iterate until there is an outcome."""
+        # SOUND: the campaign works on its own copy: what it claims must be about a file that nobody changes under it.
+        kept = self.do(0, BEGIN, lambda: (self.steps.sizes(), self._copy()))
+        policy = first = self.store.path(kept, "policy")
+        for iteration in range(self.settings.iterations + 1):
+            try:
+                ended = self.iterate(iteration, policy, first)
+            except LimitReached as limit:
+                return self.end(Outcome.LIMIT, policy, iteration, str(limit))
+            if isinstance(ended, Ending):
+                return ended
+            policy = ended
+        used_up = f"{self.settings.iterations} iterations are used up (--iterations)"
+        return self.end(Outcome.FAULTS_REMAIN, policy, self.settings.iterations, used_up)
+
+    def iterate(self, iteration: int, policy: Path, first: Path) -> Ending | Path:
+        """Return the next policy, or how the campaign ended."""
+        raise NotImplementedError
+
+    def do(self, iteration: int, step: Step[F], work: Callable[[], Done[F]]) -> Record[F]:
+        """Return the record of the step, which is done now unless it was before."""
+        record = self.store.find(iteration, step)
+        if record is None:
+            spent = stopwatch()
+            with noting() as interrupts:
+                figures, files = work()
+                interrupts.check()  # a step that was interrupted is not finished, whoever swallowed it
+            record = self.store.finish(iteration, step, figures, round(spent(), 3), files)
+        self.listener(record)
+        return record
+
+    def _copy(self) -> dict[str, str]:
+        return copy_policy(self.given, self.store.folder, place_of(self.given, policy_stem(0)))
+
+    def remember(self, record: Record[Figures]) -> int:
+        """Add the step's new faults to those so far and return how many they are."""
+        if "faults" not in record.files:
+            return 0
+        faults = read_faults(self.steps.task, self.store.path(record, "faults")).faults
+        self.steps.faults |= {(fault.state, fault.action): fault for fault in faults}
+        return len(faults)
+
+    def end(
+        self,
+        outcome: Outcome,
+        policy: Path,
+        iteration: int,
+        reason: str | None,
+        shown_by: Record[Figures] | None = None,
+    ) -> Ending:
+        """Leave the last policy and all faults where people look for them."""
+        useful = None
+        if self.steps.task.goal != FALSE:
+            useful = usefulness(self.store.records, iteration, self.settings.max_goal_loss)
+        if useful is not None and useful.lost and outcome is Outcome.SAFE:
+            outcome, reason = Outcome.GOAL_LOST, useful.warning()
+        name = place_of(policy, "policy")
+        copy_policy(policy, self.store.folder, name)
+        final = self.store.folder / name
+        by_state = {fault.state: fault for fault in self.steps.faults.values()}
+        task = self.steps.task
+        write_faults(task, FaultList(tuple(by_state.values()), task.sha256), self.store.folder / "faults.json")
+        proof = None
+        if shown_by is not None and "certificate" in shown_by.files:
+            proof = self.store.path(shown_by, "certificate")
+        checked = None if shown_by is None else read_told(shown_by.line())
+        faults = len(self.steps.faults)
+        shown = OutcomeRecord(
+            outcome,
+            reason,
+            iteration,
+            faults,
+            policy=name,
+            certificate=None if proof is None else str(proof.relative_to(self.store.folder)),
+            **told(checked),
+            warning=None if useful is None else useful.warning(),
+        )
+        risk = risk_course(self.store.records, iteration, self.settings.max_risk)
+        records = tuple(self.store.records)
+        ending = Ending(outcome, final, iteration, faults, proof, reason, records, checked, useful, risk)
+        self.store.write("outcome.json", dump_outcome(shown, ending.figures))
+        return ending
