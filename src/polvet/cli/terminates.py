@@ -51,7 +51,7 @@ def terminates(
     """
     from polvet.files import write_whole
     from polvet.front.plans import terminates as decide
-    from polvet.policy.finite_memory import dump_fmp, to_graphviz, to_mermaid
+    from polvet.policy.finite_memory import dump_fmp, load_fmp, to_graphviz, to_mermaid
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
@@ -62,7 +62,8 @@ def terminates(
     if draw is not None:
         write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
     if export is not None:
-        write_whole(export, json.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
+        whole = load_fmp(fmp, policy=policy)  # a sketch is shown over some of its features, and written over all
+        write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
     counts = (f"{key} {value}" for key, value in found.figures.items() if not isinstance(value, list))
     lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in found.more.get("trace", []))]
     lines += _further(plan, found.more, found.word, found.method)

@@ -134,22 +134,14 @@ def _proved(
     sketch: Sketch, file: Path, told: list[Mapping[str, Any]], work: Work, output: Path | None, by_execution: bool
 ) -> Generalizing | Undecided:
     """Return that it holds if the rules are proved to end, with the ranking, which the checker has accepted."""
-    from polvet.policy.finite_memory.sketch import MAX_FEATURES, expand
     from polvet.termination.certificates import confirmed
-    from polvet.termination.decide import terminates
+    from polvet.termination.sketches import sketch_terminates
     from polvet.termination.verdicts import Terminating
 
     reached = f"in all {len(told)} problems every run reaches the goal, but"
     more = {"problems": told}
-    if len(sketch.features.names) > MAX_FEATURES:
-        too_many = f"{reached} whether the rules end is decided for at most {MAX_FEATURES} features"
-        return Undecided(reason=too_many, figures=_figures(told), more=more, **work.told())
     work.tell("proving that the rules end")
-    try:
-        found = terminates(expand(sketch, work.budget), seed=work.chance, budget=work.budget)
-    except LimitReached as limit:
-        told_limit = {**why(limit), "reason": f"{reached} the rules are not proved to end: {limit}"}
-        return Undecided(**told_limit, figures=_figures(told), more=more, **work.told())
+    found, _ = sketch_terminates(sketch, work.budget)
     if not isinstance(found, Terminating):
         reason = getattr(found, "reason", None) or "from some valuation of the features they can be followed for ever"
         return Undecided(

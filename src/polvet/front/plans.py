@@ -6,12 +6,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from polvet.choices import AUTO
 from polvet.errors import InputError, LimitReached
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
+
+if TYPE_CHECKING:
+    from polvet.policy.finite_memory import FiniteMemoryPolicy
+    from polvet.policy.finite_memory.load import PlanFile
 
 HINT = "A .qnp problem's own goal already stops its policy; ask without --goal."
 
@@ -67,7 +72,7 @@ def terminates(
     plan: str | os.PathLike[str],
     *,
     policy: str | os.PathLike[str] | None = None,
-    method: str = "auto",
+    method: str = AUTO,
     forests: int = 20,
     goal: str | None = None,
     why: bool = False,
@@ -84,12 +89,14 @@ def terminates(
     """
     from polvet.policy.finite_memory.goal import parse_goal
     from polvet.policy.finite_memory.load import read_plan
+    from polvet.policy.finite_memory.projection import project
     from polvet.policy.finite_memory.qnp import dead_ends
     from polvet.system import memory_limited
     from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
     from polvet.termination.goal import judge_plan
     from polvet.termination.its import its_terminates
+    from polvet.termination.sketches import sketch_terminates
 
     work, path = Work.begin(limits, Chance), Path(plan)
     chosen = None if policy is None else Path(policy)
@@ -99,15 +106,20 @@ def terminates(
             raise InputError(
                 "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=HINT
             )
-        work.tell(control_states=len(read.plan.control_states), edges=len(read.plan.edges))
-        if read.system is not None:
-            found = its_terminates(read.system, work.budget)
+        if read.sketch is not None and method == AUTO and goal is None:
+            found, seen = sketch_terminates(read.sketch, work.budget)
+            shown = seen or project(read.sketch, ())[0]
+            judged = judge_plan(shown, found, None, work.budget)
         else:
-            found = decide(
-                read.plan, method=method, seed=work.chance, forests=forests, most_steps=budget, budget=work.budget
-            )
-        wanted = None if goal is None else parse_goal(goal, read.plan)
-        judged = judge_plan(read.plan, found, wanted, work.budget)
+            shown = read.whole(work.budget)
+            work.tell(control_states=len(shown.control_states), edges=len(shown.edges))
+            if read.system is not None:
+                found = its_terminates(read.system, work.budget)
+            else:
+                found = decide(
+                    shown, method=method, seed=work.chance, forests=forests, most_steps=budget, budget=work.budget
+                )
+            judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
         target = None if output is None else Path(output)
         certificate, checked = confirmed(
             judged.word, judged.certificate, path, chosen, found=work.spent(), budget=work.budget, output=target
@@ -117,32 +129,35 @@ def terminates(
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
     more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
     if read.problem is not None:
-        stuck = dead_ends(read.problem, read.plan)
+        stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
-    more |= _further(read.plan, work, why=why, bound=bound)
+    more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
-        source=(read.plan, found), method=found.method, more=more,
+        source=(shown, found), method=found.method, more=more,
         **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
     )  # fmt: skip
     return result
 
 
-def _further(plan: Any, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
-    """Return what else was asked about the plan; a limit that is reached here is told in its place."""
+def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
+    """Return what else was asked about the plan; a limit that is reached here is told in its place.
+
+    What blocks a proof is told of the plan that is shown; how long runs get, of all of it.
+    """
     from polvet.termination.bound import Bound, longest_run
     from polvet.termination.why import find_blocking_edges
 
     more: dict[str, Any] = {}
     if why:
         try:
-            blocking = find_blocking_edges(plan, work.budget)
+            blocking = find_blocking_edges(shown, work.budget)
             more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
         except LimitReached as limit:
             more["why"] = {"edges": None, "reason": str(limit)}
     if bound:
         try:
-            growth = longest_run(plan, budget=work.budget)
+            growth = longest_run(read.whole(work.budget), budget=work.budget)
         except LimitReached as limit:
             growth = Bound("unknown", reason=str(limit))
         more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}

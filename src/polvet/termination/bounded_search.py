@@ -136,7 +136,7 @@ class _Search:
 
     def _may_repeat(self, before: Values, after: Values) -> bool:
         return all(
-            old == new or (variable.lower is None or new > old) and (variable.upper is None or new < old)
+            old == new or ((variable.lower is None or new > old) and (variable.upper is None or new < old))
             for variable, old, new in zip(self._fmp.variables, before, after, strict=True)
         )
 
