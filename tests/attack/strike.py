@@ -26,6 +26,7 @@ from tests.attack import (
     run,
     safe_policy,
     safe_region,
+    solves,
     strong_cyclic,
     unsafe_rank,
 )
@@ -50,6 +51,7 @@ KINDS = {
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
     "safe-region": safe_region.false_claims,
+    "solves": solves.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
     "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,

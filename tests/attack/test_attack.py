@@ -43,6 +43,7 @@ WEAK = {
     "risk-bound": ("polvet.check.risk_bound.possible_rows", _first_row),
     "risk-exceeds": ("polvet.check.risk_bound._attains", _forgets_ranks),
     "safe-region": ("polvet.check.reachable_set.iter_all_starts", lambda arena: iter(())),
+    "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
     "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),

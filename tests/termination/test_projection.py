@@ -115,7 +115,10 @@ def test_thirty_features_are_decided_and_certified(seed, loop, tmp_path, capsys)
 
 def test_a_counter_in_thirty_bits_needs_no_pattern():
     bits = [f"b{i}" for i in range(30)]
-    rules = [", ".join([*bits[:i], f"!{b}"]) + " -> " + ", ".join([b, *(f"!{x}" for x in bits[:i])]) for i, b in enumerate(bits)]  # fmt: skip
+    rules = []
+    for i, bit in enumerate(bits):
+        raised = [bit, *(f"!{lower}" for lower in bits[:i])]
+        rules.append(f"{', '.join([*bits[:i], f'!{bit}'])} -> {', '.join(raised)}")
     result = judged(f"boolean {' '.join(bits)}\n" + "\n".join(rules))
     assert isinstance(result, Terminating)
     assert result.certificate["features"] == []

@@ -45,9 +45,10 @@ def terminates(
     output: Output = None,
     workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
-    """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.
+    """Decide whether every execution of a generalized plan ends: also of a sketch, a .qnp policy, an integer transition system.
 
-    Example: `polvet terminates plan.json -o certificate.json`.
+    Example: `polvet terminates plan.json -o certificate.json`. terminating (0) comes with a ranking, nonterminating (10) with a run that
+    never ends; both are checked. unknown (20) names the limit, or what was tried.
     """
     from polvet.files import write_whole
     from polvet.front.plans import terminates as decide

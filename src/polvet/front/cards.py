@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS = 20
 COLOURS = {"good": "#1a7f37", "bad": "#b42318", "open": "#8a6d00"}
-GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "holds", "done"}
+GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "holds", "solved", "done"}
 BAD = {"unsafe", "nonterminating", "rejected", "faults", "faults remain", "impossible", "failed", "refuted"}
 
 
