@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.termination import planted_plan, random_plan
-
 from polvet.budget import Budget
 from polvet.check.lasso import check_replay
 from polvet.check.lex_rank import check_ranking

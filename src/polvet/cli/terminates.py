@@ -34,6 +34,9 @@ def terminates(
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
+    forest: Annotated[
+        Path | None, typer.Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
+    ] = None,
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
     ] = None,
@@ -56,7 +59,7 @@ def terminates(
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
-            fmp, policy=policy, method=method, forests=forests, goal=goal, why=why, bound=bound, budget=steps,
+            fmp, policy=policy, method=method, forests=forests, forest=forest, goal=goal, why=why, bound=bound, budget=steps,
             output=output, **within,
         )  # fmt: skip
     plan, _ = found.source

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.choices import AUTO
-from polvet.errors import InputError, LimitReached
+from polvet.errors import InputError, LimitReached, Where
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
@@ -74,6 +74,7 @@ def terminates(
     policy: str | os.PathLike[str] | None = None,
     method: str = AUTO,
     forests: int = 20,
+    forest: str | os.PathLike[str] | None = None,
     goal: str | None = None,
     why: bool = False,
     bound: bool = False,
@@ -83,6 +84,7 @@ def terminates(
 ) -> Terminating | Nonterminating | GoalMissed | Undecided:
     """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso.
 
+    `forest` names a file with the elimination forest that GenSieve is to take (`forest/1`); it chooses that method.
     With a `goal` (`state == q2 && x == 0`) every execution must also end there; `why` lists edges that block a proof, `bound` says how
     the longest run grows. `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are
     those of all verbs.
@@ -94,11 +96,17 @@ def terminates(
     from polvet.system import memory_limited
     from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
+    from polvet.termination.forest_file import read_forest
     from polvet.termination.goal import judge_plan
     from polvet.termination.its import its_terminates
     from polvet.termination.sketches import sketch_terminates
 
     work, path = Work.begin(limits, Chance), Path(plan)
+    given = None if forest is None else read_forest(Path(forest))
+    if given is not None:
+        if method not in (AUTO, "gensieve"):
+            raise InputError(f"the method {method} takes no forest.", Where("forest"), "Ask for --method gensieve.")
+        method = "gensieve"
     chosen = None if policy is None else Path(policy)
     with memory_limited(work.budget.megabytes):
         read = read_plan(path, policy=chosen, budget=work.budget)
@@ -117,7 +125,13 @@ def terminates(
                 found = its_terminates(read.system, work.budget)
             else:
                 found = decide(
-                    shown, method=method, seed=work.chance, forests=forests, most_steps=budget, budget=work.budget
+                    shown,
+                    method=method,
+                    seed=work.chance,
+                    forests=forests,
+                    most_steps=budget,
+                    budget=work.budget,
+                    forest=given,
                 )
             judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
         target = None if output is None else Path(output)
