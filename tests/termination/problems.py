@@ -1,9 +1,8 @@
-"""Random qualitative numeric planning problems, as .qnp text, and whether a policy without memory solves them, by brute force."""
+"""Random qualitative numeric planning problems, as .qnp text, and all policies of a problem, one after the other."""
 
 from __future__ import annotations
 
 import random
-from itertools import product
 
 
 def random_problem(seed: int, numbers: int | None = None, booleans: int | None = None) -> str:
@@ -34,15 +33,26 @@ def random_problem(seed: int, numbers: int | None = None, booleans: int | None =
     return "\n".join([f"random{seed}", features, start, goal, str(len(actions)), *actions]) + "\n"
 
 
-def is_solvable(arena, ends) -> bool:
-    """Return whether some choice for every node makes a policy that stops in the goal only and ends; all are tried."""
-    free = [node for node in range(len(arena.nodes)) if arena.choices[node]]
-    for some in product(*(arena.choices[node] for node in free)):
-        chosen = dict(zip(free, some, strict=True))
-        reached = list(dict.fromkeys(arena.starts))
-        for node in reached:
-            if node in chosen:
-                reached += [n for n in dict.fromkeys(arena.options[chosen[node]].outcomes) if n not in reached]
-        if all(n in arena.goals or n in chosen for n in reached) and ends([chosen[n] for n in reached if n in chosen]):
-            return True
-    return False
+def every_policy(arena):
+    """Yield all policies that stop in the goal only, as choices by node, in the order in which nodes are reached."""
+    chosen: dict[int, int] = {}
+    reached = [node for node in dict.fromkeys(arena.starts) if node not in arena.goals]
+    frames: list[tuple[int, list[int], int]] = []
+    while True:
+        if len(frames) < len(reached):
+            node = reached[len(frames)]
+            frames.append((node, list(reversed(arena.choices[node])), len(reached)))
+        else:
+            yield dict(chosen)
+        while frames:
+            node, options, before = frames[-1]
+            chosen.pop(node, None)
+            del reached[before:]
+            if options:
+                choice = chosen[node] = options.pop()
+                known = {*reached, *arena.goals}
+                reached += [one for one in dict.fromkeys(arena.options[choice].outcomes) if one not in known]
+                break
+            frames.pop()
+        else:
+            return

@@ -42,7 +42,9 @@ def terminates(
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False,
     bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
-    draw: Annotated[Path | None, typer.Option("--draw", help="Write a picture: .dot (Graphviz) or .mmd.")] = None,
+    draw: Annotated[
+        Path | None, typer.Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
+    ] = None,
     export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     steps: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
@@ -55,7 +57,7 @@ def terminates(
     """
     from polvet.files import write_whole
     from polvet.front.plans import terminates as decide
-    from polvet.policy.finite_memory import dump_fmp, load_fmp, to_graphviz, to_mermaid
+    from polvet.policy.finite_memory import dump_fmp, load_fmp
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
@@ -64,7 +66,7 @@ def terminates(
         )  # fmt: skip
     plan, _ = found.source
     if draw is not None:
-        write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
+        write_whole(draw, _picture(plan, draw, found))
     if export is not None:
         whole = load_fmp(fmp, policy=policy)  # a sketch is shown over some of its features, and written over all
         write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
@@ -74,6 +76,28 @@ def terminates(
     if output is not None and found.certificate is not None:
         lines.append(f"  certificate ({found.certificate['kind']}): {output}")
     return answering.say(found, lines)
+
+
+def _picture(plan: FiniteMemoryPolicy, file: Path, found: Any) -> str:
+    """Return the plan as the file's ending says; as SVG with the lasso, or the rounds of the proof."""
+    from polvet.errors import InputError, Where
+    from polvet.policy.finite_memory import to_graphviz, to_mermaid
+
+    kinds = {".dot": to_graphviz, ".gv": to_graphviz, ".mmd": to_mermaid}
+    if file.suffix in kinds:
+        return kinds[file.suffix](plan)
+    if file.suffix != ".svg":
+        raise InputError(f"'{file}' has no known ending.", Where("draw"), "Write .svg, .dot or .mmd.")
+    from polvet.report.rounds import MAX_EDGES, MAX_NODES, can_draw, plan_svg
+    from polvet.report.termination import marks_of, rounds_of
+
+    if not can_draw(plan):
+        most = f"at most {MAX_NODES} control states and {MAX_EDGES} edges are drawn."
+        raise InputError(most, Where("draw"), "Write .dot, and lay it out with Graphviz.")
+    certificate = dict(found.certificate or {})
+    if found.more.get("trace_rounds"):
+        certificate["rounds"] = found.more["trace_rounds"]
+    return plan_svg(plan, marks_of(plan, certificate), rounds_of(plan, certificate))
 
 
 def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> list[str]:

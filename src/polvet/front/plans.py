@@ -134,9 +134,12 @@ def terminates(
                     forest=given,
                 )
             judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
+        proof = judged.certificate
+        if proof is not None and "trace_rounds" in found.figures:
+            proof = {**proof, "rounds": found.figures["trace_rounds"]}  # for pictures: the checker reads the ranking
         target = None if output is None else Path(output)
         certificate, checked = confirmed(
-            judged.word, judged.certificate, path, chosen, found=work.spent(), budget=work.budget, output=target
+            judged.word, proof, path, chosen, found=work.spent(), budget=work.budget, output=target
         )
     written = None if target is None or certificate is None else str(write_certificate(certificate, target))
     figures = dict(found.figures)

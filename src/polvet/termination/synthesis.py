@@ -23,7 +23,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.solvers.smt import Question, Term, either, implies, negated, truth
 from polvet.termination.arena import Arena, Choice, Node
-from polvet.termination.incremental import endless, endless_through, smallest_core
+from polvet.termination.incremental import endless_through, smallest_core
 
 Clause = frozenset[Choice]
 
@@ -202,32 +202,3 @@ class _Exhaustion:
             if all(chosen.get(options[other].node) == other for other in clause if other != choice):
                 return clause
         return None
-
-
-def generate_and_test(arena: Arena, budget: Budget = UNLIMITED) -> Synthesis:
-    """Return the same without pruning: whole policies in the same order, each put through Sieve when it is complete."""
-    chosen: dict[Node, Choice] = {}
-    reached = [node for node in dict.fromkeys(arena.starts) if node not in arena.goals]
-    frames: list[tuple[Node, list[Choice], int]] = []
-    tested = 0
-    while True:
-        if len(frames) < len(reached):
-            node = reached[len(frames)]
-            frames.append((node, list(reversed(arena.choices[node])), len(reached)))
-        else:
-            budget.check()
-            tested += 1
-            if not endless(arena, list(chosen.values())):
-                return Synthesis(chosen, tested)
-        while frames:
-            node, options, before = frames[-1]
-            chosen.pop(node, None)
-            del reached[before:]
-            if options:
-                choice = chosen[node] = options.pop()
-                known = {*reached, *arena.goals}
-                reached += [one for one in dict.fromkeys(arena.options[choice].outcomes) if one not in known]
-                break
-            frames.pop()
-        else:
-            return Synthesis(None, tested)
