@@ -12,6 +12,7 @@ from polvet.errors import LimitReached, Where
 from tests.attack import (
     action_risk,
     ends,
+    general,
     goals,
     grid,
     invariant,
@@ -33,6 +34,8 @@ from tests.attack import (
 
 KINDS = {
     "action-risk": action_risk.false_claims,
+    "general": general.false_claims,
+    "general-refuted": general.false_runs,
     "goal-missed": goals.false_missing,
     "goal-reaching": goals.false_reaching,
     "grid": grid.false_claims,

@@ -10,11 +10,14 @@ import pytest
 
 from polvet.check.checker import CHECKERS, Accepted, check
 from polvet.check.ends import possible_outcomes
+from polvet.check.general import _Rules
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
 from tests.attack import action_risk, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
+
+OFFERED = _Rules.steps
 
 
 def _first_row(followed, step):
@@ -30,6 +33,12 @@ def _forgets_ranks(state, row, worth, ranks):
     return expected(row, {target: worth.get(target, 0) for target in row}) >= worth[state]
 
 
+def _only_offered(rules, place):
+    """The first step that the rules offer, as if they offered no other and claimed nothing."""
+    offered, _ = OFFERED(rules, place)
+    return offered[:1], []
+
+
 WEAK = {
     "action-risk": ("polvet.check.action_risk._check_not_less", lambda arena, rows, least: None),
     "invariant": ("polvet.check.invariant.try_all_states", lambda asked, judge: True),
@@ -43,6 +52,7 @@ WEAK = {
     "risk-bound": ("polvet.check.risk_bound.possible_rows", _first_row),
     "risk-exceeds": ("polvet.check.risk_bound._attains", _forgets_ranks),
     "safe-region": ("polvet.check.reachable_set.iter_all_starts", lambda arena: iter(())),
+    "general": ("polvet.check.general._Rules.steps", _only_offered),
     "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
     "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),

@@ -58,6 +58,8 @@ CHECKERS: dict[str, str] = {
     "lasso": "polvet.check.lasso:check_lasso",
     "goal-reaching": "polvet.check.goal:check_goal_reaching",
     "goal-missed": "polvet.check.goal:check_goal_missed",
+    "general": "polvet.check.general:check_general",
+    "general-refuted": "polvet.check.general:check_general_refuted",
     "solves": "polvet.check.solves:check_solves",
     "recurrent-set": "polvet.check.recurrent_set:check_recurrent_set",
     "its-run": "polvet.check.its_run:check_its_run",

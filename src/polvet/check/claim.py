@@ -11,7 +11,17 @@ from polvet.errors import Where
 from polvet.policy.functions import named_function
 from polvet.sources import load_task, options_from_json
 
-ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "solves", "recurrent-set", "its-run")
+ABOUT_PLANS = (
+    "lex-rank",
+    "lasso",
+    "goal-reaching",
+    "goal-missed",
+    "solves",
+    "general",
+    "general-refuted",
+    "recurrent-set",
+    "its-run",
+)
 """Kinds that speak about a finite-memory policy: there is no task with conditions."""
 
 
