@@ -127,6 +127,14 @@ def test_policies_with_memory_are_written_read_and_proved(tmp_path):
     assert dead_ends(problem, plan) == []
 
 
+def test_a_start_in_the_goal_needs_nothing(tmp_path):
+    problem = tmp_path / "there.qnp"
+    problem.write_text(TRAP.replace("1 n 0\n3", "1 n 1\n3"))
+    found = polvet.synthesize(problem)
+    assert found.verdict is polvet.Verdict.SOLVED
+    assert found.checked
+
+
 def test_a_time_limit_ends_the_search(tmp_path):
     problem = tmp_path / "p.qnp"
     problem.write_text(random_problem(22, numbers=4, booleans=2))

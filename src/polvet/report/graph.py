@@ -58,7 +58,7 @@ def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[A
         at = _circle(len(names))
     else:
         at = [(MARGIN + 20 + COLUMN * x, MARGIN + 20 + ROW * y) for x, y in _layers(len(names), initial, arcs)]
-    width = max((x for x, _ in at), default=0) + MARGIN + 20
+    width = max((x + half_width(name[:16]) for (x, _), name in zip(at, names, strict=True)), default=0) + 40
     height = max((y for _, y in at), default=0) + MARGIN + 20
     beside: dict[tuple[int, int], int] = {}
     edges: list[tuple[bool, str]] = []

@@ -29,6 +29,8 @@ def policy_document(problem: Problem, arena: Arena, chosen: Mapping[Node, Choice
             left = {p: d for p, d in left.items() if d != doing or any(p[i] != pattern[i] for i in wanted)}
             entry = {"when": _text(problem.features, pattern, wanted), "action": doing[1]}
             rules.append(entry | ({"memory": f"m{state}", "next": f"m{doing[2]}"} if memory > 1 else {}))
+    if not rules and problem.actions:  # every start is in the goal: whatever the policy says is never asked
+        rules.append({"when": "true", "action": problem.actions[0].name})
     return {"format": "rules/1", "rules": rules}
 
 
