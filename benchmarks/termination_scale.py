@@ -55,6 +55,17 @@ def measured(kind: str, size: int, count: int) -> dict[str, Any]:
     return entry
 
 
+def held(size: int, count: int, method: str, limit: float) -> dict[str, Any]:
+    """Return how long a test of a planted plan took, on the clock, that had too little time."""
+    plan = planted_plan(random.Random(size + count), size, count)
+    clock = time.monotonic()
+    verdict = terminates(plan, method=method, budget=Budget(limit)).verdict.value
+    return {
+        "control_states": size, "variables": count, "method": method, "limit": limit, "verdict": verdict,
+        "seconds": round(time.monotonic() - clock, 2),
+    }  # fmt: skip
+
+
 def main() -> None:
     """Measure, and write both files."""
     parser = argparse.ArgumentParser()
@@ -67,7 +78,12 @@ def main() -> None:
             for kind in ("planted", "random"):
                 rows.append(measured(kind, size, count))
                 print(rows[-1], flush=True)
-    RESULTS.joinpath("termination-scale.json").write_text(json.dumps({"limit": LIMIT, "rows": rows}, indent=1) + "\n")
+    limits = [
+        held(size, count, method, limit)
+        for size, count in ((5_000, 50), (20_000, 5), (20_000, 50)) for method in ("auto", "gensieve") for limit in (0.5, 2.0)
+    ]  # fmt: skip
+    document = {"limit": LIMIT, "rows": rows, "limits": limits}
+    RESULTS.joinpath("termination-scale.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = [
         "# Large plans", "", f"CPU seconds on a loaded machine; each run had {LIMIT:g} s. *find*: the ranking or the cycle alone.", "",
         "| plan | control states | edges | variables | verdict | decide and certify | find | check | accepted | over the limit |",
@@ -77,6 +93,12 @@ def main() -> None:
         lines.append(
             f"| {row['kind']} | {row['control_states']:,} | {row['edges']:,} | {row['variables']} | {row['verdict']} | {row['decide']} "
             f"| {row['find']} | {row['check']} | {row['accepted']} | {row['over']} |"
+        )
+    lines += ["", "Planted plans with too little time, seconds on the clock:", ""]
+    lines += ["| control states | variables | method | limit | took | verdict |", "|---|---|---|---|---|---|"]
+    for row in limits:
+        lines.append(
+            f"| {row['control_states']:,} | {row['variables']} | {row['method']} | {row['limit']} | {row['seconds']} | {row['verdict']} |"
         )
     RESULTS.joinpath("termination-scale.md").write_text("\n".join(lines) + "\n")
 
