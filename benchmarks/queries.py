@@ -283,7 +283,7 @@ def ask_marabou(question: Question) -> str:
         whole.setScalar(question["total"])
         query.addEquation(whole)
         for k, score in enumerate(values):
-            if k != question["output"]:
+            if question["output"] is not None and k != question["output"]:
                 better = MarabouCore.Equation(MarabouCore.Equation.GE)
                 better.addAddend(1, values[question["output"]])
                 better.addAddend(-1, score)
