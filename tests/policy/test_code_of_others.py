@@ -1,4 +1,4 @@
-"""What is not in the weights: classes of one's own, hooks, rounds that are left out, probabilities that are levelled. Never read silently."""
+"""What is not in the weights: classes of one's own, hooks, rounds left out, probabilities levelled. Never read in silence."""
 
 import warnings
 
