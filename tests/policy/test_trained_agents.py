@@ -1,4 +1,4 @@
-"""Agents trained a little by stable-baselines3: evaluated, verified, debugged, saved, loaded by the library; the same choice in all states."""
+"""Agents trained a little by stable-baselines3: verified, debugged, saved, loaded by the library; the same choice in all states."""
 
 import warnings
 
