@@ -15,6 +15,7 @@ import math
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from polvet.model.instantiate import instantiate
 from polvet.model.task import PolicyReading, Task
 from polvet.policy.binding import fit
 from polvet.policy.networks import network_of
+from polvet.policy.tape import Tape
 from polvet.policy.trees import TreeEnsemble, make_tree
 from polvet.symbolic.cells import Box, cell_of, row_of
 from polvet.verify.engine import Answer, Engine
@@ -38,7 +40,7 @@ OUTPUTS = 4
 
 
 def make_question(rng: np.random.Generator, kind: str) -> Question:
-    """Return a random network (2x16 to 2x64) or boosted ensemble with a box, a sum and an output, all as lists."""
+    """Return a random network (2x16 to 2x64; with tanh 2x64) or boosted ensemble with a box, a sum and an output, all as lists."""
     inputs = int(rng.integers(5, 13))
     lower = rng.integers(0, 6, inputs)
     upper = lower + rng.integers(1, 9, inputs)
@@ -47,8 +49,8 @@ def make_question(rng: np.random.Generator, kind: str) -> Question:
         "kind": kind, "lower": lower.tolist(), "upper": upper.tolist(), "total": total,
         "output": int(rng.integers(OUTPUTS)),
     }  # fmt: skip
-    if kind == "network":
-        width = int(rng.choice([16, 32, 64]))
+    if kind in ("network", "tanh"):
+        width = int(rng.choice([16, 32, 64])) if kind == "network" else 64
         sizes = [inputs, width, width, OUTPUTS]
         question["layers"] = [
             [
@@ -77,6 +79,13 @@ def _random_tree(rng: np.random.Generator, inputs: int, output: int, depth: int 
 
 def ask_polvet(question: Question, limit: float) -> dict[str, Any]:
     """Return polvet's answer; making the engine is not counted, as a verification makes it once."""
+    ask = asked_of_polvet(question, limit)
+    begin = time.perf_counter()
+    return {"answer": ask(), "seconds": time.perf_counter() - begin}
+
+
+def asked_of_polvet(question: Question, limit: float) -> Callable[[], str]:
+    """Return the question as a function, with the engine made."""
     names = [f"v{k}" for k in range(len(question["lower"]))]
     labels = [f"a{k}" for k in range(OUTPUTS)]
     m = ModelBuilder("box")
@@ -86,15 +95,25 @@ def ask_polvet(question: Question, limit: float) -> dict[str, Any]:
         m.edge(label, to={places[0]: places[0]})
     if question["kind"] == "network":
         policy: Any = network_of([(np.array(w), np.array(b)) for w, b in question["layers"]], names, labels)
+    elif question["kind"] == "tanh":
+        tape, columns = Tape(len(names)), np.arange(len(names), dtype=np.int32)
+        *hidden, last = ([np.array(part, dtype=np.float32) for part in layer] for layer in question["layers"])
+        for weights, bias in hidden:
+            columns = tape.unit("tanh", tape.affine(columns, weights, bias))
+        policy = tape.policy(tape.affine(columns, *last), names, labels)
     else:
         policy = TreeEnsemble(tuple(names), tuple(labels), tuple(map(_tree, question["trees"])), (0.0,) * OUTPUTS)
     engine = Engine(fit(Task(instantiate(m.build()), reading=PolicyReading("raw")), policy))
     row = row_of(dict.fromkeys(range(len(names)), 1), question["total"], question["total"])
     cell = cell_of(Box(tuple(question["lower"]), tuple(question["upper"])), [row])
-    begin = time.perf_counter()
-    answer = Answer.NO if cell is None else engine.find([cell], question["output"], budget=Budget(limit)).answer
     words = {Answer.YES: "sat", Answer.NO: "unsat", Answer.NEAR_TIE: "near-tie", Answer.UNKNOWN: "unknown"}
-    return {"answer": words[answer], "seconds": time.perf_counter() - begin}
+
+    def ask() -> str:
+        if cell is None:
+            return "unsat"
+        return words[engine.find([cell], question["output"], budget=Budget(limit)).answer]
+
+    return ask
 
 
 def _tree(data: dict[str, Any]) -> Any:
@@ -219,6 +238,9 @@ def ask_marabou(question: Question) -> str:
     """Marabou over the reals, branching on a fractional input until integers or nothing is left."""
     from maraboupy import Marabou, MarabouCore
 
+    sigmoid = question["kind"] == "tanh"
+    if sigmoid:
+        question = question | {"layers": _as_sigmoids(question["layers"])}
     options = Marabou.createOptions(verbosity=0, numWorkers=1)
     pending = [(list(question["lower"]), list(question["upper"]))]
     while pending:
@@ -245,7 +267,10 @@ def ask_marabou(question: Question) -> str:
                 query.addEquation(equation)
                 if depth + 1 < len(question["layers"]):
                     query.setLowerBound(free + 1, 0)
-                    MarabouCore.addReluConstraint(query, free, free + 1)
+                    if sigmoid:
+                        query.setUpperBound(free + 1, 1)
+                    add = MarabouCore.addSigmoidConstraint if sigmoid else MarabouCore.addReluConstraint
+                    add(query, free, free + 1)
                     following.append(free + 1)
                     free += 2
                 else:
@@ -258,7 +283,7 @@ def ask_marabou(question: Question) -> str:
         whole.setScalar(question["total"])
         query.addEquation(whole)
         for k, score in enumerate(values):
-            if k != question["output"]:
+            if question["output"] is not None and k != question["output"]:
                 better = MarabouCore.Equation(MarabouCore.Equation.GE)
                 better.addAddend(1, values[question["output"]])
                 better.addAddend(-1, score)
@@ -277,6 +302,19 @@ def ask_marabou(question: Question) -> str:
         pending.append((lower, [*upper[:k], math.floor(point[k]), *upper[k + 1 :]]))
         pending.append(([*lower[:k], math.ceil(point[k]), *lower[k + 1 :]], upper))
     return "unsat"
+
+
+def _as_sigmoids(layers: list[Any]) -> list[Any]:
+    """Return layers with sigmoids between them that compute the same as these with tanh: tanh(x) = 2 sigmoid(2 x) - 1."""
+    made = []
+    for depth, (weights, bias) in enumerate(layers):
+        matrix, shift = np.array(weights, dtype=np.float64), np.array(bias, dtype=np.float64)
+        if depth > 0:
+            matrix, shift = 2 * matrix, shift - matrix.sum(axis=1)
+        if depth + 1 < len(layers):
+            matrix, shift = 2 * matrix, 2 * shift
+        made.append([matrix.tolist(), shift.tolist()])
+    return made
 
 
 PEERS = {"z3": ask_z3, "highs": ask_highs, "marabou": ask_marabou}

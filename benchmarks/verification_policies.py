@@ -13,8 +13,8 @@ from polvet.domains import generate
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
-from polvet.policy.networks import network_of
 from polvet.policy.onnx_save import save_onnx
+from polvet.policy.torch_network import network_from_torch
 from polvet.safety.decide import Decider
 
 FOLDER = Path(__file__).parent / "policies"
@@ -93,6 +93,7 @@ def imitate(
     *,
     count: int = 6_000,
     seed: int = 0,
+    unit: str = "ReLU",
 ) -> float:
     """Train a network on the rule, save it, and return the share of samples on which it agrees."""
     import torch
@@ -108,7 +109,7 @@ def imitate(
     sizes = [len(names), *hidden, len(labels)]
     layers: list[torch.nn.Module] = []
     for k in range(len(sizes) - 1):
-        layers += [torch.nn.Linear(sizes[k], sizes[k + 1]), torch.nn.ReLU()]
+        layers += [torch.nn.Linear(sizes[k], sizes[k + 1]), getattr(torch.nn, unit)()]
     model = torch.nn.Sequential(*layers[:-1])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for step in range(4_000):
@@ -120,10 +121,8 @@ def imitate(
         loss.backward()
         optimizer.step()
     agreed = float((model(inputs).argmax(1) == wanted).float().mean())
-    linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
-    arrays = [(one.weight.detach().numpy(), one.bias.detach().numpy()) for one in linear]
     path.parent.mkdir(exist_ok=True)
-    save_onnx(network_of(arrays, names, labels), str(path))
+    save_onnx(network_from_torch(model, names, labels), str(path))
     return agreed
 
 

@@ -120,14 +120,14 @@ def test_a_perceptron_of_scikit_learn_chooses_what_predict_does(activation, tmp_
     assert np.array_equal(binary.classes_[policy.choose(seen)][clear], binary.predict(seen)[clear])
 
 
-def perceptron(activation, actions, size=(48,)):
+def perceptron(activation, actions, size=(48,), rows=None):
     import warnings
 
     network = pytest.importorskip("sklearn.neural_network")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = network.MLPClassifier(size, activation=activation, max_iter=60, random_state=0, learning_rate_init=0.02)
-        return model.fit(teacher()[0].astype(np.float64), actions)
+        return model.fit(teacher()[0].astype(np.float64) if rows is None else rows, actions)
 
 
 @pytest.mark.parametrize(("activation", "size"), [("relu", (48,)), ("tanh", (128,))])
@@ -154,3 +154,50 @@ def test_what_is_saved_unchanged_keeps_every_digit(tmp_path):
     save_policy(load_policy(tmp_path / "p.skops"), tmp_path / "q.skops")
     again = skops.load(tmp_path / "q.skops", trusted=skops.get_untrusted_types(file=tmp_path / "q.skops"))
     assert all(np.array_equal(a, b) for a, b in zip(again.coefs_, model.coefs_, strict=True))
+
+
+WIDTH = 12
+
+
+def corridor():
+    """Steps of one or two to either side; both ends are pits."""
+    m = polvet.ModelBuilder("corridor")
+    x = m.int("x", 0, WIDTH - 1, initial=5)
+    for label, d in (("left", -1), ("right", 1)):
+        far = x if d < 0 else WIDTH - 1 - x
+        m.edge(label, guard=far >= 2, to=[(0.5, {x: x + d}), (0.5, {x: x + 2 * d})])
+        m.edge(label, guard=far == 1, to={x: x + d})
+    last = WIDTH - 1
+    return polvet.load(m, fail=f"x == 0 || x == {last}", goal="false", start=f"x > 1 && x < {last - 1}", mode="raw")
+
+
+def falls(chosen):
+    """The places from which the choices may lead into a pit, by brute force."""
+    bad = {0, WIDTH - 1}
+    while True:
+        steps = {at: -1 if chosen[at] == 0 else 1 for at in range(WIDTH)}
+        more = {at for at, d in steps.items() if at not in bad and {at + d, max(0, min(at + 2 * d, WIDTH - 1))} & bad}
+        if not more:
+            return bad - {0, WIDTH - 1}
+        bad |= more
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_binary_perceptron_is_debugged_to_safe_and_comes_back_as_one(activation, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    rows = np.arange(WIDTH, dtype=np.float64)[:, None]
+    model = perceptron(activation, (rows[:, 0] > 4).astype(int), (48,), rows)  # towards the pits
+    before = [int(k) for k in model.predict(rows)]
+    assert len(falls(before)) == WIDTH - 2
+    skops.dump(model, tmp_path / "p.skops")
+    campaign = corridor().policy(tmp_path / "p.skops").debug(tmp_path / "out", iterations=20, seed=1)
+    assert campaign.verdict is polvet.Verdict.SAFE
+    campaign.policy.save(tmp_path / "better.skops")
+    better = skops.load(tmp_path / "better.skops", trusted=skops.get_untrusted_types(file=tmp_path / "better.skops"))
+    assert type(better) is type(model)
+    assert better.n_outputs_ == 1
+    assert np.array_equal(better.coefs_[0], model.coefs_[0])
+    after = [int(k) for k in better.predict(rows)]
+    assert falls(after) <= {1, WIDTH - 2}, "from there every step may end in a pit, and no run begins there"
+    places = range(2, WIDTH - 2)
+    assert [campaign.policy.act({"x": k}) for k in places] == [("left", "right")[after[k]] for k in places]

@@ -254,6 +254,14 @@ private:
         constant_ += size * 0x1p-40;
     }
 
+    bool is_heard(size_t output, const std::vector<Relation>& rivals) override {
+        if (!graph_.softmax) return true;
+        double best = -INFINITE;
+        for (size_t k = 0; k < rivals.size(); ++k)
+            if (k != output && rivals[k] != Relation::INSIDE) best = std::max(best, high_[graph_.score_columns[k]]);
+        return best == -INFINITE || best - low_[graph_.score_columns[output]] < SOFTMAX_REACH;
+    }
+
     double margin(size_t a, size_t b) override {
         const size_t mine = graph_.score_columns[a], other = graph_.score_columns[b];
         form_[mine] += 1;

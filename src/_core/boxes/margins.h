@@ -27,6 +27,7 @@ public:
             out.split_variable = -1;
             for (size_t m = 0; m < rivals.size(); ++m) {
                 if (static_cast<int32_t>(m) == output || rivals[m] == Relation::OUTSIDE) continue;
+                if (!is_heard(m, rivals)) continue;
                 const double slack = margin(static_cast<size_t>(output), m);
                 double shift = constant_;
                 const double upper = maximise(coefficients_.data(), shift, reduced_.data()) + constant_;
@@ -62,6 +63,7 @@ public:
         const size_t mine = static_cast<size_t>(output);
         set(box, rows);
         bound_hidden(false);
+        if (!is_heard(mine, rivals)) return false;
         for (size_t m = 0; m < rivals.size(); ++m) {
             if (m == mine || rivals[m] == Relation::OUTSIDE) continue;
             const double slack = margin(m, mine);
@@ -77,6 +79,9 @@ protected:
     virtual void bound_hidden(bool known) = 0;
     // Fill `coefficients_` and `constant_`: score(a) - score(b) is at most that linear function of the variables, plus what is returned.
     virtual double margin(size_t a, size_t b) = 0;
+    // Whether a softmax behind the scores surely keeps the output's order: no output that may be inapplicable is too far above it.
+    // SOUND: an applicable one that is far above it is better than whatever the output is compared with, too.
+    virtual bool is_heard(size_t output, const std::vector<Relation>& rivals) = 0;
     // Bounds of hidden values, from and to a node of the search: what holds in a box holds in its parts.
     virtual bool recall(const std::vector<double>& known) = 0;
     virtual void remember(std::vector<double>& known) const = 0;

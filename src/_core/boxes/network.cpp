@@ -178,6 +178,28 @@ private:
         }
     }
 
+    bool is_heard(size_t output, const std::vector<Relation>& rivals) override {
+        if (!net_.softmax) return true;
+        double best = -std::numeric_limits<double>::infinity();
+        for (size_t k = 0; k < rivals.size(); ++k)
+            if (k != output && rivals[k] != Relation::INSIDE) best = std::max(best, greatest(k, 1));
+        return best == -std::numeric_limits<double>::infinity() || best + greatest(output, -1) < SOFTMAX_REACH;
+    }
+
+    // At least the greatest value of sign * score, by interval arithmetic over what the last layer reads.
+    double greatest(size_t output, double sign) const {
+        const size_t last = net_.layers.size() - 1;
+        const auto& layer = net_.layers[last];
+        double sum = sign * layer.bias[output];
+        for (size_t k = 0; k < layer.inputs; ++k) {
+            const double w = sign * layer.weights[output * layer.inputs + k];
+            const double low = last == 0 ? lower_[k] : std::max(low_[last - 1][k], 0.0);
+            const double high = last == 0 ? upper_[k] : std::max(high_[last - 1][k], 0.0);
+            if (w != 0) sum += w > 0 ? w * high : w * low;
+        }
+        return sum + errors_[last][output];
+    }
+
     double margin(size_t a, size_t b) override {
         const size_t last = net_.layers.size() - 1;
         const double slack = errors_[last][a] + errors_[last][b];

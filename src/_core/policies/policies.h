@@ -31,6 +31,9 @@ struct Scorer {
     virtual void choose(const float* rows, size_t n, const uint8_t* applicable, int32_t* out) const = 0;
 };
 
+// A score that is at most so far behind the best one has a probability in float32 that is no denormal number, however many there are.
+constexpr double SOFTMAX_REACH = 70;
+
 // A scorer that libraries evaluate in several ways: sums in any order, smooth units within an enclosure.
 struct Enclosed : Scorer {
     // bounds[n][outputs]: how far any float32 evaluation, fused or not, can get from the reference score; 0 where every
@@ -44,9 +47,11 @@ struct Enclosed : Scorer {
     bool softmax = false;  // what is executed ends with a softmax, which may level scores that are close or turn them round
 
 protected:
-    // SOUND: two scores that are further apart than these keep their order behind a softmax in float32 (measured: docs/policies.md).
+    // SOUND: two scores that are further apart than these keep their order behind a softmax in float32 (measured: docs/policies.md). What
+    // is far behind the best score may have the probability 0, which levels all that is so far behind.
     static double softmax_slack(double size, double behind) {
-        return 0x1p-20 * (size > behind ? (size > 1 ? size : 1) : behind > 1 ? behind : 1);
+        const double close = 0x1p-20 * (size > behind ? (size > 1 ? size : 1) : behind > 1 ? behind : 1);
+        return behind > SOFTMAX_REACH && behind - SOFTMAX_REACH > close ? behind - SOFTMAX_REACH : close;
     }
     // Whether every evaluation chooses `best`, which the reference scores choose.
     bool is_sure(const float* row, const float* scores, int32_t best, const uint8_t* mask) const;

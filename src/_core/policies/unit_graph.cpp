@@ -141,7 +141,16 @@ void UnitGraph::add_affine(const Columns& columns, bool shared, const float* wei
         made.largest_size = std::max(made.largest_size, static_cast<double>(made.sizes[j]));
     }
     const Columns reads = made.columns;
-    append(std::move(made), outputs_, reads);
+    bool doubles = true;  // a product with a power of two is exact, whatever it is multiplied into
+    for (size_t k = 0; k < outputs_ * made.terms; ++k) {
+        int exponent;
+        const float part = std::fabs(std::frexp(weights[k], &exponent));
+        doubles = doubles && (part == 0.5f || part == 0);
+    }
+    const bool factors = !shared && made.terms == 1 && !doubles;
+    for (const size_t parent : append(std::move(made), outputs_, reads).parents)
+        if (factors && parent)
+            if (auto* before = std::get_if<Affine>(&nodes[parent - 1].what)) before->scaled = true;
 }
 
 void UnitGraph::add_unit(UnitKind kind, const Columns& columns, const float* a, const float* b) {
@@ -306,8 +315,8 @@ void UnitGraph::rounding_bounds(const float* rows, size_t n, float* out_scores, 
                         const double underflow = (16 * summands + 4 * affine.norm + 2 * read) * ETA;
                         for (size_t j = 0; j < node.size; ++j) {
                             const double a = static_cast<double>(magnitude[j]) * slack, p = static_cast<double>(moved[j]) * slack;
-                            // SOUND: as in Mlp::rounding_bounds.
-                            const bool exact = affine.roundings == 0 &&
+                            // SOUND: as in Mlp::rounding_bounds; weights that a factor was multiplied into are rounded themselves.
+                            const bool exact = affine.roundings == 0 && !affine.scaled &&
                                                (grain[j] > 10000 ||
                                                 (grain[j] >= -126 && static_cast<double>(magnitude[j]) < std::ldexp(1.0, 24 + grain[j])));
                             const double d = exact ? 0 : (p + gamma * (2 * a + p) + underflow) * OUTWARD;
@@ -317,7 +326,9 @@ void UnitGraph::rounding_bounds(const float* rows, size_t n, float* out_scores, 
                     },
                     [&](const Unit& unit) {
                         for (size_t j = 0; j < node.size; ++j) {
-                            const double at = x[unit.columns[j]], off = distance[unit.columns[j]];
+                            const double at = x[unit.columns[j]];
+                            // A number below 2^-126 may be taken for 0.
+                            const double off = static_cast<double>(distance[unit.columns[j]]) + (std::fabs(at) < ETA ? std::fabs(at) : 0);
                             const double low = at - off * OUTWARD - ETA * (off > 0), high = at + off * OUTWARD + ETA * (off > 0);
                             double change = 0;
                             if (off > 0) {
@@ -384,7 +395,8 @@ double UnitGraph::coarse_bound(double largest) const {
                            for (size_t j = 0; j < (unit.uniform ? 1 : unit.columns.size()); ++j) {
                                const units::Range range = units::slopes(unit.kind, -m - d, m + d, unit.a[j], unit.b[j]);
                                const double steepest = std::max(std::fabs(range.least), std::fabs(range.most));
-                               const double change = d == 0 ? 0 : steepest * d;
+                               const double moved = unit.kind == UnitKind::equal ? d : d + ETA;
+                               const double change = moved == 0 ? 0 : steepest * moved;
                                const double zero = std::fabs(units::value(unit.kind, 0.0, unit.a[j], unit.b[j]));
                                const double result =
                                    units::is_bounded(unit.kind) ? 1 + 0x1p-18 : (zero + steepest * m) * (1 + 0x1p-18) + ETA;

@@ -20,6 +20,7 @@ struct UnitGraph final : Enclosed {
     struct Affine {
         Columns columns;       // dense: [terms], shared by all outputs; sparse: [outputs][terms]
         bool dense, adjacent;  // adjacent: the columns stand side by side on the tape
+        bool scaled = false;   // constant factors are applied to its values, which libraries may multiply into its weights
         size_t terms, roundings;
         std::vector<float> weights, bias, sizes;  // sparse weights [outputs][terms]; sizes: at least |bias|, what it is made of
         std::vector<DenseLayer> layer;            // dense: one

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from polvet.policy.networks import Network
 from polvet.policy.trees import LIGHTGBM_ZERO, MISSING_ZERO, VECTOR, TreeEnsemble
+from polvet.policy.units import SOFTMAX_REACH
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -79,8 +80,27 @@ class NetworkBounds:
         apart = errors[last][:, [output]] + errors[last][:, rivals]
         # SOUND: two additions and the widening itself are off by less than 2^-50 of the summands.
         total = greatest + apart + 2.0**-50 * (np.abs(greatest) + apart)
+        if self.softmax:
+            total = total + self._unheard(rivals, bounds, errors[last], lower, upper)
         best = np.argmin(total, axis=1)
         return total < 0, np.abs(reduced[np.arange(len(lower)), best])
+
+    def _unheard(
+        self,
+        rivals: list[int],
+        bounds: Sequence[tuple[Floats, Floats]],
+        errors: Floats,
+        lower: Floats,
+        upper: Floats,
+    ) -> Floats:
+        """Return [n, rivals]: infinite where a softmax may level the rival with all that is far behind the best score, else 0."""
+        weights, bias = self.weights[-1], self.bias[-1]
+        low, high = (np.maximum(end, 0.0) for end in bounds[-1]) if bounds else (lower, upper)
+        up, down = np.maximum(weights, 0.0).T, np.minimum(weights, 0.0).T
+        lost = 4 * self.gamma * (np.maximum(np.abs(low), np.abs(high)) @ self.sizes[-1].T + np.abs(bias)) + errors
+        most, least = high @ up + low @ down + bias + lost, low @ up + high @ down + bias - lost
+        heard = most.max(axis=1, keepdims=True) - least[:, rivals] < SOFTMAX_REACH
+        return np.where(heard, 0.0, np.inf)
 
     def beaten(self, lower: Floats, upper: Floats) -> Bools:
         """Return [n, outputs, rivals]: does the rival surely have the greater score everywhere in the box."""

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.policy.unit_graph import Affine, Product, Unit, UnitGraph
-from polvet.policy.units import ENCLOSURE, UNITS, UnitKind, enclosure_of, turns_of
+from polvet.policy.units import ENCLOSURE, SOFTMAX_REACH, UNITS, UnitKind, enclosure_of, turns_of
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -59,7 +59,7 @@ class UnitBounds:
             form[k, columns[rival]] -= 1
         total, reduced = tape.greatest(np.broadcast_to(form, (len(lower), *form.shape)), len(self.graph.nodes))
         slack = tape.softmax_slack()
-        total = total + slack[:, [output]] + slack[:, list(rivals)]
+        total = total + slack[:, [output]] + slack[:, list(rivals)] + tape.unheard()[:, list(rivals)]
         best = np.argmin(total, axis=1)
         return total < 0, np.abs(reduced[np.arange(len(lower)), best])
 
@@ -81,7 +81,7 @@ class UnitBounds:
             form[:, columns[output]] += 1
             form[np.arange(outputs), columns] -= 1
             total, _ = tape.greatest(np.broadcast_to(form, (len(lower), *form.shape)), len(self.graph.nodes))
-            found[:, output] = total + slack[:, [output]] + slack < 0
+            found[:, output] = total + slack[:, [output]] + slack + tape.unheard() < 0
         found[:, np.arange(outputs), np.arange(outputs)] = False
         return found
 
@@ -129,6 +129,14 @@ class _Boxes:
         size = np.maximum(1.0, np.maximum(self.reach(columns), best - self.low[:, columns]))
         slack: Floats = ENCLOSURE * size * (1 + self.bounds.outward)
         return slack
+
+    def unheard(self) -> Floats:
+        """Return [n, outputs]: infinite where a softmax may level the output with all that is far behind the best score, else 0."""
+        columns = self.bounds.graph.score_columns
+        if not self.bounds.graph.softmax:
+            return np.zeros((len(self.lower), len(columns)))
+        best = self.high[:, columns].max(axis=1, keepdims=True)
+        return np.where(best - self.low[:, columns] < SOFTMAX_REACH, 0.0, np.inf)
 
     def _affine(self, node: Affine) -> tuple[Floats, Floats]:
         weights = node.weights.astype(np.float64)

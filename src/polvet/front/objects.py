@@ -177,7 +177,11 @@ def _library(name: str, extra: str) -> Any:
 
 
 def _dump_xgboost(given: Any) -> bytes:
-    booster = given.get_booster() if hasattr(given, "get_booster") else given
+    booster = given
+    if hasattr(given, "get_booster"):  # an estimator's predict leaves out what came after the best round
+        booster = given.get_booster()
+        best = booster.attr("best_iteration")
+        booster = booster if best is None else booster[: int(best) + 1]
     return bytes(booster.save_raw("json"))
 
 

@@ -31,10 +31,10 @@ class Description:
 
 
 def is_policy_file(path: str | Path) -> bool:
-    """Return whether the bytes are those of a policy in a format that no model has."""
+    """Return whether the bytes are those of a policy and of no model."""
     content = Content.of(path)
     try:
-        return not content.is_json and bool(format_of(content))
+        return "automata" not in content.document and bool(format_of(content))
     except InputError:
         return False
 
@@ -57,7 +57,9 @@ def _facts(policy: Policy) -> dict[str, str]:
             weights = sum(node.weights.size for node in policy.nodes if isinstance(node, Affine))
             facts = {
                 "kind": f"a graph of {len(policy.nodes)} nodes with {weights} weights",
-                "sums": "float32, in any order",
+                "sums": "float64, in any order; read as float32, with the rounding of each weight in the bounds"
+                if policy.narrowed
+                else "float32, in any order",
             }
             units = [node for node in policy.nodes if isinstance(node, Unit)]
             names = dict.fromkeys("relu" if is_relu(unit.name, unit.a, unit.b) else unit.name for unit in units)

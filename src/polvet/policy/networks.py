@@ -46,12 +46,14 @@ class Layer:
 class Archive:
     """What a network of a fixed shape was read from: bytes of a stable-baselines3 archive, or an estimator of scikit-learn.
 
-    `layer` names the last layer in there; None: it cannot be changed.
+    `layer` names the last layer in there; None: it cannot be changed. `against_zero`: it has one score, that of the second output; the
+    first output's is 0 and stays so.
     """
 
     kind: str  # "stable-baselines3", "scikit-learn", or the name of another package's format
     document: Any = field(repr=False)
     layer: str | None
+    against_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from polvet.policy.tape import Tape
 AGAIN = "Export the network in float32; docs/policies.md lists the operators that are read."
 FLOAT, INT32, INT64, BOOL, FLOAT16, DOUBLE = 1, 6, 7, 9, 10, 11  # TensorProto's numbers
 FLOAT_ENDINGS = ("Softmax", "LogSoftmax")
+MOST_VALUES = 1 << 22
 RECURRENT = ("LSTM", "GRU", "RNN", "Loop", "Scan")
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -90,6 +92,11 @@ class Call:
             raise self.refuse("has float64 parameters that float32 does not hold.", "Export the network in float32.")
         return None if found is None else found.astype(np.float32)
 
+    def check_size(self, *sizes: int) -> None:
+        """Raise an InputError where the node would make more values than a network may have; the sizes are multiplied."""
+        if prod(sizes) > MOST_VALUES:
+            raise self.refuse(f"makes {prod(sizes)} values.", f"At most {MOST_VALUES} are read.")
+
     def integers(self, index: int, attribute: str) -> list[int] | None:
         """Return whole numbers given as an operand or, in older files, as an attribute; None where absent."""
         if attribute in self.attributes:
@@ -120,6 +127,7 @@ def spread(call: Call, value: Value, shape: tuple[int, ...]) -> npt.NDArray[np.i
     """Return the columns of a value that is broadcast to the shape, in a row."""
     if shape[0] != 1:
         raise call.refuse("mixes the rows of a batch.", "Only networks that treat each row alone are read.")
+    call.check_size(*shape)
     return np.broadcast_to(value.columns, shape).reshape(-1)
 
 

@@ -50,8 +50,10 @@ def _folded(call: Call, given: list[Array], outputs: int) -> Sequence[Operand]:
         case "Neg":
             return [np.negative(given[0])]
         case "Concat":
+            call.check_size(sum(part.size for part in given))
             return [np.concatenate(given, axis=call.attributes.get("axis", 0))]
         case "Gather":
+            call.check_size(given[0].size, given[1].size)
             return [np.take(given[0], given[1], axis=call.attributes.get("axis", 0))]
         case "Slice":
             starts, ends = call.integers(1, "starts"), call.integers(2, "ends")

@@ -58,6 +58,7 @@ def _one_hot(tape: Tape, call: Call) -> Value:
     axis = call.attributes.get("axis", -1)
     if not 0 < count <= MAX_PARAMETERS or axis not in (-1, x.columns.ndim):
         raise call.refuse(f"has the depth {count} and the axis {axis}.")
+    call.check_size(x.columns.size, count)
     made = _told_apart(tape, x, np.arange(count), np.arange(count) - count)
     if (off, on) != (0.0, 1.0):
         made = tape.scaled(made, np.float32(on - off), np.float32(off))
@@ -88,6 +89,7 @@ def _gather(tape: Tape, call: Call) -> Value:
         if table is None or table.ndim != 2 or axis != 0:
             raise call.refuse("looks values up in something that is not a matrix of constants.")
         rows = len(table)
+        call.check_size(index.columns.size, rows + table.shape[1])
         made = []
         for column in index.columns.reshape(-1):
             marks = _told_apart(
@@ -98,6 +100,7 @@ def _gather(tape: Tape, call: Call) -> Value:
     x, chosen = call.value(0), call.constant(1)
     if chosen is None:
         raise call.refuse("has no indices.")
+    call.check_size(x.columns.size, chosen.size)
     return Value(np.take(x.columns, chosen, axis=call.axis(axis, x.columns.ndim)), x.kind)
 
 

@@ -25,6 +25,7 @@ from polvet.policy.onnx_tensors import Array, constant_of, constants_of, externa
 from polvet.policy.protocol import Policy, checked_names
 from polvet.policy.unit_graph import AnyNetwork, UnitGraph
 
+STANDARD = ("", "ai.onnx")
 OLDEST, NEWEST = 7, 25
 """The opsets whose operators are read as they were meant."""
 
@@ -69,7 +70,7 @@ def read_onnx(
     graph = model.graph
     if not graph.node:
         raise InputError("the graph has no nodes.", where, "Is this an ONNX file, and is it whole?")
-    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+    opset = _opset(model, where)
     if not OLDEST <= opset <= NEWEST:
         raise InputError(
             f"the file has the opset {opset}; {OLDEST} to {NEWEST} are read.", where, "Export with opset 17."
@@ -79,7 +80,7 @@ def read_onnx(
     if outputs is None:
         outputs = _metadata_names(model, "polvet.outputs", where)
     chosen = _chosen_output(graph, output, outputs, where)
-    needed, names = _behind(graph, chosen)
+    needed, names = _behind(graph, chosen, where)
     constants = constants_of(onnx, graph, names, where)
     walk = Walk(constants, where, opset)
     sources = [entry for entry in graph.input if entry.name in names and entry.name not in constants]
@@ -107,6 +108,20 @@ def read_onnx(
     return OnnxPolicy(policy, chosen, others, scores.ending, opset)
 
 
+def _opset(model: Any, where: Where) -> int:
+    """Return the opset of ONNX's own operators.
+
+    SOUND: they mean what that opset says. A file that defines one of them anew, or names two opsets, is refused.
+    """
+    own = [f.name for f in model.functions if f.domain in STANDARD]
+    if own:
+        raise InputError(f"the file defines the operator '{own[0]}' itself.", where, "Export the network again.")
+    found = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
+    if len(found) > 1:
+        raise InputError(f"the file names the opsets {', '.join(map(str, found))}.", where, "Export with one opset.")
+    return int(found[0]) if found else 1
+
+
 def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:
     """Return the name of the value that holds the scores: the only candidate, or the one that is named."""
     found = [entry.name for entry in graph.output]
@@ -132,12 +147,13 @@ def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None,
     return str(likely[0])
 
 
-def _behind(graph: Any, output: str) -> tuple[list[int], set[str]]:
+def _behind(graph: Any, output: str, where: Where) -> tuple[list[int], set[str]]:
     """Return the nodes that the output depends on, in the file's order, and the names of all values they read."""
     maker: dict[str, int] = {}
     for index, node in enumerate(graph.node):
         for name in node.output:
-            maker.setdefault(name, index)
+            if name and maker.setdefault(name, index) != index:
+                raise InputError(f"'{name}' is made twice.", where.at("graph").at("node").at(index), "Export it again.")
     names, needed, waiting = {output}, set[int](), [output]
     while waiting:
         index = maker.get(waiting.pop(), -1)

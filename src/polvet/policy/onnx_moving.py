@@ -19,6 +19,13 @@ def _pass(tape: Tape, call: Call) -> Operand:
     return call.operands[0]
 
 
+def _dropout(tape: Tape, call: Call) -> Operand:
+    training = call.constant(2)
+    if training is not None and np.asarray(training).any():
+        raise call.refuse("is in training mode, where it is random.", "Call .eval() before exporting.")
+    return call.operands[0]
+
+
 def _reshape(tape: Tape, call: Call) -> Value:
     operand = call.operands[0]
     assert isinstance(operand, Value)
@@ -69,6 +76,7 @@ def _concat(tape: Tape, call: Call) -> Value:
             raise call.refuse("joins values with constants.", "Add constants to the bias instead.")
         parts.append(call.floats(index))
     axis = call.axis(int(call.attributes.get("axis", 1)), parts[0].columns.ndim)
+    call.check_size(sum(part.columns.size for part in parts))
     return Value(np.concatenate([part.columns for part in parts], axis=axis))
 
 
@@ -79,8 +87,8 @@ def _split(tape: Tape, call: Call) -> tuple[Operand, ...]:
     total = x.columns.shape[axis]
     if sizes is None:
         count = call.attributes.get("num_outputs")
-        if not count:
-            raise call.refuse("does not say where it splits.")
+        if not isinstance(count, int) or not 0 < count <= total:
+            raise call.refuse(f"does not say where it splits {total} values (num_outputs is {count}).")
         chunk = -(-total // count)
         sizes = [min(chunk, total - k * chunk) for k in range(count)]
     if sum(sizes) != total or min(sizes) < 0:
@@ -99,7 +107,7 @@ def _slice(tape: Tape, call: Call) -> Value:
     columns = x.columns
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = axis + columns.ndim if axis < 0 else axis
-        if at == 0 and (start != 0 or end < 1 or step != 1):
+        if at == 0 and (start != 0 or end < 2**31 - 1 or step != 1):
             raise call.refuse("cuts the rows of a batch.", "Only networks that treat each row alone are read.")
         stop = None if step < 0 and end < -columns.shape[at] else end
         columns = columns[(slice(None),) * at + (slice(start, stop, step),)]
@@ -134,7 +142,7 @@ def _greater(tape: Tape, call: Call) -> Value:
 
 MOVING: dict[str, Handler] = {
     "Identity": _pass,
-    "Dropout": _pass,
+    "Dropout": _dropout,
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Squeeze": _squeeze,

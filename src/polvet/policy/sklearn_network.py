@@ -2,7 +2,7 @@
 
 Arithmetic  float64 weights are read as float32 ones, with the rounding of each in the bounds (`policy/unit_graph.py`)
 Binary      one score against 0; the network has two outputs, the first with the constant score 0
-Saved       with another last layer, as skops; every other number stays as it is. That of a binary classifier cannot be changed
+Saved       with another last layer, as skops; every other number stays as it is
 Refused     several labels at once
 """
 
@@ -38,7 +38,10 @@ def network_from_perceptron(
     tape = Tape(int(estimator.n_features_in_), where)
     columns: Columns = np.arange(tape.inputs, dtype=np.int32)
     last = len(estimator.coefs_) - 1
+    binary = estimator.n_outputs_ == 1
     for index, (matrix, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
+        if index == last and binary:
+            matrix, bias = np.hstack([np.zeros_like(matrix), matrix]), np.append(np.zeros_like(bias), bias)
         columns = tape.affine(columns, matrix.T, bias)
         if index == last:
             break
@@ -46,9 +49,6 @@ def network_from_perceptron(
             columns = tape.relu(columns)
         elif estimator.activation != "identity":
             columns = tape.unit(UNITS[estimator.activation], columns)
-    binary = len(columns) == 1
-    if binary:
-        columns = tape.affine(columns, np.array([[0.0], [1.0]], dtype=np.float32))
     own_inputs = getattr(estimator, "feature_names_in_", None)
     found = tape.policy(
         columns,
@@ -56,7 +56,7 @@ def network_from_perceptron(
         names_or_positions(outputs, class_names(estimator, len(columns)), len(columns), "output", where),
         softmax=True,
     )
-    return replace(found, archive=Archive("scikit-learn", estimator, None if binary else f"coefs_[{last}]"))
+    return replace(found, archive=Archive("scikit-learn", estimator, f"coefs_[{last}]", binary))
 
 
 def perceptron_of(network: AnyNetwork) -> Any:
@@ -65,9 +65,11 @@ def perceptron_of(network: AnyNetwork) -> Any:
     if archive is None or archive.kind != "scikit-learn":
         raise InputError("this network does not come from scikit-learn.", hint="Save it as .onnx.")
     estimator = copy.deepcopy(archive.document)
-    if archive.layer is None:
-        return estimator
     weights, bias = dense_layers(network)[-1]
+    if archive.against_zero:
+        if weights[0].any() or bias[0]:
+            raise InputError("the first of two scores is not 0 everywhere.", hint="Save it as .onnx.")
+        weights, bias = weights[1:], bias[1:]
     old = estimator.coefs_[-1]
     if weights.T.shape != old.shape:
         raise InputError("the repaired network has another shape than the estimator.", hint="Save it as .onnx.")

@@ -3,7 +3,8 @@
 `policy.pth` is read with torch's `weights_only=True` loader, `data` as JSON; its serialized entries are never touched.
 Read     PPO, A2C, TRPO, MaskablePPO: the actor; DQN: the Q-network; QRDQN: the mean of its quantiles. Tanh, ReLU and the other units of
          `torch_network.ACTIVATIONS`; observations in a Box, Discrete and MultiDiscrete ones (one-hot), MultiBinary ones
-Refused  recurrent policies, feature extractors with weights, dictionaries of observations, actions that are not Discrete; each by name
+Refused  recurrent policies, feature extractors with weights, dictionaries of observations, actions that are not Discrete; policy
+         classes, feature extractors and activation functions that somebody else wrote: their code is not in the archive; each by name
 Normal   the statistics of a VecNormalize are read from the member `polvet.normalization.json`, which `normalization_of` makes of the
          wrapper: (observation - mean) / sqrt(variance + epsilon), clipped. The library never looks at that member
 Saved    with other weights in the last layer; every other member is copied as it is
@@ -35,10 +36,12 @@ from polvet.policy.unit_graph import AnyNetwork, Columns, dense_layers
 
 AGAIN = "Save the model again with model.save, or export the policy to ONNX."
 
-_CLASS = re.compile(r"<class '(?:[\w.]*\.)?(\w+)'>")
+_CLASS = re.compile(r"<class '(?:([\w.]*)\.)?(\w+)'>")
+_LIBRARIES = ("stable_baselines3.", "sb3_contrib.")
 _IGNORED = ("q_net_target.", "quantile_net_target.", "mlp_extractor.value_net.", "value_net.")
 _SHARED, _ACTOR = "mlp_extractor.shared_net.", "mlp_extractor.policy_net."
 _VALUES = {"q_net.q_net.": "DQN", "quantile_net.quantile_net.": "QRDQN"}
+OWN_CODE = "Classes of your own are code that is not in the archive: export the policy to ONNX."
 MOST_VALUES = 1 << 16
 NORMALIZATION = "polvet.normalization.json"
 NORMAL_HINT = (
@@ -58,6 +61,7 @@ def network_from_stable_baselines(
         raise InputError("'data' in the archive is not UTF-8 text.", where, AGAIN) from None
     if not isinstance(settings, dict):
         raise InputError("'data' in the archive is not a JSON object.", where, AGAIN)
+    _check_classes(settings, where.at("data"))
     weights = _weights(read_member(archive, "policy.pth", where), where)
     values = next((prefix for prefix in _VALUES if any(key.startswith(prefix) for key in weights)), None)
     actions = _count(_space(settings, "action_space", ("Discrete",), where), "n", where.at("data").at("action_space"))
@@ -146,11 +150,11 @@ def _observed(settings: dict[str, Any], where: Where) -> tuple[Tape, Columns]:
     space = _space(settings, "observation_space", ("Box", "Discrete", "MultiDiscrete", "MultiBinary"), where)
     kind = _CLASS.fullmatch(space[":type:"])
     assert kind is not None
-    if kind.group(1) == "Box" and space.get("dtype") == "uint8":
+    if kind.group(2) == "Box" and space.get("dtype") == "uint8":
         raise InputError(
             "the observations are bytes, which the library may scale as images.", place, "Use float32 observations."
         )
-    if kind.group(1) in ("Box", "MultiBinary"):
+    if kind.group(2) in ("Box", "MultiBinary"):
         sizes = _numbers(space.get("_shape"), place.at("_shape"))
         width = int(np.prod(sizes, dtype=np.float64)) if sizes else 0
         if not 0 < width <= MOST_VALUES:
@@ -158,7 +162,7 @@ def _observed(settings: dict[str, Any], where: Where) -> tuple[Tape, Columns]:
         tape = Tape(width, where)
         return tape, np.arange(width, dtype=np.int32)
     sizes = (
-        [_count(space, "n", place)] if kind.group(1) == "Discrete" else _numbers(space.get("nvec"), place.at("nvec"))
+        [_count(space, "n", place)] if kind.group(2) == "Discrete" else _numbers(space.get("nvec"), place.at("nvec"))
     )
     starts = _numbers(space.get("start", 0), place.at("start"))
     if not sizes or min(sizes) < 1 or sum(sizes) > MOST_VALUES or any(starts):
@@ -234,11 +238,32 @@ def _layer(weights: dict[str, Any], name: str, place: Where) -> tuple[Any, Any]:
     return matrix.numpy(), bias.numpy()
 
 
+def _check_classes(settings: dict[str, Any], place: Where) -> None:
+    """Raise an InputError where the code of the policy or of its feature extractor is not the library's.
+
+    SOUND: such a class may compute anything from the same weights.
+    """
+    written = settings.get("policy_class")
+    module = written.get("__module__") if isinstance(written, dict) else None
+    if not isinstance(module, str) or not module.startswith(_LIBRARIES):
+        raise InputError(f"the policy's class is of the module {module!r}.", place.at("policy_class"), OWN_CODE)
+    extractor = _options(settings, place).get("features_extractor_class")
+    if extractor is not None and not str(extractor).endswith(".FlattenExtractor'>"):
+        raise InputError(f"the feature extractor is {str(extractor)[:80]}.", place.at("policy_kwargs"), OWN_CODE)
+
+
+def _options(settings: dict[str, Any], place: Where) -> dict[str, Any]:
+    options = settings.get("policy_kwargs")
+    if options is not None and not isinstance(options, dict):
+        raise InputError("the policy's options are not an object.", place.at("policy_kwargs"), AGAIN)
+    return options or {}
+
+
 def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Where) -> dict[str, Any]:
     space = settings.get(key)
     kind = space.get(":type:", "") if isinstance(space, dict) else ""
     found = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
-    name = found.group(1) if found else None
+    name = found.group(2) if found and (found.group(1) or "").startswith(("gymnasium.", "gym.")) else None
     if name not in known or not isinstance(space, dict):
         raise InputError(
             f"the {key.replace('_', ' ')} is {name or 'unknown'}; {', '.join(known)} {'is' if len(known) == 1 else 'are'} read.",
@@ -267,18 +292,17 @@ def _numbers(written: Any, place: Where) -> list[int]:
 
 
 def _activation(settings: dict[str, Any], default: str, where: Where) -> str:
-    options = settings.get("policy_kwargs")
-    place = where.at("data").at("policy_kwargs")
-    if options is not None and not isinstance(options, dict):
-        raise InputError("the policy's options are not an object.", place, AGAIN)
-    written = (options or {}).get("activation_fn")
+    place = where.at("data")
+    written = _options(settings, place).get("activation_fn")
     if written is None:
         return default
     found = _CLASS.fullmatch(written) if isinstance(written, str) else None
-    name = found.group(1) if found else str(written)[:80]
+    name = found.group(2) if found and (found.group(1) or "").startswith("torch.nn.") else str(written)[:80]
     if name not in ACTIVATIONS:
         raise InputError(
-            f"the activation function is {name}.", place.at("activation_fn"), f"Read are {', '.join(ACTIVATIONS)}."
+            f"the activation function is {name}.",
+            place.at("policy_kwargs").at("activation_fn"),
+            f"Read are torch's {', '.join(ACTIVATIONS)}.",
         )
     return name
 

@@ -25,6 +25,8 @@ Function: TypeAlias = Callable[[Any, Any, Any], Any]
 """From x and the parameters a and b, arrays of one shape or numbers."""
 
 ENCLOSURE = 2.0**-20
+SOFTMAX_REACH = 70.0
+"""A score that is at most so far behind the best one has a probability in float32 that is no denormal number."""
 _SCALE, _CUBE = sqrt(2 / pi), 0.044715  # of GELU's approximation by tanh
 
 

@@ -75,6 +75,7 @@ def ensemble_from_xgboost(
     if binary:
         base, trees = (0.0, *base), tuple(_for_second_output(tree, model_place) for tree in trees)
     attributes = learner.get("attributes") or {}
+    _check_early_stop(attributes, model, groups, place)
     own_inputs = _attribute_names(attributes, "polvet.inputs", place)
     own_outputs = _attribute_names(attributes, "polvet.outputs", place)
     if own_inputs is None and learner.get("feature_names"):
@@ -119,8 +120,26 @@ def xgboost_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     if pointers and pointers[-1] != len(ensemble.trees):
         # Trees added by a repair form one more round, so that no prediction by rounds leaves them out.
         model["iteration_indptr"] = [p for p in pointers if p < len(ensemble.trees)] + [len(ensemble.trees)]
-    learner.setdefault("attributes", {}).update(_name_attributes(ensemble))
+    attributes = learner.setdefault("attributes", {})
+    for gone in ("best_iteration", "best_score"):  # with which XGBClassifier would leave out the trees behind it
+        attributes.pop(gone, None)
+    attributes.update(_name_attributes(ensemble))
     return document
+
+
+def _check_early_stop(attributes: Any, model: dict[str, Any], groups: int, where: Where) -> None:
+    """Raise an InputError where early stopping left rounds behind that XGBClassifier leaves out and Booster.predict adds."""
+    if not isinstance(attributes, dict) or "best_iteration" not in attributes:
+        return
+    used = _integer(attributes, "best_iteration", where.at("attributes")) + 1
+    pointers = model.get("iteration_indptr")
+    rounds = len(pointers) - 1 if isinstance(pointers, list) and pointers else len(model["trees"]) // groups
+    if used < rounds:
+        raise InputError(
+            f"training stopped early: XGBClassifier.predict uses {used} of {rounds} rounds, Booster.predict all.",
+            where.at("attributes").at("best_iteration"),
+            f"Save what both use alike: booster[:{used}].save_model(...).",
+        )
 
 
 def _trees(model: dict[str, Any], groups: int, features: int, where: Where) -> tuple[Tree, ...]:

@@ -45,6 +45,8 @@ class LastLayer:
     def apply(self, change: Reals) -> AnyNetwork:
         """Return the network with the last layer changed, rounded to float32."""
         moved = change.reshape(len(self.network.outputs), -1)
+        if self.network.archive is not None and self.network.archive.against_zero:
+            moved = np.stack([np.zeros_like(moved[0]), moved[1] - moved[0]])  # the same margins
         last, rows = last_of(self.network), pooled_rows(self.network)
         if rows is not None:
             whole = np.zeros((last.weights.shape[0], moved.shape[1]))
