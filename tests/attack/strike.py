@@ -28,6 +28,7 @@ from tests.attack import (
     safe_region,
     strong_cyclic,
     unsafe_rank,
+    won_projection,
 )
 
 KINDS = {
@@ -53,6 +54,7 @@ KINDS = {
     "strong-cyclic": strong_cyclic.false_policies,
     "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,
+    "won-projection": won_projection.false_claims,
 }
 
 

@@ -31,7 +31,7 @@ BESIDES = 2.0
 """Seconds besides those that finding took."""
 
 PROVES: dict[str, tuple[str, ...]] = {
-    "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
+    "safe": ("safe-policy", "won-projection"), "unsafe": ("unsafe-rank",),
     "safe policy": ("reachable-set", "invariant", "grid", "sure-end"), "unsafe policy": ("run", "livelock"),
     "safe region": ("safe-region",), "repaired policy": ("repair",),
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),

@@ -93,15 +93,16 @@ def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> d
     Where the claim or the model cannot be read it has no nodes, and the checker says why.
     """
     try:
-        return _found_tree(read_question(arena, fitted, certificate))
+        return found_tree(read_question(arena, fitted, certificate))
     except (Malformed, Unreadable, InputError):
         return {"by": "boxes", "nodes": 0, "packed": pack(b"")}
 
 
-def _found_tree(asked: Question) -> dict[str, Any]:
+def found_tree(asked: Question, *, starts: bool = True) -> dict[str, Any]:
+    """Return the tree of a claim that was read; without the part about start states where these are listed."""
     by_states = all_points(asked) is not None
     search = Search(asked)
-    for obligation in start_obligations(asked):
+    for obligation in start_obligations(asked) if starts else ():
         search.show(obligation)
     if not by_states:
         for obligation in step_obligations(asked):
