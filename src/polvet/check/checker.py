@@ -41,7 +41,8 @@ class Subjects:
     """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
 
     `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
-    A checker that uses the budget up raises LimitReached: that is no rejection.
+    A checker that uses the budget up raises LimitReached: that is no rejection. A policy that is a `function` in memory has no file and
+    no digest: what is accepted is about the function that is given, which is asked again; `policy` is then what it is called.
     """
 
     task: Path | None = None
@@ -49,6 +50,12 @@ class Subjects:
     options: TaskOptions | None = NO_OPTIONS
     budget: Budget = UNLIMITED
     domain: Path | None = None  # of a PDDL problem
+    function: Callable[[Any], Any] | None = None
+
+    @property
+    def by_execution(self) -> bool:
+        """Return whether the policy is a Python function, in memory or in a file."""
+        return self.function is not None or (self.policy is not None and named_function(self.policy) is not None)
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
@@ -91,7 +98,7 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
     result = checker(certificate, subjects)
-    if isinstance(result, Accepted) and subjects.policy is not None and named_function(subjects.policy) is not None:
+    if isinstance(result, Accepted) and subjects.by_execution:
         return Accepted(f"{result.claim}; {BY_EXECUTION}")
     return result
 

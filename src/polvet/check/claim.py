@@ -8,7 +8,6 @@ from typing import Any
 
 from polvet.check.checker import Subjects
 from polvet.errors import Where
-from polvet.policy.functions import named_function
 from polvet.sources import load_task, options_from_json
 
 ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "recurrent-set", "its-run")
@@ -21,7 +20,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
         "kind": certificate["kind"], "task_sha256": certificate.get("task_sha256"),
         "policy_sha256": certificate.get("policy_sha256"),
     }  # fmt: skip
-    if subjects.policy is not None and named_function(subjects.policy) is not None:
+    if subjects.by_execution:
         about["by_execution"] = True
     if certificate["kind"] in ABOUT_PLANS or subjects.task is None:
         return about
