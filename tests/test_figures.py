@@ -219,8 +219,8 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
     ],
     "docs/safety.md": [
         (
-            "Of {} start states of the icy one-way line with parking (40, 25) the proof has {} MB in place of {} MB, and is checked in {} CPU "
-            "seconds in place of {}",
+            "Of {} start states of the icy one-way line with parking (40, 25) the proof has {} MB in place of {} MB, and is "
+            "checked in {} CPU seconds in place of {}",
             lambda: won("one-way-line n=40 p=25 icy park"),
         ),
         ("On the two-way line (40, 25), the {} states of 10,000 unsafe runs are judged in {} s", lambda: analysis("2 way line (40, 25)"))
