@@ -1,8 +1,8 @@
 """Measure verification: every method on every instance, and single questions against the solvers of the paper.
 
 Run `python -m benchmarks.verification` (Marabou is left out where maraboupy is not installed); it writes
-`results/verification.json` and `results/verification.md`. All methods run one after the other on the same machine with the same
-limits; rows measured before are kept, each with its own limit. The configurations Base, Mar+Z3, Mar+Z3(Mar), BnB(Mar) and Mar are
+`results/verification.json` and `results/verification.md`. All methods run one after the other on the same machine;
+rows measured before are kept, each with the limit it was given. The configurations Base, Mar+Z3, Mar+Z3(Mar), BnB(Mar) and Mar are
 those of policy predicate abstraction (Table 1), over the predicates of start and fail, refined as our own abstraction is; `states`
 counts what explicit verification visits. `benchmarks.verification_loop` verifies the final policies of the debugging loop.
 """
@@ -175,17 +175,22 @@ def summarize(questions: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write(rows: list[dict[str, Any]], questions: list[dict[str, Any]], seconds: float, paper_seconds: float) -> None:
-    """Write the tables."""
-    summary = summarize(questions)
+    """Write the figures and the page made of them."""
     RESULTS.mkdir(exist_ok=True)
     document = {
         "limit": seconds,
         "paper_limit": paper_seconds,
         "methods": rows,
         "questions": questions,
-        "summary": summary,
+        "summary": summarize(questions),
     }
     (RESULTS / "verification.json").write_text(json.dumps(document, indent=1) + "\n")
+    (RESULTS / "verification.md").write_text(table(document))
+
+
+def table(document: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    rows, summary = document["methods"], document["summary"]
     methods = [method for method in (*OURS, *CONFIGURATIONS) if any(row["method"] == method for row in rows)]
     lines = [
         "# Verification", "",
@@ -216,7 +221,7 @@ def write(rows: list[dict[str, Any]], questions: list[dict[str, Any]], seconds: 
               "|---|---|---|---|---|"]  # fmt: skip
     for who, one in summary.items():
         lines.append(f"| {who} | {one['asked']} | {one['answered']} | {one['ratio']} | {one['differing']} |")
-    (RESULTS / "verification.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _span(rows: list[dict[str, Any]], methods: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from tests.attack import (
     solves,
     strong_cyclic,
     unsafe_rank,
+    won_projection,
 )
 
 KINDS = {
@@ -58,6 +59,7 @@ KINDS = {
     "strong-cyclic": strong_cyclic.false_policies,
     "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,
+    "won-projection": won_projection.false_claims,
 }
 
 

@@ -58,6 +58,7 @@ WEAK = {
     "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
     "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),
+    "won-projection": ("polvet.check.won_projection.check_steps", lambda asked, follower: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),
 }
 """What a checker would be like that forgets one test."""

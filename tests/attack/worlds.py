@@ -247,7 +247,8 @@ class Maker:
 def random_world(seed, folder: Path):
     """Return a world in files of the folder; None where a model is refused before it is run."""
     rng = random.Random(seed)
-    labels, document = Maker(rng).document()
+    maker = Maker(rng)
+    labels, document = maker.document()
     model, policy, toml = folder / "world.jani", folder / "policy.json", folder / "world.toml"
     model.write_text(json.dumps(document), encoding="utf-8")
     toml.write_text('model = "world.jani"\nfail = "bad"\n', encoding="utf-8")
@@ -257,11 +258,34 @@ def random_world(seed, folder: Path):
         layer = np.eye(len(labels), 1), -np.eye(len(labels), 1)[:, 0] * (least - 0.5)
         save_onnx(network_of([layer], ["y"], labels), policy)
     else:
-        rules = [{"when": f"y >= {least}", "action": labels[0]}, {"when": "true", "action": labels[-1]}]
-        policy.write_text(json.dumps({"format": "rules/1", "rules": rules}), encoding="utf-8")
+        listed = _listed(rng, maker, labels, least)
+        policy.write_text(json.dumps(listed), encoding="utf-8")
     try:
         task = load_task(toml, TaskOptions())
         fitted = load_fitted(task, policy)
     except InputError:
         return None
     return World(Subjects(toml, policy), task, fitted, Semantics(task.network))
+
+
+def _listed(rng, maker, labels, least):
+    """Rules or a table that tell states apart at y, and at wide variables where float32 rounds them."""
+    name = rng.choice(list(maker.ints))
+    low, high, start = maker.ints[name]
+    near = [value for value in range(start - 2, start + 3) if low <= value <= high]
+    rules = [{"when": f"y >= {least}", "action": labels[0]}, {"when": "true", "action": labels[-1]}]
+    style = rng.random()
+    if style < 0.4:
+        return {"format": "rules/1", "rules": rules}
+    if style < 0.7:
+        shapes = [f"{name} >= {start}", f"{name} = {start} && y != {least}", f"{name} + y > {start + least}"]
+        rules[:0] = [{"when": rng.choice(shapes), "action": rng.choice(labels)} for _ in range(rng.randint(1, 2))]
+        return {"format": "rules/1", "rules": rules}
+    inputs = ["y"] if name == "y" else ["y", name]
+    points = [(y, x) for y in range(8) for x in near] if name != "y" else [(y,) for y in range(8)]
+    kept = {tuple(np.float32(point).tolist()): point for point in rng.sample(points, rng.randint(1, len(points)))}
+    rows = [
+        {"state": dict(zip(inputs, point, strict=True)), "scores": [rng.randint(0, 2) for _ in labels]}
+        for point in kept.values()
+    ]
+    return {"format": "table/1", "inputs": inputs, "outputs": labels, "rows": rows, "default": rng.choice(labels)}

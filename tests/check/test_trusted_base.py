@@ -43,6 +43,7 @@ SCORERS = {
     "repair",
     "invariant",
     "safe-region",
+    "won-projection",
     "grid",
 }  # these ask a policy, so that `_core` may be loaded
 SOLVERS = {"z3", "highspy", "scipy", "networkx", "torch", "xgboost", "lightgbm", "sklearn", "dd", "pyscipopt", "ray"}
@@ -101,6 +102,7 @@ def certified(tmp_path_factory):
         'model = "walk.prism"\nstart = "x >= 0 & x <= 5"\nfail = "x = 0"\ngoal = "x = 6"\n'
     )
     keep(["decide", "walk.toml", "--state", "x=3"], "walk.toml")
+    keep(["decide", "walk.toml", "--state", "x=3", "--sharpen"], "walk.toml")
     keep(["decide", "walk.toml", "--state", "x=0"], "walk.toml")
     keep(["decide", "edge.toml", "--region"], "edge.toml")
     keep(["decide", "walk.toml", "--goal-reaching"], "walk.toml")

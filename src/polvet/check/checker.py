@@ -67,6 +67,7 @@ CHECKERS: dict[str, str] = {
     "recurrent-set": "polvet.check.recurrent_set:check_recurrent_set",
     "its-run": "polvet.check.its_run:check_its_run",
     "safe-policy": "polvet.check.safe_policy:check_safe_policy",
+    "won-projection": "polvet.check.won_projection:check_won_projection",
     "unsafe-rank": "polvet.check.unsafe_rank:check_unsafe_rank",
     "strong-cyclic": "polvet.check.strong_cyclic:check_strong_cyclic",
     "no-strong-cyclic": "polvet.check.strong_cyclic:check_no_strong_cyclic",

@@ -53,21 +53,26 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
         is_start = arena.semantics.compile(start_condition(asked))
         for obligation in start_obligations(asked):
             follower.follow(obligation, lambda points: _check_starts(asked, is_start, points))
-        judge = Judge(asked)
-        if tree.by_states:
-            if not try_all_states(asked, judge):
-                raise Malformed("the states of the claim are too many to be tried")
-        else:
-            pool = Pool(judge)
-            for obligation in step_obligations(asked):
-                follower.follow(obligation, pool.add)
-            pool.empty()
-        tree.finish()
+        check_steps(asked, follower)
     except (Malformed, Unreadable, InputError) as error:
         # An InputError: a condition has no value in a state of the claim.
         return Rejected(str(error))
     claim = asked.claim
     return Accepted(f"no run of {who} reaches fail ({len(claim.rows)} rows, {len(claim.lower)} blocked boxes)")
+
+
+def check_steps(asked: Question, follower: Follower) -> None:
+    """Raise Malformed unless what is left of the tree shows that no step leaves the invariant, or breaks a rule of the model in it."""
+    judge, tree = Judge(asked), follower.tree
+    if tree.by_states:
+        if not try_all_states(asked, judge):
+            raise Malformed("the states of the claim are too many to be tried")
+    else:
+        pool = Pool(judge)
+        for obligation in step_obligations(asked):
+            follower.follow(obligation, pool.add)
+        pool.empty()
+    tree.finish()
 
 
 def _check_starts(asked: Question, is_start: Evaluator, points: Ints) -> None:

@@ -28,15 +28,19 @@ from polvet.check.invariant_guards import Guards, guards_of
 from polvet.check.invariant_obligations import Boxes, Obligation
 from polvet.check.invariant_rows import Floats, Ints, Row, is_contradiction
 from polvet.check.invariant_states import points_of
+from polvet.check.listed_bounds import RuleBounds, TableBounds
 from polvet.check.packing import unpack
 from polvet.check.policy_bounds import NetworkBounds, TreeBounds
 from polvet.check.unit_bounds import UnitBounds
 from polvet.policy.networks import Network as NeuralNetwork
+from polvet.policy.rules import Rules
+from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import UnitGraph
 from polvet.records.state_json import Malformed
 
 Bools = npt.NDArray[np.bool_]
+PolicyBounds = NetworkBounds | TreeBounds | UnitBounds | TableBounds | RuleBounds
 BLOCK = 1024
 MOST_NODES = 2**26
 MOST_STATES = 64
@@ -110,7 +114,7 @@ class Follower:
         return guards_of(self.asked)
 
     @cached_property
-    def bounds(self) -> NetworkBounds | TreeBounds | UnitBounds | None:
+    def bounds(self) -> PolicyBounds | None:
         """Bounds of the policy's scores; None where it has none."""
         return bounds_of(self.asked)
 
@@ -201,7 +205,7 @@ def parts_of(lower: Ints, upper: Ints, place: Ints, value: Ints) -> Boxes:
     return np.concatenate([lower, right_lower]), np.concatenate([left_upper, upper])
 
 
-def bounds_of(asked: Question) -> NetworkBounds | TreeBounds | UnitBounds | None:
+def bounds_of(asked: Question) -> PolicyBounds | None:
     """Return what bounds the policy's scores over boxes; None for policies without scores."""
     policy, fitted = asked.fitted.policy, asked.fitted
     match policy:
@@ -211,6 +215,10 @@ def bounds_of(asked: Question) -> NetworkBounds | TreeBounds | UnitBounds | None
             return UnitBounds(policy, fitted.variables, len(asked.place))
         case TreeEnsemble():
             return TreeBounds(policy, fitted.variables)
+        case Table():
+            return TableBounds(policy, fitted.variables)
+        case Rules():
+            return RuleBounds(policy, fitted.variables)
         case _:
             return None
 

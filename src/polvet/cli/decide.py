@@ -54,6 +54,9 @@ def decide(
     region: Annotated[
         bool, typer.Option("--region", help="The safe start states as a condition, with evidence about both sides.")
     ] = False,
+    sharpen: Annotated[
+        bool, typer.Option("--sharpen", help="Play games over a few variables first: large worlds, with evidence.")
+    ] = False,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
@@ -74,7 +77,7 @@ def decide(
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
         found = task.decide(
             alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
-            goal_reaching=goal_reaching, region=region, output=output, certificates=certificates, **within,
+            goal_reaching=goal_reaching, region=region, sharpen=sharpen, output=output, certificates=certificates, **within,
         )  # fmt: skip
     if isinstance(found, SafeRegion):
         lines = region_lines(found)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
@@ -18,9 +18,16 @@ from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 
+if TYPE_CHECKING:
+    from polvet.verify.won_projection import WonProjection
+
 MOST_STARTS = 1_000_000
+SHARPENING_SHARE, WON_SHARE = 0.3, 0.3
+"""Shares of the time for smaller games: before the search, and for evidence of what they win."""
+AROUND = 10_000
+"""States that cells of real values are laid around."""
 FILES = {
-    "safe": "safe.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
+    "safe": "safe.json", "safe by projection": "safe-by-projection.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
     "not-strong-cyclic": "no-strong-cyclic.json",
 }  # fmt: skip
 TRUTH = {"safe": True, "unsafe": False, "unknown": None}
@@ -42,6 +49,7 @@ class Question:
         None  # of many states the answers, kept so that the same question goes on there; of one the certificate
     )
     certificates: Path | None = None  # a folder for certificates about all states
+    sharpen: bool = False  # smaller games are played first
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -92,8 +100,9 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
     from polvet.safety.decide import Verdict as StateVerdict
 
     decided, found = decide_unproved(task, asked, work)
+    won = _won(task, work) if asked.sharpen else None
     if not asked.alone and asked.certificates is None:
-        checked = confirm_answers(task, asked.states, decided, found=work.spent(), budget=work.budget)
+        checked = confirm_answers(task, asked.states, decided, found=work.spent(), budget=work.budget, won=won)
         return replace(found, confirmation=checked)
     prover = Decider(task, algorithm="lazy", share=True)
     claims = {
@@ -103,6 +112,13 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
         )
         for word in ("safe", "unsafe")
     }
+    if won is not None:
+        states, search = claims["safe"]
+        claims["safe"] = [state for state in states if not won.holds(state)], search
+        claims["safe by projection"] = (
+            [state for state in states if won.holds(state)],
+            partial(won.prove, budget=work.budget),
+        )
     evidence = _proved(task, claims, replace(asked, output=asked.output if asked.alone else None), found.word, work)
     if not asked.alone:
         return replace(found, **evidence.told())
@@ -110,6 +126,14 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
         figures={"states": found.rows(), **found.figures}, certificate=evidence.certificates.get(found.word),
         reason=found.reason, limit=found.limit, method=asked.algorithm, source=found, **evidence.told(), **work.told(),
     )  # fmt: skip
+
+
+def _won(task: Task, work: Work) -> WonProjection | None:
+    """Return what a smaller game wins, with evidence, where there is such a game."""
+    from polvet.verify.won_projection import find_won
+
+    found = find_won(task, budget=work.budget.share(WON_SHARE))
+    return None if isinstance(found, str) else found
 
 
 def decide_unproved(task: Task, asked: Question, work: Work) -> tuple[Any, Decisions]:
@@ -142,7 +166,7 @@ class Evidence:
 
 def _proved(task: Task, claims: Mapping[str, Any], asked: Question, word: str, work: Work) -> Evidence:
     """Prove and check the claims (the states of a verdict, and who proves it), and write what was asked for."""
-    from polvet.confirm.outcome import Confirmation, worst
+    from polvet.confirm.outcome import Confirmation, NotChecked, worst
     from polvet.safety.confirmed import confirm_states
 
     certificates: dict[str, Mapping[str, Any]] = {}
@@ -151,14 +175,21 @@ def _proved(task: Task, claims: Mapping[str, Any], asked: Question, word: str, w
     for name, (states, prover) in claims.items():
         if not states:
             continue
+        verdict = name.removesuffix(" by projection")
         place = None if asked.certificates is None else asked.certificates / FILES[name]
-        place = asked.output if asked.output is not None and name == word else place
-        certificates[name], outcome = confirm_states(
-            task, name, states, prover, found=work.spent(), budget=work.budget, output=place
-        )
+        place = asked.output if asked.output is not None and verdict == word else place
+        try:
+            certificates[verdict], outcome = confirm_states(
+                task, verdict, states, prover, found=work.spent(), budget=work.budget, output=place
+            )
+        except LimitReached as limit:
+            if not asked.sharpen:
+                raise
+            checked = worst(checked, NotChecked(f"smaller games tell it, and a proof was not found: {limit}"))
+            continue
         checked = worst(checked, outcome)
         if place is not None:
-            paths[name] = str(write_certificate(certificates[name], place))
+            paths[name if asked.output is None else word] = str(write_certificate(certificates[verdict], place))
     return Evidence(certificates, paths.get(word) if asked.output is not None else paths or None, checked)
 
 
@@ -246,6 +277,7 @@ def _refuse(task: Task) -> None:
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
+    from polvet.safety.foresight import sharpen
 
     threads = 1 if work.is_cluster else work.threads(max(1, len(asked.states) // 256))
     preference = None if asked.policy is None else asked.policy.bound
@@ -255,6 +287,9 @@ def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict
     )  # fmt: skip
     with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
         deciding = stopwatch()
+        if asked.sharpen:
+            around = decider.compiled.pack(asked.states[:AROUND])
+            sharpen(decider, around, budget=work.budget.share(SHARPENING_SHARE))
         batch = decide_many(
             decider, asked.states, file=None if asked.alone else asked.output, budget=work.budget, crew=crew
         )
@@ -262,7 +297,7 @@ def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict
     return batch.decided, {
         "algorithm": asked.algorithm, "order": asked.order, "shared": decider.share, "threads": threads,
         "resumed": batch.resumed, "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes,
-        "known_states": decider.known_states,
+        "known_states": decider.known_states, **({"smaller_games": decider.smaller_games} if asked.sharpen else {}),
     }  # fmt: skip
 
 

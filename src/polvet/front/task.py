@@ -147,6 +147,7 @@ class Task:
         bound: str | None = None,
         goal_reaching: bool = False,
         region: bool = False,
+        sharpen: bool = False,
         output: str | Path | None = None,
         certificates: str | Path | None = None,
         **limits: Unpack[Crowd],
@@ -156,7 +157,8 @@ class Task:
         One state gives Safe or Unsafe with a certificate (written to `output`), several give Decisions, kept in the file `output`, where
         the same call goes on; `certificates` is a folder for evidence about all of them. With a `bound` failing may be that likely;
         with `goal_reaching` a policy is asked for that keeps the goal in reach. With `region` the answer is a SafeRegion: the start
-        states from which some policy avoids `fail`, as a condition, with evidence about them and about the rest.
+        states from which some policy avoids `fail`, as a condition, with evidence about them and about the rest. With `sharpen` games
+        over a few variables are played first; what they win has evidence of its own, one for all states.
         """
         from polvet.front.deciding import Question, all_starts, decide_goal_reaching, decide_states, decide_within
         from polvet.records.state_files import iter_states
@@ -169,6 +171,12 @@ class Task:
                 "Leave out --state, --states, --bound and --goal-reaching.",
             )
         search = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")].search
+        if sharpen and (region or bound is not None or goal_reaching or work.is_cluster or not search):
+            raise InputError(
+                "smaller games help a search for single states on one machine.",
+                Where("sharpen"),
+                "Leave out --region, --bound, --goal-reaching, a cluster, and algorithms that are no search.",
+            )
         if states is None:
             asked = all_starts(self._task, work)
         elif isinstance(states, Path):
@@ -178,8 +186,8 @@ class Task:
         if not asked:
             raise InputError("there is no state to decide.", Where("states"), "Give states, one per line.")
         chosen = None if policy is None else self.policy(policy)
-        files = (None if path is None else Path(path) for path in (output, certificates))
-        question = Question(asked, alone, algorithm, order, chosen, share, radius, *files)
+        file, folder = (None if path is None else Path(path) for path in (output, certificates))
+        question = Question(asked, alone, algorithm, order, chosen, share, radius, file, folder, sharpen)
         if work.is_cluster and (bound is not None or not search):
             what = "a --bound" if bound is not None else f"the algorithm {algorithm}"
             raise InputError(f"{what} can only run on one machine.", Where("workers"), "Leave --workers out.")

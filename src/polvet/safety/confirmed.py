@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from polvet.budget import Budget
 from polvet.confirm.confirmation import BESIDES, SMALL_STATES, About, about_task, confirm, refuse, seconds_for
@@ -24,6 +24,16 @@ A_SECOND = 10_000
 TOO_LONG = "proving and checking takes too long beside deciding; --certificates FOLDER writes the evidence"
 Prover = Callable[[Sequence[State]], dict[str, Any]]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
+
+
+class Won(Protocol):
+    """A game over a few variables, with evidence for the states that it wins."""
+
+    def holds(self, state: State) -> bool:
+        """Return whether the state is won."""
+
+    def prove(self, states: Sequence[State], *, budget: Budget) -> dict[str, Any]:
+        """Return the certificate that the states are safe."""
 
 
 def confirm_states(
@@ -46,15 +56,23 @@ def confirm_states(
 
 
 def confirm_answers(
-    task: Task, states: Sequence[State], answers: Sequence[Decided], *, found: float, budget: Budget
-) -> Confirmation | None:
-    """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more."""
+    task: Task, states: Sequence[State], answers: Sequence[Decided], *, found: float, budget: Budget,
+    won: Won | None = None,
+) -> Confirmation | None:  # fmt: skip
+    """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.
+
+    Safe states that are `won` are proved together, by who knows that.
+    """
     within = budget.at_most(seconds_for(found, small=len(states) <= SMALL_STATES))
     decider = Decider(task, algorithm="lazy", share=True)
     most = int(A_SECOND * (found + BESIDES))
-    claims = []
+    claims: list[tuple[str, Sequence[State], Prover]] = []
     for verdict in (Verdict.SAFE, Verdict.UNSAFE):
         chosen = [state for state, answer in zip(states, answers, strict=True) if answer.verdict is verdict]
+        if won is not None and verdict is Verdict.SAFE:
+            told = [state for state in chosen if won.holds(state)]
+            claims += [(verdict.value, told, partial(won.prove, budget=within))] if told else []
+            chosen = [state for state in chosen if not won.holds(state)]
         make = partial(_prove, decider, verdict, within, most)
         claims += [(verdict.value, batch, make) for batch in _batches(chosen)]
     return confirm_batches(task, claims, found=found, budget=within)

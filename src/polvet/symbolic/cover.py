@@ -57,7 +57,7 @@ def cover(
         cut = None
         label = int(mine[0])
         if (mine != label).any():
-            cut = None if len(found) + len(pending) >= most or budget.is_over() else _best_cut(table[rows], mine)
+            cut = None if len(found) + len(pending) >= most or budget.is_over() else best_cut(table[rows], mine)
             label = MIXED
         if cut is None:
             ends = {
@@ -75,7 +75,7 @@ def cover(
     return found
 
 
-def _best_cut(table: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+def best_cut(table: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> tuple[int, int] | None:
     """Return the variable and the code after which a cut leaves the least impurity; None where the states are all the same."""
     best: tuple[float, int, int] | None = None
     kinds, mine = np.unique(labels, return_inverse=True)

@@ -33,7 +33,7 @@ from polvet.symbolic.operators import SILENT, LinearTask, Transition, state_of
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
-from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, Method, Request, read_linear
+from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -298,7 +298,7 @@ def abstraction(predicates: Sequence[Expression] | None = None, options: Options
     options = options or Options()
     one_of(options.configuration, (BOXES, *CONFIGURATIONS), "configuration")
     # Z3 and Marabou are also asked about tables.
-    others = (NETWORK_OR_TREES,) if options.configuration == BOXES else ()
+    others = (READ_OVER_BOXES,) if options.configuration == BOXES else ()
     return Method(
         METHOD,
         "policy predicate abstraction (Vinzent, Steinmetz, Hoffmann 2022), refined by counterexamples",

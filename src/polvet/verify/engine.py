@@ -5,7 +5,7 @@ executed, NEAR_TIE with one in which some float32 evaluation order chooses the l
 holds for every evaluation order. UNKNOWN means that a limit came first.
 Batches  `find_all` and `find_first_step` ask many questions at once, of all threads of `Power`; its workers elsewhere get those that
          take more than NODES_HERE nodes. Answers are those of one thread that asks one by one
-Limits   models that `symbolic` reads; networks and tree ensembles
+Limits   models that `symbolic` reads; networks, tree ensembles, and what verify/partition.py makes trees of
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
+from polvet.policy.rules import Rules
+from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
 from polvet.verify.box_system import ALONE, BoxData, Far, Packed, Power, answer_far
+from polvet.verify.partition import partition
 
 Point: TypeAlias = tuple[int, ...]
 Answer = _core.BoxAnswer
@@ -66,11 +69,13 @@ class Engine:
         seed: int = 0,
         power: Power = ALONE,
     ) -> None:
-        policy = fitted.policy
-        if not isinstance(policy, AnyNetwork | TreeEnsemble):
-            raise NotLinear(f"a {type(policy).__name__} is neither a network nor a tree ensemble")
         self.fitted = fitted
         self.linear = linear_task(fitted.task) if linear is None else linear
+        policy = fitted.policy
+        if isinstance(policy, Table | Rules):
+            policy = partition(fitted, self.linear.system.bounds)
+        if not isinstance(policy, AnyNetwork | TreeEnsemble):
+            raise NotLinear(f"a {type(policy).__name__} is not read over boxes")
         self.rows = tuple(rows)
         self.seed = seed
         self.nodes = self.questions = 0

@@ -30,7 +30,7 @@ from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, state_of, without_holes
 from polvet.verify.box_system import ALONE, Power
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply, box_data
-from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request, read_linear
+from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, STRICT_BOUNDS, Method, Request, read_linear
 from polvet.verify.replay import replay_fitted
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
@@ -337,5 +337,5 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
     return block_backwards(bound.fitted, "ic3", request)
 
 
-NEEDS = (ONLY_FAIL, STRICT_BOUNDS, NETWORK_OR_TREES, PLAIN_INPUTS)
+NEEDS = (ONLY_FAIL, STRICT_BOUNDS, READ_OVER_BOXES, PLAIN_INPUTS)
 IC3 = Method("ic3", "blocks, box by box, what leads to `fail`", _verify, NEEDS, linear=True)

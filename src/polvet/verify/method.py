@@ -16,6 +16,8 @@ from polvet.errors import LimitReached
 from polvet.model.network import Kind
 from polvet.model.task import NOTHING_ELSE
 from polvet.policy.compiled import Bound
+from polvet.policy.rules import Rules
+from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.linear import NotLinear
@@ -66,6 +68,13 @@ def _other_policy(bound: Bound) -> str | None:
     return f"a {type(policy).__name__} is neither a network nor a tree ensemble"
 
 
+def _other_boxes(bound: Bound) -> str | None:
+    policy = bound.fitted.policy
+    if isinstance(policy, AnyNetwork | TreeEnsemble | Table | Rules):
+        return None
+    return f"a {type(policy).__name__} is neither a network, a tree ensemble, a table nor a list of rules"
+
+
 def _computed_input(bound: Bound) -> str | None:
     computed = (
         name
@@ -78,6 +87,7 @@ def _computed_input(bound: Bound) -> str | None:
 ONLY_FAIL = Need("no `--avoid`", _other_failures, "--avoid")
 STRICT_BOUNDS = Need("no disabled operators", _disabled_operators)
 NETWORK_OR_TREES = Need("networks and trees", _other_policy)
+READ_OVER_BOXES = Need("networks, trees, tables and rules", _other_boxes)
 PLAIN_INPUTS = Need("inputs that are variables", _computed_input)
 
 

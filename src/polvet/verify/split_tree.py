@@ -34,9 +34,14 @@ from polvet.errors import InputError, LimitReached
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.restrict import restrict_fitted
+from polvet.policy.rules import Rules
+from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
 from polvet.records.state_json import Malformed
+from polvet.symbolic.cells import Box
+from polvet.symbolic.linear import NotLinear
 from polvet.verify.box_cuts import Cut, along_boxes, by_boxes, first_of, in_the_middle
+from polvet.verify.partition import partition
 from polvet.verify.tree_masks import TreeMasks, fits
 
 Bools = npt.NDArray[np.bool_]
@@ -88,15 +93,16 @@ def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> d
     Where the claim or the model cannot be read it has no nodes, and the checker says why.
     """
     try:
-        return _found_tree(read_question(arena, fitted, certificate))
+        return found_tree(read_question(arena, fitted, certificate))
     except (Malformed, Unreadable, InputError):
         return {"by": "boxes", "nodes": 0, "packed": pack(b"")}
 
 
-def _found_tree(asked: Question) -> dict[str, Any]:
+def found_tree(asked: Question, *, starts: bool = True) -> dict[str, Any]:
+    """Return the tree of a claim that was read; without the part about start states where these are listed."""
     by_states = all_points(asked) is not None
     search = Search(asked)
-    for obligation in start_obligations(asked):
+    for obligation in start_obligations(asked) if starts else ():
         search.show(obligation)
     if not by_states:
         for obligation in step_obligations(asked):
@@ -117,6 +123,9 @@ class Search:
         self.asked = asked
         self.follower = Follower(asked, SplitTree(False, np.zeros(0, np.int64), np.zeros(0, np.int64), ()))
         policy, fitted = asked.fitted.policy, asked.fitted
+        self.listed = isinstance(policy, Table | Rules)
+        if isinstance(policy, Table | Rules):
+            policy = _tree_of(asked) or policy
         masked = isinstance(policy, TreeEnsemble) and fits(policy)
         self.trees = TreeMasks(policy, fitted.variables) if isinstance(policy, TreeEnsemble) and masked else None
         claim = asked.claim
@@ -230,7 +239,19 @@ class _Part:
                 in_the_middle(lower, upper, (upper - lower).astype(np.float64)),
             ]
         )
-        return self._named(beaten & sure, place, value)
+        wins = beaten & sure
+        if self.search.listed:  # the tree is made of the table or the rules: the checker asks these
+            wins = self._confirmed(wins, lower, upper)
+        return self._named(wins, place, value)
+
+    def _confirmed(self, wins: Bools, lower: Ints, upper: Ints) -> Bools:
+        """Return for each box the first rival that wins, where the checker says the same."""
+        found = wins.copy()
+        for column, rival in enumerate(self.rivals):
+            mine = np.flatnonzero(wins[:, column] & ~found[:, :column].any(axis=1))
+            if len(mine):
+                found[mine, column] = self.search.follower.beaten(self.obligation, rival, lower[mine], upper[mine])
+        return found
 
     def _named(self, wins: Bools, place: Ints, value: Ints) -> tuple[Ints, Ints]:
         """Return the first rival that wins as the reason, the cut where there is none."""
@@ -259,12 +280,8 @@ class _Part:
         beaten, matters = bounds.losers(
             self.output, self.rivals, low, high, wide_rows(self.asked, self.obligation.rows)
         )
-        wins = beaten & sure
         # What is added up together is rounded together: it counts if it holds as the checker will ask.
-        for column, rival in enumerate(self.rivals):
-            mine = np.flatnonzero(wins[:, column] & ~wins[:, :column].any(axis=1))
-            if len(mine):
-                wins[mine, column] = self.search.follower.beaten(self.obligation, rival, lower[mine], upper[mine])
+        wins = self._confirmed(beaten & sure, lower, upper)
         return self._named(wins, *self._heaviest(lower, upper, matters * (high - low)))
 
     def _heaviest(self, lower: Ints, upper: Ints, weight: Floats) -> Cut:
@@ -276,6 +293,14 @@ class _Part:
         told = np.where(self.search.told_apart, width, 0)
         weight = np.where(told.max(axis=1, keepdims=True) > 0, told, weight)
         return in_the_middle(lower, upper, weight)
+
+
+def _tree_of(asked: Question) -> TreeEnsemble | None:
+    """Return the decision tree of a table or a rule list, which says where to cut; None where there is none."""
+    try:
+        return partition(asked.fitted, Box(tuple(asked.lower.tolist()), tuple(asked.upper.tolist())))
+    except NotLinear:
+        return None
 
 
 def contradiction(asked: Question, obligation: Obligation) -> list[list[int]] | None:

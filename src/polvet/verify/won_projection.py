@@ -1,0 +1,112 @@
+"""States that are safe because a game over a few variables is won, with evidence: a table that takes no exit, and an invariant.
+
+The restricted game (safety/restrictions.py) says which combinations of the few variables that decide `fail` are won whatever the others
+hold, and `safety/exits.py` which actions may lead out of these. The table prefers all other actions; what is not won is blocked.
+The checker (check/won_projection.py) knows no game: it follows the table as it follows any policy.
+Cost     one game and one split tree, however many states are asked about
+Limits   those of exits: linear models, what is assigned to the few variables depends on them alone. Of states that are not won, and of
+         unsafe ones, it says nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polvet.budget import UNLIMITED, Budget
+from polvet.check.arena import Arena
+from polvet.check.invariant_claim import read_question
+from polvet.check.won_projection import fitted_table
+from polvet.errors import LimitReached
+from polvet.model.semantics import Semantics, State
+from polvet.model.task import Task
+from polvet.records.state_json import state_to_json
+from polvet.safety.exits import Exits, boxes_around, find_exits, least_of
+from polvet.symbolic.conserved import unchanging_sums
+from polvet.symbolic.linear import NotLinear
+from polvet.symbolic.operators import LinearTask, linear_task
+from polvet.verify.linearized import stopped_after
+from polvet.verify.split_tree import found_tree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WonProjection:
+    """The won combinations of a few variables, and what may lead out of them."""
+
+    task: Task
+    linear: LinearTask
+    exits: Exits
+
+    def holds(self, state: State) -> bool:
+        """Return whether the state is won."""
+        variables = self.task.network.variables
+        key = tuple(int(state[k]) - least_of(variables[k]) for k in self.exits.variables)
+        return bool(self.exits.won[key])
+
+    def prove(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
+        """Return the certificate that the states, which are won, are safe."""
+        task, distinct = self.task, list(dict.fromkeys(states))
+        given = task.options.to_json()
+        certificate = {
+            "kind": "won-projection", "format": "certificate/1", "task_sha256": task.sha256, **({"options": given} if given else {}),
+            "start": list(range(len(distinct))), "states": [{"state": state_to_json(task, state)} for state in distinct],
+            "policy": self.table(), "rows": self._rows(distinct), "blocked": self._blocked(),
+        }  # fmt: skip
+        semantics = Semantics(task.network)
+        arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
+        asked = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
+        with stopped_after(budget):
+            return {**certificate, "tree": found_tree(asked, starts=False)}
+
+    def table(self) -> dict[str, Any]:
+        """Return the policy that takes no exit, as a document; where nothing is an exit, any action will do."""
+        network = self.task.network
+        names = [network.variables[k].name for k in self.exits.variables]
+        labels = list(network.labels)
+        some = self.exits.labels.any(axis=1)
+        rows = [
+            {"state": dict(zip(names, cell, strict=True)), "scores": [0 if out else 1 for out in exits]}
+            for cell, exits in zip(self.exits.cells[some].tolist(), self.exits.labels[some].tolist(), strict=True)
+        ]
+        return {"format": "table/1", "inputs": names, "outputs": labels, "rows": rows, "default": labels[0]}
+
+    def _blocked(self) -> list[dict[str, list[int]]]:
+        variables = [self.task.network.variables[k] for k in self.exits.variables]
+        return [
+            {
+                variable.name: [low + least_of(variable), high + least_of(variable)]
+                for variable, low, high in zip(variables, lows, highs, strict=True)
+            }
+            for lows, highs in boxes_around(~self.exits.won)
+        ]
+
+    def _rows(self, states: Sequence[State]) -> list[dict[str, Any]]:
+        """Return the sums that no operator changes, between the least and the greatest value in these states."""
+        variables = self.task.network.variables
+        points = [tuple(int(value) for value in state) for state in states]
+        found = []
+        for row in unchanging_sums(self.linear):
+            values = [row.value(point) for point in points]
+            found.append(
+                {
+                    "terms": {variables[place].name: factor for place, factor in row.terms},
+                    "marks": [[variables[place].name, value, factor] for place, value, factor in row.marks],
+                    "lower": min(values), "upper": max(values),
+                }
+            )  # fmt: skip
+        return found
+
+
+def find_won(task: Task, *, budget: Budget = UNLIMITED) -> WonProjection | str:
+    """Return what is won whatever most of the variables hold, or why nothing is known to be."""
+    if task.avoid.deadlock or not task.network.labels:
+        return "smaller games know no other failure than fail" if task.avoid.deadlock else "the model has no labels"
+    try:
+        with stopped_after(budget):
+            linear = linear_task(task)
+            return WonProjection(task, linear, find_exits(task, linear=linear, budget=budget))
+    except NotLinear as refusal:
+        return refusal.why
+    except LimitReached as limit:
+        return str(limit)

@@ -1,0 +1,329 @@
+"""Figures in prose are those of the results: what was measured stands in `benchmarks/results/`, and pages repeat it rightly.
+
+`CLAIMS` has, for each page, sentences with a `{}` for each figure and where the figures come from. A page must hold the sentence as
+the results fill it in; and a number with a unit (seconds, times, MB, ...) that is in no such sentence must be one that `NOT_MEASURED`
+names: a limit, a default, a level of confidence, somebody else's figure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from benchmarks import verification, verification_loop
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+RUN_BY_TESTS = re.compile(r"docs/(tutorial-.*|extending|references)\.md")  # what these print is compared elsewhere
+MEASURE = re.compile(
+    r"\b\d[\d,.]*(?:(?:,| to| and| or) \d[\d,.]*)*(?: ?%|x\b| "
+    r"(?:s|ms|µs|microseconds|seconds|minutes|hours|h|times|MB|GB|bytes|million|CPU|per cent)\b)"
+)
+
+
+@cache
+def results(name: str) -> Any:
+    """Return what `benchmarks/results/NAME.json` holds."""
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+# -- where figures come from
+
+
+def exploring() -> tuple[str, ...]:
+    rows = results("exploring")
+    sizes = [row["states"] / 1e6 for row in rows]
+    one_word = [row["bytes_per_state"] for row in rows if row["words"] == 1]
+    ratios = (median(row[key] for row in rows) for key in ("enumerate_ratio", "build_ratio"))
+    return (*_span(sizes), *(f"{ratio:.0f}" for ratio in ratios), *_span(one_word))
+
+
+def debugging(name: str, variant: str = "default") -> Any:
+    return results("debugging")[name][variant]
+
+
+def debugged() -> tuple[str, ...]:
+    rows = [row["default"] for row in results("debugging").values()]
+    safe = [row["seconds"] for row in rows if row["outcome"] == "safe"]
+    return f"{len(rows)}", f"{len(safe)}", f"{median(safe):.0f}"
+
+
+def belugas() -> tuple[str, ...]:
+    return (
+        f"{debugging('Beluga (5 Jigs)')['seconds']:.0f}",
+        f"{debugging('Beluga (6 Jigs)')['seconds']:.0f}",
+        f"{debugging('Beluga (8 Jigs)', '5-free')['seconds']:.0f}",
+    )
+
+
+def lines_after() -> tuple[str, ...]:
+    rows = {name: row["default"]["unsafe_after"] for name, row in results("debugging").items() if "way line" in name}
+    hopeless = [after for name, after in rows.items() if name.startswith("1 way") and name.endswith("Icy")]
+    return f"{max(set(rows.values()) - set(hopeless)):g}", f"{min(hopeless):.0f}"
+
+
+def cars_and_poles() -> tuple[str, ...]:
+    named = ("Inverted Pendulum", "Follow Car")
+    return (f"{max(r['default']['unsafe_after'] for n, r in results('debugging').items() if n.startswith(named)):g}",)
+
+
+def shields() -> tuple[str, ...]:
+    ratios = [row["smt"]["seconds"] / row["default"]["seconds"] for row in results("shields")["instances"]]
+    return f"{min(ratios):.0f}", f"{max(ratios) // 1000 * 1000:,.0f}"
+
+
+def large_shield(name: str) -> tuple[str, ...]:
+    row = next(row for row in results("shields")["large"] if row["instance"] == name)
+    gap = f"{row['upper'] - row['lower']:.1e}"
+    spent, held = f"{row['seconds']:.0f}", f"{row['megabytes']:.0f}"
+    return f"{row['states']:,}", row["bound"], f"{row['permitted']:,}", f"{row['options']:,}", gap, spent, held
+
+
+def cluster() -> tuple[str, ...]:
+    found = results("scale")
+    heads = [one["head"] / row["chunks"] * 1000 for row in found["rows"] for one in row["workers"].values()]
+    more = [row["chunked"] / row["alone"] for row in found["rows"]]
+    return (
+        *_span(list(found["start_wall"].values())),
+        f"{max(found['empty_chunk'].values()) * 1000:.0f}",
+        *_span(heads),
+        *_span(more, 1),
+    )
+
+
+def chunks() -> tuple[str, ...]:
+    rows = results("scale")["rows"]
+    heads = [max(one["head"] for one in row["workers"].values()) for row in rows]
+    gains = [row["chunked"] / head for row, head in zip(rows, heads, strict=True)]
+    return *_span([row["chunked"] / row["chunks"] * 1000 for row in rows]), *_span(gains)
+
+
+def loop(name: str, key: str = "cpu_seconds") -> str:
+    """Return a figure of a final policy of the debugging loop, if it was proved and its evidence was accepted."""
+    row = results("verification-loop")[name]
+    assert (row["verdict"], row["checked"]) == ("safe", "accepted")
+    return f"{row[key]:,}" if isinstance(row[key], int) else f"{row[key]:g}"
+
+
+def loops_by_method() -> tuple[str, ...]:
+    rows = results("verification-loop").values()
+    safe = [row for row in rows if row["verdict"] == "safe" and row["checked"] == "accepted"]
+    assert len(rows) - len(safe) == 1  # the one that the sentence after names
+    counts = (
+        sum(row["method"] == method for row in safe) for method in ("projection", "explicit", "grid", "induction")
+    )
+    return f"{len(safe)}", f"{len(rows)}", *map(str, counts), *_span([row["cpu_seconds"] for row in safe])
+
+
+def not_proved(name: str) -> tuple[str, ...]:
+    row = results("verification-loop")[name]
+    assert row["verdict"] == "unknown"
+    return (f"{row['cpu_seconds']:.0f}",)
+
+
+def seconds_of(method: str, *names: str, places: int = 0) -> tuple[str, ...]:
+    """Return in how many seconds a method proved these instances of `benchmarks.verification`."""
+    rows = {row["instance"]: row for row in results("verification")["methods"] if row["method"] == method}
+    assert all(rows[name]["verdict"] == "safe" for name in names)
+    return tuple(f"{rows[name]['seconds']:.{places}f}" for name in names)
+
+
+def limits_of(*methods: str) -> tuple[str, ...]:
+    return _span([row["limit"] for row in results("verification")["methods"] if row["method"] in methods])
+
+
+def configurations() -> tuple[str, ...]:
+    rows = [row for row in results("verification")["methods"] if row["method"] in PAPERS]
+    decided = {(row["method"], row["instance"]) for row in rows if row["verdict"].startswith("safe")}
+    assert len({method for method, _ in decided}) == 1
+    return min(method for method, _ in decided), f"{len(decided)}", f"{len({row['instance'] for row in rows})}"
+
+
+def decided_in_print() -> tuple[str, ...]:
+    rows = results("verification-loop").values()
+    return f"{len(rows)}", f"{sum(row['paper'] == 'safe' for row in rows)}"
+
+
+def puzzles() -> tuple[str, ...]:
+    rows = [
+        r for r in results("verification")["methods"] if r["method"] == "auto" and "sliding-tiles-8" in r["instance"]
+    ]
+    assert {(row["verdict"], row["by"]) for row in rows} == {("safe", "explicit")}
+    return _span([row["seconds"] for row in rows])
+
+
+def marabou() -> tuple[str, ...]:
+    told = results("verification")["summary"]["BnB(Mar)"]
+    assert told["differing"] == 0
+    return f"{told['answered']}", f"{told['asked']}", f"{round(told['ratio'], -2):.0f}"
+
+
+def analysis(name: str) -> tuple[str, ...]:
+    row = next(r for r in results("fuzzing")["Fault analysis of 10,000 unsafe runs"] if r["benchmark"] == name)
+    assert row["open"] == 0
+    return f"{row['states']:,}", f"{row['analysis s']:.0f}"
+
+
+def won(world: str) -> tuple[str, ...]:
+    row = next(row for row in results("large-games")["rows"] if row["world"] == world)
+    plain, sharp = row["plain"], row["sharpened"]
+    assert plain["proved"] == sharp["proved"] == row["asked"]
+    sizes = (f"{one['megabytes']:g}" for one in (sharp, plain))
+    return f"{row['asked']}", *sizes, *(f"{one['check_cpu_seconds']:g}" for one in (sharp, plain))
+
+
+def attack() -> tuple[str, ...]:
+    found = results("attack")
+    return f"{found['tried']:,}", f"{len(found['kinds'])}", f"{found['accepted']}"
+
+
+def _span(values: list[float], places: int = 0) -> tuple[str, str]:
+    return f"{min(values):.{places}f}", f"{max(values):.{places}f}"
+
+
+PAPERS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
+OURS = ("auto", "explicit", "induction", "ic3", "abstraction")
+TRANSPORT = tuple(f"transport-10-15-2x{width}" for width in (16, 32, 64))
+AWARE = tuple(f"blocksworld-8-ca-2x{width}" for width in (16, 32, 64))
+
+CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
+    "README.md": [
+        (
+            "ten models of {} to {} million states ([table](benchmarks/results/exploring.md)): states are enumerated {} times as fast and "
+            "sparse MDPs built {} times as fast in the median, at {} to {} bytes per state that packs into one word",
+            exploring,
+        ),
+        ("on the {} benchmarks of the paper on safety debugging", lambda: debugged()[:1]),
+        ("{} of them end *safe*, certified for all of their start states, half of these within {} seconds", lambda: debugged()[1:]),
+        ("Beluga with 5 jigs takes {} seconds (", lambda: belugas()[:1]),
+        ("with 6 jigs {} seconds (there Gurobi timed out), with 8 jigs, three of them in their places, {} seconds", lambda: belugas()[1:]),
+        (
+            "to at most {} % unsafe starts, but for icy one-way lines without parking, where most starts are lost whatever the policy does "
+            "(at least {} % unsafe)",
+            lines_after,
+        ),
+        ("Cars and poles (real values, 1,000 steps) fall to {} %", cars_and_poles),
+        ("{} to more than {} times as fast as its SMT encoding", shields),
+    ],
+    "docs/repair.md": [
+        (
+            "for the two-way line with 40 places and 25 packages it is found in {} CPU seconds and checked in {}",
+            lambda: (loop("2 way line (40, 25)"), loop("2 way line (40, 25)", "check_cpu_seconds")),
+        )
+    ],
+    "docs/safety.md": [
+        (
+            "Of {} start states of the icy one-way line with parking (40, 25) the proof has {} MB in place of {} MB, and is "
+            "checked in {} CPU seconds in place of {}",
+            lambda: won("one-way-line n=40 p=25 icy park"),
+        ),
+        ("On the two-way line (40, 25), the {} states of 10,000 unsafe runs are judged in {} s", lambda: analysis("2 way line (40, 25)"))
+    ],
+    "docs/scale.md": [
+        (
+            "What a cluster costs: {} to {} s until one of its own is up (none where it runs already), about {} ms of the head's CPU time "
+            "for an empty chunk, and {} to {} ms for the chunks above with their results, which are merged one after the other. In chunks "
+            "the same work takes {} to {} times the CPU time",
+            cluster,
+        ),
+        ("For the small chunks above ({} to {} ms) that is a factor of {} to {},", chunks),
+    ],
+    "docs/shields.md": [
+        ("this is {} to more than {} times as fast as the SMT route in the same run", shields),
+        (
+            "janitor 18,18 ({} states, bound {}) allows {} of {} actions, risk gap {}, {} s of processor time, {} MB",
+            lambda: large_shield("janitor 18,18"),
+        ),
+        ("folline 1000,101 ({} states, bound {}) {} of {}, gap {}, {} s, {} MB", lambda: large_shield("folline 1000,101")),
+    ],
+    "docs/trust.md": [("{} of all {} kinds, {} accepted (`benchmarks/results/attack.json`)", attack)],
+    "docs/verification.md": [
+        (
+            "The final policy of Beluga with 6 jigs ({} states) took {} CPU seconds and {} MB",
+            lambda: tuple(loop("Beluga (6 Jigs)", key) for key in ("states", "cpu_seconds", "megabytes")),
+        ),
+        (
+            "the two-way line with 40 places and 25 packages in {} CPU seconds, with ice in {}",
+            lambda: (loop("2 way line (40, 25)"), loop("2 way line (40, 25) Icy")),
+        ),
+        (
+            "limits of {} to {} s for our methods and of {} to {} s for the paper's configurations",
+            lambda: (*limits_of(*OURS), *limits_of(*PAPERS)),
+        ),
+        ("2x16, 2x32 and 2x64 is proved in {}, {} and {} s (`ic3`)", lambda: seconds_of("ic3", *TRANSPORT, places=2)),
+        (
+            "Blocksworld with 6 and 8 blocks in {} and {} s",
+            lambda: seconds_of("ic3", "blocksworld-6-ci-2x16", "blocksworld-8-ci-2x16"),
+        ),
+        ("a cost-aware policy of 2x16, 2x32 and 2x64 in {}, {} and {} s (`induction`)", lambda: seconds_of("induction", *AWARE)),
+        ("the 8-puzzle in {} to {} s", puzzles),
+        ("Of the paper's configurations one ({}) decides {} of {} instances", configurations),
+        ("Of these {} the paper's verification decides {}", decided_in_print),
+        ("On the {} of {} single questions that both answer, Marabou with branch and bound takes {} times as long", marabou),
+        (
+            "{} of {} are proved, with evidence that the checker accepts: {} by `projection`, {} by `explicit`, {} by `grid` and {} by "
+            "`induction`, in {} to {} CPU seconds",
+            loops_by_method,
+        ),
+        (
+            "The inverted pendulum with a time step of 0.1 is not proved: unknown after {} CPU seconds",
+            lambda: not_proved("Inverted Pendulum (0.1)"),
+        ),
+    ],
+}  # fmt: skip
+
+NOT_MEASURED: dict[str, tuple[str, ...]] = {
+    "README.md": ("the paper: 45 h of Gurobi and 5 h of",),
+    "docs/debugging.md": ("the table shows the 95% interval",),
+    "docs/exit-codes.md": ("its share of the time limit of 240 s",),
+    "docs/faq.md": ("The evaluation says 0% unsafe",),
+    "docs/fuzzing.md": ("each with a 95% *confidence sequence*",),
+    "docs/gate.md": ("percentages with their 95% interval",),
+    "docs/repair.md": ("(at most 120 s)",),
+    "docs/scale.md": ("once it lasts longer than 2 ms", "a chunk of 1 s against 10 ms at the head"),
+    "docs/shields.md": ("spends about 70% on the search", "the MILP, given 20 s, allows"),
+    "docs/termination.md": ("it is given 60 s",),
+    "docs/trust.md": ("at most 1,000,000 bytes", "400 levels, 256 MB", "(20 minutes)"),
+}
+
+
+def prose(page: str) -> str:
+    """Return a page without blocks of code, in one line."""
+    return re.sub(r"\s+", " ", re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL))
+
+
+def covered(page: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a page that are compared with results, or named as no measurements."""
+    known = [sentence.format(*figures()) for sentence, figures in CLAIMS.get(page, [])]
+    for part in (*known, *NOT_MEASURED.get(page, ())):
+        begin = text.find(part)
+        assert begin >= 0, f"{page} does not say: {part}"
+        yield begin, begin + len(part)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_in_prose_are_those_of_the_results(page):
+    text = prose(page)
+    parts = list(covered(page, text))
+    if RUN_BY_TESTS.fullmatch(page):
+        return
+    for number in MEASURE.finditer(re.sub(r"`[^`]*`", lambda code: " " * len(code[0]), text)):
+        inside = any(begin < number.end() and number.start() < end for begin, end in parts)
+        assert inside, f"{page}: no results file is named for '{text[max(number.start() - 60, 0) : number.end() + 20]}'"
+
+
+@pytest.mark.parametrize("page", sorted({*CLAIMS, *NOT_MEASURED}))
+def test_claims_name_pages_that_are_there(page):
+    assert page in PAGES
+
+
+@pytest.mark.parametrize(("name", "script"), [("verification", verification), ("verification-loop", verification_loop)])
+def test_pages_of_results_are_made_of_their_figures(name, script):
+    page = ROOT / "benchmarks" / "results" / f"{name}.md"
+    assert page.read_text(encoding="utf-8") == script.table(results(name))
