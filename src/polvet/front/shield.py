@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from polvet.budget import Budget
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.limits import Chance, Work
@@ -17,7 +18,7 @@ from polvet.front.result import Result, Verdict, why
 from polvet.front.results import Impossible, Unknown
 from polvet.front.task import number
 from polvet.model.expressions import FALSE
-from polvet.model.task import Task
+from polvet.model.task import Task, state_from_names
 from polvet.shield import Impossible as EngineImpossible
 from polvet.shield import Permitted, build_world, make_shield, permit
 from polvet.shield import Shield as Table
@@ -25,6 +26,12 @@ from polvet.shield.file import read_shield, to_ruled_document
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
 
+if TYPE_CHECKING:
+    from polvet.shield.deployment import Cost, Learner, Promise, StateOf
+    from polvet.shield.experience import Experience
+
+EPISODES = 1_000
+"""How many episodes a round is in an environment, where nothing else is said."""
 SEARCH_SHARE = 0.85
 """Part of the time that is left after building; the rest is for writing what was found."""
 
@@ -64,13 +71,39 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What is learned: the cost, between which bounds it is promised to lie, and within which bound on failing or shield."""
+    """What is learned: the cost, between which bounds it is promised to lie, and within which bound on failing or shield.
+
+    A cost is a variable of the model, or what nobody but an environment knows: then `env` (a Gymnasium environment or its address) is
+    where it is paid, and a function says what a step cost, or minus the reward does.
+    """
 
     bound: float | str | Fraction | None
-    cost: str
+    cost: str | Cost | None
     shield: Shield | str | Path | None = None
-    cost_lower: float = 0.0
-    cost_upper: float | None = None
+    cost_lower: Promise = 0.0
+    cost_upper: Promise | None = None
+    confidence: float | None = None
+    to_goal: bool = False
+    env: Any = None
+    state_of: StateOf | None = None
+    labels: Sequence[str] | None = None
+    learner: Learner | None = None
+
+    @property
+    def variable(self) -> str | None:
+        """The variable of the model that holds the cost; None: the model does not know it."""
+        if self.env is None and not callable(self.cost):
+            for name in ("confidence", "state_of", "labels", "learner"):
+                if getattr(self, name) is not None:
+                    hint = "Give env, or a function as cost: these are for costs that the model does not know."
+                    raise InputError("is for an environment.", Where(name), hint)
+            return self.cost or ""
+        if isinstance(self.cost, str) and self.cost:
+            raise InputError(
+                f"'{self.cost}' is a variable, and the environment does not show it.", Where("cost"),
+                "Leave it out (minus the reward is the cost), or give a function of the visit.",
+            )  # fmt: skip
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -148,6 +181,7 @@ class LearnedScheduler(Result):
     iterations: int = 0
     shield: Shield | None = field(default=None, repr=False)
     learned: bool = field(default=False, repr=False)  # cheap enough, or all that can be had inside the given shield
+    place: tuple[Task, World] | None = field(default=None, repr=False)  # where it was learned
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -155,6 +189,37 @@ class LearnedScheduler(Result):
         if self.source.optimal:
             return Verdict.OPTIMAL
         return Verdict.LEARNED if self.learned else Verdict.UNKNOWN
+
+    def q_values(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
+        """Return what Q-learning expects each action to cost until the run ends; estimates, and no bounds."""
+        return {label: float(self.source.experience.quality[o]) for label, o in self._options(state).items()}
+
+    def cost_bounds(self, state: Mapping[str, Any]) -> Mapping[str | None, tuple[float, float]]:
+        """Return between what the cost of each action lies, by what was paid and what was promised."""
+        lower, upper = self.source.experience.bounds()
+        return {label: (float(lower[o]), float(upper[o])) for label, o in self._options(state).items()}
+
+    def scheduler(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
+        """Return how likely the best scheduler that was found takes each action there; none where it does not come."""
+        found = self.source
+        shares = found.deterministic
+        if found.randomised is not None and found.randomised.cost <= found.upper:
+            shares = found.randomised.weights
+        if shares is None:
+            return {}
+        return {label: float(shares[o]) for label, o in self._options(state).items() if shares[o] > 0}
+
+    def _options(self, state: Mapping[str, Any]) -> Mapping[str | None, int]:
+        """Return the options of the state by their labels."""
+        assert self.place is not None
+        task, world = self.place
+        assert world.states is not None
+        here = state_from_names(task.network, state, Where("state"))
+        number = next((k for k, one in enumerate(world.states) if tuple(one) == here), None)
+        if number is None:
+            raise InputError("no run comes to this state.", Where("state"), "Give a state that the start leads to.")
+        mine = range(int(world.option_start[number]), int(world.option_start[number + 1]))
+        return {world.label_of(option): option for option in mine}
 
 
 def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
@@ -252,6 +317,9 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         if name not in Chance.__optional_keys__:
             raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
     work, chosen = Work.begin(limits, Chance), {name: value for name, value in options.items() if name in known}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if asked.variable is None:
+        chosen = {"episodes": EPISODES, "alone": EPISODES, **chosen}
     how = LearningOptions(randomised=not chosen.pop("deterministic", False), **chosen)
     if (asked.bound is None) == (asked.shield is None):
         raise InputError("give either a bound or a shield.", Where("bound"), "A bound is 0.1; a shield is a file.")
@@ -261,13 +329,13 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
     limit = read_bound(asked.bound) if asked.bound is not None else given.bound  # type: ignore[union-attr]
     figures: dict[str, Any] = {}
     try:
-        world = build_world(task, cost=asked.cost, budget=work.budget)
+        world = build_world(task, cost=asked.variable, budget=work.budget)
         figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
         work.tell("learning", states=world.mdp.states)
+        rng, budget = random.Random(work.chance), work.budget.share(SEARCH_SHARE)
         found = learn(
-            world, limit, cost_lower=asked.cost_lower, cost_upper=asked.cost_upper, options=how,
-            budget=work.budget.share(SEARCH_SHARE), rng=random.Random(work.chance),
-            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))),
+            world, limit, experience=_experience(task, world, asked, how.explore, rng, budget), options=how,
+            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))), rng=rng, budget=budget,
             on_round=lambda one: work.tell(
                 visited=one.visited, allowed=one.permitted, lower=number(one.lower), upper=number(one.upper)
             ),
@@ -288,14 +356,56 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         "lower": number(found.lower), "upper": number(found.upper), "iterations": len(found.rounds), "history": history,
         "upper_deterministic": history[-1]["upper_deterministic"] if history else "infinity",
     }  # fmt: skip
+    if asked.confidence is not None:
+        figures["confidence"] = asked.confidence
     inner = found.permissive
     shield = None if inner is None else _shield(inner, make_shield(task, world, inner, limit), limit)
     cheap = how.kappa is not None and found.upper <= how.kappa
     done = cheap or (given is not None and found.upper < math.inf)
     return LearnedScheduler(
         figures=figures, source=found, reason=None if found.optimal or done else found.reason, lower=found.lower,
-        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, **work.told(),
+        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, place=(task, world), **work.told(),
     )  # fmt: skip
+
+
+def _experience(
+    task: Task, world: World, asked: Lesson, explore: float, rng: random.Random, budget: Budget
+) -> Experience:
+    """Return how costs become known: those of the model once visited, or those that an environment takes."""
+    from polvet.shield.deployment import Deployed, Tracker, open_book
+    from polvet.shield.experience import Simulated
+    from polvet.shield.learning import check_world, promised
+    from polvet.shield.to_goal import RunToGoal
+
+    check_world(world)
+    endless = replace(task, fail=FALSE) if asked.to_goal else task
+    wide = build_world(endless, cost=asked.variable, budget=budget) if asked.to_goal else world
+    inner: Experience
+    if asked.variable is not None:
+        inner = Simulated(
+            wide, *promised(wide, asked.cost_lower, asked.cost_upper), rng, explore=explore, budget=budget
+        )
+    else:
+        book = open_book(task, wide, asked.cost_lower, asked.cost_upper, asked.confidence)
+        cost = asked.cost if callable(asked.cost) else None
+        tracker = Tracker(
+            _environment(endless, asked.env), task, wide, book, cost, state_of=asked.state_of, labels=asked.labels
+        )
+        inner = Deployed(tracker, rng, learner=asked.learner, explore=explore, budget=budget)
+    return RunToGoal(inner, world, wide, budget) if asked.to_goal else inner
+
+
+def _environment(task: Task, given: Any) -> Any:
+    """Return the environment: as given, made from its address, or the task's own."""
+    if given is None:
+        from polvet.shield.gym import model_env
+
+        return model_env(task)
+    if isinstance(given, str):
+        from polvet.worlds.gym import make_env, read_address
+
+        return make_env(*read_address(given if given.startswith("gym:") else f"gym:{given}"))
+    return given
 
 
 def read_bound(given: float | str | Fraction | None, name: str = "bound") -> Fraction:
