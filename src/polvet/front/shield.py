@@ -29,6 +29,7 @@ from polvet.shield.world import World
 if TYPE_CHECKING:
     from polvet.shield.deployment import Cost, Learner, Promise, StateOf
     from polvet.shield.experience import Experience
+    from polvet.shield.risk_budget import RiskBudget
 
 EPISODES = 1_000
 """How many episodes a round is in an environment, where nothing else is said."""
@@ -47,26 +48,39 @@ class Permission:
     output: Path | None = None
     per_state: bool = False
     relative: float | str | Fraction | None = None
+    horizon: int | None = None
+    budget: float | str | Fraction | None = None
 
     @property
     def rule(self) -> Rule | None:
         """Return the rule on each action's risk, where it is asked for; None: the bound is for the start states."""
-        if (self.bound is None) == (self.relative is None):
+        if sum(given is not None for given in (self.bound, self.relative, self.budget)) != 1:
             raise InputError(
-                "give either a bound or a factor of the best.", Where("bound"), "A bound is 0.1; --relative is 0.9."
-            )
-        if self.relative is None and not self.per_state:
+                "give one of a bound, a factor of the best, and a budget.", Where("bound"),
+                "A bound is 0.1; --relative is 0.9; --budget is 0.1.",
+            )  # fmt: skip
+        if self.bound is not None and not self.per_state:
+            if self.horizon is not None:
+                hint = "Risks within some steps are those of single actions: give --per-state or --relative."
+                raise InputError("goes with a rule on each action.", Where("horizon"), hint)
             return None
         for name, given in (
-            ("per_state", self.per_state and self.relative is not None), ("attempts", self.attempts is not None),
+            ("per_state", self.per_state and self.bound is None), ("attempts", self.attempts is not None),
             ("distributions", self.distributions), ("exact", self.exact is False),
+            ("horizon", self.budget is not None and self.horizon is not None),
         ):  # fmt: skip
             if given:
                 hint = "A rule on each action's risk is computed in fractions, and leaves nothing to try or to choose."
-                raise InputError("does not go with --per-state or --relative.", Where(name), hint)
-        if self.relative is not None:
-            return Rule("relative", read_bound(self.relative, "relative"))
-        return Rule("per-state", read_bound(self.bound))
+                rules = "--budget" if self.budget is not None else "--per-state or --relative"
+                raise InputError(f"does not go with {rules}.", Where(name), hint)
+        if self.horizon is not None and self.horizon < 1:
+            raise InputError(
+                f"{self.horizon} is no number of steps.", Where("horizon"), "Look at least one step ahead."
+            )
+        for kind in ("relative", "budget"):
+            if (given := getattr(self, kind)) is not None:
+                return Rule(kind, read_bound(given, kind), self.horizon)
+        return Rule("per-state", read_bound(self.bound), self.horizon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,12 @@ class Shield(Result):
     def action_risks(self, state: Mapping[str, Any]) -> Mapping[str | None, Fraction]:
         """Return what each applicable action risks when the best is done ever after; of shields by `per_state` or `relative`."""
         return self._table.action_risks(state)
+
+    def budget(self) -> RiskBudget:
+        """Return what a new run may risk: `begin(state)`, `allowed(state)`, `take(state, action)`; of shields by `budget`."""
+        from polvet.shield.risk_budget import RiskBudget
+
+        return RiskBudget(self._table)
 
     def wrap(
         self,
@@ -268,9 +288,11 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     return _confirmed(task, found, table, figures, asked.output, work)
 
 
-def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Unknown:
+def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Impossible | Unknown:
     """Return the shield that allows exactly what the rule says in every state."""
     figures: dict[str, Any] = {"rule": rule.kind, "threshold": str(rule.threshold)}
+    if rule.horizon is not None:
+        figures["horizon"] = rule.horizon
     try:
         world = build_world(task, exact=True, budget=work.budget)
         dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
@@ -280,11 +302,16 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     except LimitReached as error:
         return Unknown(figures=figures, **why(error), **work.told())
     found = ruled.result
+    least = max(ruled.least[int(s)] for s in world.mdp.initial)
+    if rule.kind == "budget" and least > rule.threshold:
+        nothing = EngineImpossible(float(least), float(least), least)
+        figures |= {"lower": float(least), "upper": float(least), "minimum_exact": str(least)}
+        return replace(_impossible((world, rule.threshold, nothing), figures, work), confirmation=NO_KIND)
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
         "permitted": found.count, "choices": found.options, "value": float(table.bound), "exact": True,
-        "least": float(max(ruled.least[int(s)] for s in world.mdp.initial)),
+        "least": float(least),
         "above": sum(rule.kind == "per-state" and one > rule.threshold for one in least_open),
     }  # fmt: skip
     return _confirmed(task, found, table, figures, output, work)

@@ -247,6 +247,8 @@ class Task:
         *,
         per_state: bool = False,
         relative: float | str | Fraction | None = None,
+        horizon: int | None = None,
+        budget: float | str | Fraction | None = None,
         attempts: int | None = None,
         distributions: int = 0,
         exact: bool | None = None,
@@ -256,14 +258,16 @@ class Task:
         """Return a shield: a maximal set of actions under which failing stays at most `bound` likely.
 
         `per_state` and `relative` go by what each action risks when the best is done ever after: at most `bound` in every state (or the
-        least there is), or so little that the factor `relative` of the best chance of not failing is left.
+        least there is), or so little that the factor `relative` of the best chance of not failing is left; with a `horizon`, what it
+        risks within so many steps. With a `budget`, actions cost what they risk above the least, and a run may spend that together with
+        the least risk from its start (`Shield.budget`).
         `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds;
         `output` names a file for the shield.
         """
         from polvet.front.shield import Permission, find_shield
 
         target = None if output is None else Path(output)
-        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative)
+        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative, horizon, budget)
         return find_shield(self._task, asked, Work.begin(limits, Chance))
 
     def learn(
