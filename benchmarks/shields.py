@@ -225,6 +225,7 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, default=20)
     parser.add_argument("--only", default="0,1,2,3,4")
     parser.add_argument("--large", default=",".join(map(str, range(len(LARGE)))))
+    parser.add_argument("--routes", default="sizes,default,smt,milp,learning,coins", help="which to run again")
     parser.add_argument("--no-scale", action="store_true")
     parser.add_argument("--route", choices=list(ROUTES))
     parser.add_argument("--number", type=int, default=0)
@@ -244,8 +245,9 @@ def main() -> None:
         return shown
 
     for number in map(int, filter(None, options.only.split(","))):
-        row: Row = {"instance": order[number], "bound": INSTANCES[number][2], "limit": f"{options.seconds:g} s each"}
-        for route in ("sizes", "default", "smt", "milp", "learning", "coins"):
+        row: Row = {**known.get(order[number], {}), "instance": order[number], "bound": INSTANCES[number][2]}
+        row["limit"] = f"{options.seconds:g} s each"
+        for route in options.routes.split(","):
             row[route] = run(route, number)
             print(row["instance"], route, flush=True)
         known[order[number]] = row

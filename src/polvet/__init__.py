@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polvet.front.describing import info
     from polvet.front.gating import gate
     from polvet.front.general import Generalizing, Refuted, generalizes
-    from polvet.front.loading import from_gym, from_matrix, load
+    from polvet.front.loading import from_gym, from_intervals, from_matrix, from_transitions, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
     from polvet.front.region import SafeRegion
@@ -62,7 +62,7 @@ _HOMES = {
     "polvet.front.describing": ("info",),
     "polvet.front.gating": ("gate",),
     "polvet.front.general": ("Generalizing", "Refuted", "generalizes"),
-    "polvet.front.loading": ("from_gym", "from_matrix", "load"),
+    "polvet.front.loading": ("from_gym", "from_intervals", "from_matrix", "from_transitions", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.region": ("SafeRegion",),
@@ -84,7 +84,7 @@ __all__ = [
     "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError",
     "Refuted", "Rejected", "Repair", "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Task", "Terminating", "Training",
     "Unknown", "Unsafe", "Value", "Verdict",
-    "certify", "from_gym", "from_matrix", "gate", "generalizes", "info", "load", "terminates",
+    "certify", "from_gym", "from_intervals", "from_matrix", "from_transitions", "gate", "generalizes", "info", "load", "terminates",
 ]  # fmt: skip
 
 
