@@ -25,6 +25,15 @@ template <class T> nb::ndarray<nb::numpy, T> give(std::vector<T>&& values, std::
     return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
 }
 
+// The number of SETW instructions from `entry` on, -1 where another one comes before HALT.
+static int32_t constants_of(const Program& program, int32_t entry) {
+    if (entry < 0) return -1;
+    const Instruction* const begin = program.code.data() + entry;
+    const Instruction* end = begin;
+    while (end->op == SETW) ++end;
+    return end->op == HALT ? int32_t(end - begin) : -1;
+}
+
 static std::shared_ptr<Program> make_program(nb::dict d) {
     auto p = std::make_shared<Program>();
     auto code = nb::cast<Array<int32_t>>(d["code"]);
@@ -53,7 +62,7 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
     for (auto [begin, end, computed] : nb::cast<std::vector<std::tuple<uint32_t, uint32_t, int32_t>>>(d["edges"]))
         p->edges.push_back({begin, end, computed});
     for (auto [probability, fast, begin, end] : nb::cast<std::vector<std::tuple<double, int32_t, uint32_t, uint32_t>>>(d["branches"]))
-        p->branches.push_back({probability, fast, begin, end});
+        p->branches.push_back({probability, fast, begin, end, constants_of(*p, fast)});
     for (auto& [chances, reads] : nb::cast<std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>>(d["computed_edges"]))
         p->chances.edges.push_back({chances, reads});
     for (auto [op, a, b, c] : nb::cast<std::vector<std::tuple<int32_t, int32_t, int32_t, int32_t>>>(d["chance_nodes"]))
@@ -68,12 +77,25 @@ static std::shared_ptr<Program> make_program(nb::dict d) {
         p->joints.push_back({label, careful, begin, end});
     p->menus = nb::cast<std::vector<int32_t>>(d["menus"]);
     p->menu_refs = nb::cast<std::vector<uint32_t>>(d["menu_refs"]);
-    p->unpacked = nb::cast<std::vector<int32_t>>(d["unpacked"]);
+    auto loads = [&](const std::vector<uint32_t>& slots) {
+        std::vector<Load> reads;
+        for (const uint32_t slot : slots) {
+            const Field& f = p->fields.at(slot);
+            reads.push_back({f.mask, f.real ? 0 : f.lower, f.word, f.shift, slot});
+        }
+        return reads;
+    };
+    auto pieces = [&](const char* name) {
+        std::vector<Piece> result;
+        for (auto& [entry, slots] : nb::cast<std::vector<std::pair<int32_t, std::vector<uint32_t>>>>(d[name]))
+            result.push_back({entry, loads(slots)});
+        return result;
+    };
+    p->reads = loads(nb::cast<std::vector<uint32_t>>(d["reads"]));
     p->lead = nb::cast<int32_t>(d["lead"]);
-    p->conditions = nb::cast<std::vector<int32_t>>(d["conditions"]);
-    p->state_rewards = nb::cast<std::vector<int32_t>>(d["state_rewards"]);
-    p->step_rewards = nb::cast<std::vector<int32_t>>(d["step_rewards"]);
-    p->step_reads_state = nb::cast<std::vector<uint8_t>>(d["step_reads_state"]);
+    p->conditions = pieces("conditions");
+    p->state_rewards = pieces("state_rewards");
+    p->step_rewards = pieces("step_rewards");
     p->disable_out_of_bounds = nb::cast<bool>(d["disable_out_of_bounds"]);
     p->uniform = nb::cast<bool>(d["uniform"]);
     return p;
@@ -144,8 +166,8 @@ void bind_kernel(nb::module_& m) {
         .def("state_rewards",
              [](Machine& self, Array<uint64_t> state) {
                  std::vector<double> values;
-                 self.load(state.data());
-                 for (int32_t code : self.program->state_rewards) values.push_back(code < 0 ? 0 : as_real(self.value(code)));
+                 for (const Piece& reward : self.program->state_rewards)
+                     values.push_back(reward.entry < 0 ? 0 : as_real(self.value(reward, state.data())));
                  return values;
              })
         .def(

@@ -175,8 +175,8 @@ public:
     // Whether s is in fail or goal. That a verdict is known says less: it may come from the board.
     bool ends_runs(uint32_t s) {
         if (known(s) == UNDECIDED || expanded(s)) return false;
-        machine_.load(store_.state(s));
-        return (fail_ >= 0 && test(fail_, s)) || (goal_ >= 0 && test(goal_, s));
+        const Ends ends = ends_in(s, store_.state(s));
+        return ends.fail || ends.goal;
     }
 
     void forget() {
@@ -193,18 +193,17 @@ public:
 
 private:
     Known classify(uint32_t s, const uint64_t* state) {
-        machine_.load(state);
-        // SOUND: fail beats goal.
-        if (fail_ >= 0 && test(fail_, s)) return UNSAFE;
-        if (goal_ >= 0 && test(goal_, s)) return SAFE;
+        const Ends ends = ends_in(s, state);
+        if (ends.fail) return UNSAFE;
+        if (ends.goal) return SAFE;
         for (const auto& told : foreseen)
             if (const Known known = told->find(state); known != UNDECIDED) return known;
         return board ? board->find(state) : UNDECIDED;
     }
-    bool test(int32_t condition, uint32_t s) {
-        const bool truth = machine_.value(machine_.program->conditions[condition]) != 0;
+    Ends ends_in(uint32_t s, const uint64_t* state) {
+        const Ends ends = machine_.ends(fail_, goal_, state);
         if (machine_.fault != Fault::NONE) broken(s);
-        return truth;
+        return ends;
     }
     [[noreturn]] void broken(uint32_t s) {
         throw BrokenModel{machine_.fault, std::vector<uint64_t>(store_.state(s), store_.state(s) + words())};

@@ -66,9 +66,7 @@ private:
         move_end_.clear();
         for (uint32_t id : ids_) {
             const uint64_t* state = owner_.state(id);
-            // SOUND: fail beats goal.
-            const bool fails = owner_.fail_ >= 0 && machine_.holds(size_t(owner_.fail_), state);
-            const bool goal = !fails && owner_.goal_ >= 0 && machine_.holds(size_t(owner_.goal_), state);
+            const auto [fails, goal] = machine_.ends(owner_.fail_, owner_.goal_, state);
             if (machine_.fault != Fault::NONE) return broke(chunk, id, false);
             if (fails || goal) {
                 ++chunk.ends[goal];

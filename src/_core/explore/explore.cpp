@@ -37,9 +37,9 @@ public:
         Matrix& m = space_.matrix;
         std::vector<double> resting(rewards_, 0);
         if (rewards_ && move_begin != move_end) {
-            machine_.load(state);
             for (size_t k = 0; k < rewards_; ++k)
-                if (int32_t code = machine_.program->state_rewards[k]; code >= 0) resting[k] = as_real(machine_.value(code));
+                if (const Piece& reward = machine_.program->state_rewards[k]; reward.entry >= 0)
+                    resting[k] = as_real(machine_.value(reward, state));
         }
         const bool uniform = machine_.program->uniform && move_end - move_begin > 1;
         const double share = uniform ? 1.0 / (move_end - move_begin) : 1.0;
@@ -162,7 +162,8 @@ void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, c
             const uint32_t number = uint32_t(head + rows.size());
             const uint64_t* state = store.state(number);
             bool stopped = false;
-            for (uint32_t condition : options.stop_at) stopped = stopped || machine.holds(condition, state);
+            for (const uint32_t condition : options.stop_at)
+                if (stopped = machine.holds(condition, state); stopped || machine.fault != Fault::NONE) break;
             if (machine.fault != Fault::NONE || (!stopped && !machine.expand(state, e))) {
                 space.status = Status::FAULT;
                 space.faulty = number;

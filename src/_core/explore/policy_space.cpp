@@ -49,9 +49,7 @@ bool Inspector::expand(const std::vector<uint32_t>& batch) {
         node.expanded = true;
         ++expanded;
         node.begin = node.end = uint32_t(steps_.size());
-        // SOUND: fail beats goal.
-        const bool fails = fail_ >= 0 && machine_.holds(size_t(fail_), state);
-        const bool goal = !fails && goal_ >= 0 && machine_.holds(size_t(goal_), state);
+        const auto [fails, goal] = machine_.ends(fail_, goal_, state);
         if (machine_.fault != Fault::NONE) return broke(state, false);
         if (fails || goal) {
             ++ends[goal];

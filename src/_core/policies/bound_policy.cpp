@@ -26,7 +26,6 @@ void Inputs::check() const {
 Fault RowReader::row(const uint64_t* state, float* out) {
     const Program& program = *inputs_.program;
     const size_t variables = program.fields.size();
-    if (machine_) machine_->load(state);
     for (const uint32_t column : inputs_.columns) {
         if (column < variables) {
             const Field& field = program.fields[column];
@@ -36,7 +35,7 @@ Fault RowReader::row(const uint64_t* state, float* out) {
         } else if (column == Inputs::ASKED) {
             *out++ = 0;
         } else {
-            *out++ = static_cast<float>(as_real(machine_->value(inputs_.features->state_rewards[column - variables])));
+            *out++ = static_cast<float>(as_real(machine_->value(inputs_.features->state_rewards[column - variables], state)));
             if (machine_->fault != Fault::NONE) return machine_->fault;
         }
     }

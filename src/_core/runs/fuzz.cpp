@@ -95,8 +95,7 @@ private:
     }
 
     double distance(const uint64_t* words) {
-        machine_.load(words);
-        const double measured = as_real(machine_.value(machine_.program->state_rewards[size_t(options_.distance)]));
+        const double measured = as_real(machine_.value(machine_.program->state_rewards[size_t(options_.distance)], words));
         // Where the distance cannot be computed (it looks at all of `fail`, which itself stops early), nothing is known.
         const bool bad = machine_.fault != Fault::NONE || !std::isfinite(measured);
         machine_.fault = Fault::NONE;
@@ -333,9 +332,7 @@ PolicySteps policy_steps(const BoundPolicy& policy, const uint64_t* states, size
         asked.clear();
         for (size_t k = begin; k < end; ++k) {
             const uint64_t* state = states + k * words;
-            // SOUND: fail beats goal.
-            if (fail >= 0 && machine.holds(size_t(fail), state)) out.end[k] = END_FAIL;
-            else if (goal >= 0 && machine.holds(size_t(goal), state)) out.end[k] = END_GOAL;
+            out.end[k] = end_of(machine.ends(fail, goal, state));
             const size_t first = e.moves.size();
             if (machine.fault != Fault::NONE || (out.end[k] == RUNNING && !machine.expand(state, e))) {
                 broke(state, false);

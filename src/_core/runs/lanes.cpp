@@ -46,9 +46,7 @@ bool Lanes::is_broken(uint32_t id) {
 bool Lanes::open(uint32_t id) {
     Node& node = nodes_[id];
     if (node.expanded) return true;
-    // SOUND: fail beats goal.
-    if (options.fail >= 0 && machine_.holds(size_t(options.fail), state(id))) node.kind = END_FAIL;
-    else if (options.goal >= 0 && machine_.holds(size_t(options.goal), state(id))) node.kind = END_GOAL;
+    node.kind = end_of(machine_.ends(options.fail, options.goal, state(id)));
     if (is_broken(id)) return false;
     node.expanded = true;
     if (node.kind != RUNNING) return true;

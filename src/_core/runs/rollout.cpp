@@ -80,10 +80,8 @@ Transitions Rollout::collect(const BoundPolicy& policy, size_t steps, double eps
         active.clear();
         for (size_t k = 0; k < lanes_.size(); ++k) {
             const uint64_t* state = states_.data() + k * words_;
-            End end = RUNNING;
-            if (fail_ >= 0 && machine_.holds(size_t(fail_), state)) end = END_FAIL;
-            else if (goal_ >= 0 && machine_.holds(size_t(goal_), state)) end = END_GOAL;
-            else if (lanes_[k].step >= max_steps_) end = END_LIMIT;
+            End end = end_of(machine_.ends(fail_, goal_, state));
+            if (end == RUNNING && lanes_[k].step >= max_steps_) end = END_LIMIT;
             if (machine_.fault != Fault::NONE) return broke(state, false);
             if (end != RUNNING) {
                 finish(k, end);

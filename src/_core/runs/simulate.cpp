@@ -123,13 +123,9 @@ private:
             faulty.assign(states_.begin() + std::ptrdiff_t(k * words_), states_.begin() + std::ptrdiff_t((k + 1) * words_));
             return false;
         };
-        const auto& conditions = machine_.program->conditions;
         for (size_t k = 0; k < lanes_.size();) {
-            machine_.load(states_.data() + k * words_);
-            uint8_t end = RUNNING;
-            if (options_.fail >= 0 && machine_.value(conditions[size_t(options_.fail)])) end = END_FAIL;
-            else if (machine_.fault == Fault::NONE && options_.goal >= 0 && machine_.value(conditions[size_t(options_.goal)]))
-                end = END_GOAL;
+            const uint64_t* state = states_.data() + k * words_;
+            uint8_t end = end_of(machine_.ends(options_.fail, options_.goal, state));
             if (machine_.fault != Fault::NONE) return broke(k, false);
             if (end == RUNNING && lanes_[k].step >= options_.max_steps) end = END_LIMIT;
             if (end != RUNNING) {
@@ -137,9 +133,9 @@ private:
                 continue;
             }
             const size_t first = moves_.size();
-            if (!machine_.enabled(moves_)) return broke(k, false);
+            if (!machine_.enabled(state, moves_)) return broke(k, false);
             move_end_.push_back(uint32_t(moves_.size()));
-            chooser_.add(states_.data() + k * words_, moves_.data() + first, moves_.data() + moves_.size());
+            chooser_.add(state, moves_.data() + first, moves_.data() + moves_.size());
             ++k;
         }
         chooser_.decide();
@@ -287,18 +283,9 @@ Trace trace(const BoundPolicy& policy, const uint64_t* start, uint64_t run, cons
     result.states.assign(start, start + words);
     for (uint64_t step = 0; result.end == RUNNING; ++step) {
         const uint64_t* state = result.states.data() + step * words;
-        if (options.fail >= 0 && machine.holds(size_t(options.fail), state)) {
-            result.end = END_FAIL;
-            break;
-        }
-        if (options.goal >= 0 && machine.holds(size_t(options.goal), state)) {
-            result.end = END_GOAL;
-            break;
-        }
-        if (step >= options.max_steps) {
-            result.end = END_LIMIT;
-            break;
-        }
+        result.end = end_of(machine.ends(options.fail, options.goal, state));
+        if (result.end == RUNNING && machine.fault == Fault::NONE && step >= options.max_steps) result.end = END_LIMIT;
+        if (result.end != RUNNING) break;
         e.clear();
         chooser.clear();
         if (machine.fault != Fault::NONE || !machine.expand(state, e)) {

@@ -14,6 +14,7 @@
 namespace polvet {
 
 enum End : uint8_t { END_FAIL, END_GOAL, END_STUCK, END_DEADLOCK, END_LIMIT, RUNNING };
+inline End end_of(const Ends& ends) { return ends.fail ? END_FAIL : ends.goal ? END_GOAL : RUNNING; }
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011).
 struct Draw {

@@ -61,11 +61,7 @@ protected:
 
     // Say how runs end in a state met for the first time; false where the model breaks there.
     bool classify(uint32_t id) {
-        // SOUND: fail beats goal.
-        uint8_t& kind = nodes_[id].kind;
-        kind = RUNNING;
-        if (fail_ >= 0 && machine_.holds(size_t(fail_), state(id))) kind = END_FAIL;
-        else if (goal_ >= 0 && machine_.holds(size_t(goal_), state(id))) kind = END_GOAL;
+        nodes_[id].kind = end_of(machine_.ends(fail_, goal_, state(id)));
         return machine_.fault == Fault::NONE || fail_at(id, false);
     }
 

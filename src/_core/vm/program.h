@@ -93,10 +93,21 @@ struct Field {  // where a variable lives in a packed state
     double real_lower, real_upper;
 };
 
+struct Load {  // how a variable comes from its field into its register
+    uint64_t mask;
+    int64_t lower;
+    uint32_t word, shift, slot;
+};
+struct Piece {  // code that ends in RET, with the variables it reads; entry -1 for none
+    int32_t entry;
+    std::vector<Load> reads;
+};
+
 struct Branch {
     double probability;  // where it is a constant
     int32_t fast;
     uint32_t careful_begin, careful_end;
+    int32_t constants = -1;  // where the fast path only writes constants: its SETW instructions
 };
 struct Edge {
     uint32_t branch_begin, branch_end;
@@ -129,14 +140,12 @@ struct Program {
     Chances chances;
     std::vector<Careful> careful;
     std::vector<Joint> joints;
-    std::vector<int32_t> menus;                           // entry points: the edges of a further participant
-    std::vector<uint32_t> menu_refs;                      // per joint, the menus of its further participants
-    std::vector<int32_t> unpacked;                        // variables some code reads
-    std::vector<Field> scratch_bounds;                    // one per scratch variable
-    int32_t lead = 0;                                     // entry point: the edges of joints' first participants
-    std::vector<int32_t> conditions;                      // entry points of conditions
-    std::vector<int32_t> state_rewards, step_rewards;     // entry points, -1 for none
-    std::vector<uint8_t> step_reads_state;                // whether a step reward reads variables after the step
+    std::vector<int32_t> menus;         // entry points: the edges of a further participant
+    std::vector<uint32_t> menu_refs;    // per joint, the menus of its further participants
+    std::vector<Load> reads;            // variables that guards, updates and probabilities read
+    std::vector<Field> scratch_bounds;  // one per scratch variable
+    int32_t lead = 0;                   // entry point: the edges of joints' first participants
+    std::vector<Piece> conditions, state_rewards, step_rewards;
     bool disable_out_of_bounds = false, uniform = false;  // uniform: a Markov chain, enabled operators are equally likely
     bool writes_scratch = false;                          // some fast path assigns a transient variable
     bool is_simple() const {                              // every move is one edge of one automaton, taken on the fast path
@@ -182,22 +191,31 @@ struct Expansion {
     size_t branches() const { return probability.size(); }
 };
 
+struct Ends {
+    bool fail = false, goal = false;
+};
+
 class Machine {
 public:
     explicit Machine(std::shared_ptr<const Program> program);
 
-    void load(const uint64_t* state);                           // unpack what code reads
     void unpack(const uint64_t* state, int64_t* values) const;  // unpack everything, into `variables` values
     bool pack(const int64_t* values, uint64_t* state) const;    // false where a value is out of bounds
     bool expand(const uint64_t* state, Expansion& out);         // append all moves; false on a fault
-    // Without building successors: the moves that are enabled in the loaded state, `begin` being the edge (simple programs only).
-    bool enabled(std::vector<MoveRecord>& out);
+    // Without building successors: the moves that are enabled in the state, `begin` being the edge (simple programs only).
+    bool enabled(const uint64_t* state, std::vector<MoveRecord>& out);
     // One branch of an edge in `state`, drawn by `unit` in [0, 1), written to `target`; false on a fault.
     bool take(const uint64_t* state, uint32_t edge, double unit, uint64_t* target);
-    int64_t value(int32_t entry);  // run code that ends in RET on the loaded state
-    bool holds(size_t condition, const uint64_t* state) {
-        load(state);
-        return value(program->conditions[condition]) != 0;
+    int64_t value(const Piece& piece, const uint64_t* state);  // 0 on a fault
+    bool holds(size_t condition, const uint64_t* state) { return value(program->conditions[condition], state) != 0; }
+    // Whether runs end in the state; conditions below 0 are never true. Neither on a fault.
+    Ends ends(int32_t fail, int32_t goal, const uint64_t* state) {
+        fault = Fault::NONE;
+        Ends ends;
+        ends.fail = fail >= 0 && holds(size_t(fail), state);
+        // SOUND: fail beats goal, and goal does not hide that fail cannot be computed.
+        ends.goal = !ends.fail && fault == Fault::NONE && goal >= 0 && holds(size_t(goal), state);
+        return ends;
     }
 
     std::shared_ptr<const Program> program;
@@ -209,10 +227,14 @@ private:
         int32_t joint, edge;
     };
 
+    void load(const std::vector<Load>& reads, const uint64_t* state);
     bool run(int32_t pc);
+    bool update(const Branch& branch);  // write the branch's updates to the target, on the fast path
     static void sort_leads(std::vector<Lead>& leads);
     bool move(const uint64_t* state, int32_t joint, const int32_t* edges, size_t count, Expansion& out);
     bool fast_branches(const uint64_t* state, const Edge& edge, Expansion& out);
+    bool are_sole(const int32_t* edges, size_t count) const;  // every participant has one branch, of constant probability
+    bool sole_branch(const uint64_t* state, const int32_t* edges, size_t count, Expansion& out);
     bool joined_branches(const uint64_t* state, const int32_t* edges, size_t count, bool careful, Expansion& out);
     bool execute_carefully(const uint64_t* state, size_t count, uint64_t* target);
     // Where an edge computes its branches' probabilities: those of the loaded state, else null. False on a fault.

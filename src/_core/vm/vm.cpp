@@ -19,14 +19,9 @@ Machine::Machine(std::shared_ptr<const Program> program_)
       menu_epoch_(program->menus.size()),
       chance_tables_(program->chances.edges.size()) {}
 
-void Machine::load(const uint64_t* state) {
-    const Program& p = *program;
+void Machine::load(const std::vector<Load>& reads, const uint64_t* state) {
     int64_t* r = registers_.data();
-    for (int32_t i : p.unpacked) {
-        const Field& f = p.fields[i];
-        uint64_t raw = state[f.word] >> f.shift & f.mask;
-        r[i] = f.real ? int64_t(raw) : int64_t(uint64_t(f.lower) + raw);
-    }
+    for (const Load& l : reads) r[l.slot] = int64_t(uint64_t(l.lower) + (state[l.word] >> l.shift & l.mask));
 }
 
 void Machine::unpack(const uint64_t* state, int64_t* values) const {
@@ -344,9 +339,18 @@ L_RET:
     return true;
 }
 
-int64_t Machine::value(int32_t entry) {
+int64_t Machine::value(const Piece& piece, const uint64_t* state) {
     fault = Fault::NONE;
-    return run(entry) ? result_ : 0;
+    load(piece.reads, state);
+    return run(piece.entry) ? result_ : 0;
+}
+
+bool Machine::update(const Branch& branch) {
+    if (branch.constants < 0) return run(branch.fast);
+    const Instruction* write = program->code.data() + branch.fast;
+    for (const Instruction* end = write + branch.constants; write != end; ++write)
+        target_[write->a] = (target_[write->a] & ~program->masks[size_t(write->b)]) | program->masks[size_t(write->c)];
+    return true;
 }
 
 bool Machine::find_chances(const Edge& edge, const double*& computed) {
@@ -361,13 +365,14 @@ void Machine::rewards_of(const uint64_t* source, size_t branch, Expansion& out) 
     const Program& p = *program;
     const uint64_t* target = out.words.data() + branch * p.words;
     for (size_t k = 0; k < p.step_rewards.size(); ++k) {
-        if (p.step_rewards[k] < 0) {
+        const Piece& reward = p.step_rewards[k];
+        if (reward.entry < 0) {
             out.rewards.push_back(0);
             continue;
         }
-        if (p.step_reads_state[k]) load(target);
-        out.rewards.push_back(run(p.step_rewards[k]) ? as_real(result_) : 0);
-        if (p.step_reads_state[k]) load(source);
+        load(reward.reads, target);
+        out.rewards.push_back(run(reward.entry) ? as_real(result_) : 0);
+        load(reward.reads, source);
     }
     forget_scratch();
 }
@@ -396,7 +401,7 @@ bool Machine::fast_branches(const uint64_t* state, const Edge& edge, Expansion& 
         const double probability = computed ? computed[b - edge.branch_begin] : branch.probability;
         if (probability == 0) continue;
         target_ = begin_branch(state, out);
-        if (!run(branch.fast)) return false;
+        if (!update(branch)) return false;
         out.probability.push_back(probability);
         if (want_rewards) rewards_of(state, out.probability.size() - 1, out);
         else if (p.writes_scratch) forget_scratch();
@@ -463,7 +468,7 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
             if (!execute_carefully(state, count, target_)) return false;
         } else {
             for (size_t k = 0; k < count; ++k)
-                if (!run(p.branches[possible_[k][branch_at_[k]].branch].fast)) return false;
+                if (!update(p.branches[possible_[k][branch_at_[k]].branch])) return false;
             if (!want_rewards && p.writes_scratch) forget_scratch();
         }
         out.probability.push_back(probability);
@@ -475,11 +480,35 @@ bool Machine::joined_branches(const uint64_t* state, const int32_t* edges, size_
     }
 }
 
+bool Machine::are_sole(const int32_t* edges, size_t count) const {
+    return std::all_of(edges, edges + count, [this](int32_t number) {
+        const Edge& edge = program->edges[size_t(number)];
+        return edge.computed < 0 && edge.branch_end - edge.branch_begin == 1 && program->branches[edge.branch_begin].probability > 0;
+    });
+}
+
+bool Machine::sole_branch(const uint64_t* state, const int32_t* edges, size_t count, Expansion& out) {
+    const Program& p = *program;
+    target_ = begin_branch(state, out);
+    double probability = 1;
+    for (size_t k = 0; k < count; ++k) {
+        const Branch& branch = p.branches[p.edges[size_t(edges[k])].branch_begin];
+        probability *= branch.probability;
+        if (!update(branch)) return false;
+    }
+    out.probability.push_back(std::max(probability, std::numeric_limits<double>::denorm_min()));  // SOUND: as above
+    if (want_rewards) rewards_of(state, out.probability.size() - 1, out);
+    else if (p.writes_scratch) forget_scratch();
+    return fault == Fault::NONE;
+}
+
 bool Machine::move(const uint64_t* state, int32_t joint, const int32_t* edges, size_t count, Expansion& out) {
     const Joint& j = program->joints[joint];
     const size_t begin = out.probability.size();
-    const bool good = count == 1 && !j.careful ? fast_branches(state, program->edges[edges[0]], out)
-                                               : joined_branches(state, edges, count, j.careful, out);
+    const bool good = j.careful                ? joined_branches(state, edges, count, true, out)
+                      : count == 1             ? fast_branches(state, program->edges[edges[0]], out)
+                      : are_sole(edges, count) ? sole_branch(state, edges, count, out)
+                                               : joined_branches(state, edges, count, false, out);
     if (!good) {
         if (fault != Fault::OUT_OF_BOUNDS || !program->disable_out_of_bounds) return false;
         fault = Fault::NONE;
@@ -508,8 +537,9 @@ void Machine::sort_leads(std::vector<Lead>& leads) {
     }
 }
 
-bool Machine::enabled(std::vector<MoveRecord>& out) {
+bool Machine::enabled(const uint64_t* state, std::vector<MoveRecord>& out) {
     fault = Fault::NONE;
+    load(program->reads, state);
     emitted_.clear();
     if (!run(program->lead)) return false;
     leads_.swap(emitted_);
@@ -522,7 +552,7 @@ bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t
     const Program& p = *program;
     const Edge& edge = p.edges[number];
     fault = Fault::NONE;
-    load(state);
+    load(p.reads, state);
     chances_.clear();
     branches_.clear();
     const double* computed;
@@ -537,7 +567,7 @@ bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t
     if (chances_.empty()) FAIL(PROBABILITY);
     std::copy_n(state, p.words, target);
     target_ = target;
-    const bool good = run(p.branches[branches_[draw_branch(chances_.data(), 0, uint32_t(chances_.size()), unit)]].fast);
+    const bool good = update(p.branches[branches_[draw_branch(chances_.data(), 0, uint32_t(chances_.size()), unit)]]);
     if (p.writes_scratch) forget_scratch();
     return good;
 }
@@ -545,7 +575,7 @@ bool Machine::take(const uint64_t* state, uint32_t number, double unit, uint64_t
 bool Machine::expand(const uint64_t* state, Expansion& out) {
     const Program& p = *program;
     fault = Fault::NONE;
-    load(state);
+    load(p.reads, state);
     ++epoch_;
     emitted_.clear();
     if (!run(p.lead)) return false;

@@ -158,20 +158,17 @@ class _Lowering:
             "menus": menus,
             "menu_refs": references,
             "lead": lead,
+            "reads": self._read_variables(),
             "disable_out_of_bounds": network.disables_out_of_bounds,
             "uniform": network.model.type is ModelType.DTMC,
         }
 
     def program(self, conditions: Sequence[Expression], rewards: Sequence[Reward]) -> dict[str, Any]:
         """Add the code of conditions and rewards, and return the whole program."""
-        network, out = self.network, self.out
-        entries = [self._truth(condition) for condition in conditions]
-        per_state = [-1 if one.per_state is None else self._real(one.per_state) for one in rewards]
-        per_step = [-1 if one.per_step is None else self._real(one.per_step) for one in rewards]
-        reads_state = [
-            int(one.per_step is not None and bool(names(one.per_step) & {v.name for v in network.variables}))
-            for one in rewards
-        ]
+        out = self.out
+        tests = [self._piece(self._truth, condition) for condition in conditions]
+        per_state = [self._piece(self._real, one.per_state) for one in rewards]
+        per_step = [self._piece(self._real, one.per_step) for one in rewards]
         return {
             **self.moves,
             # SOUND: what is added jumps to places of its own only, so the encoded beginning stays as it is.
@@ -179,14 +176,21 @@ class _Lowering:
             "registers": out.registers,
             "jumps": self.jumps,
             "tables": out.tables,
-            "unpacked": sorted(slot for slot in out.read if slot < len(network.variables)),
-            "conditions": entries,
+            "conditions": tests,
             "state_rewards": per_state,
             "step_rewards": per_step,
-            "step_reads_state": reads_state,
         }
 
     # -- conditions and rewards
+
+    def _piece(self, emit: Callable[[Expression], int], expression: Expression | None) -> tuple[int, list[int]]:
+        """Return where the expression's code begins, -1 for none, and the variables that it reads."""
+        self.out.read.clear()
+        entry = -1 if expression is None else emit(expression)
+        return entry, self._read_variables()
+
+    def _read_variables(self) -> list[int]:
+        return sorted(slot for slot in self.out.read if slot < len(self.fields))
 
     def _truth(self, condition: Expression) -> int:
         """Emit code that returns 1 or 0: a long disjunction of plain tests finds its parts by jumps, as guards do."""
