@@ -185,6 +185,13 @@ class Limits(Timed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Threaded(Limits):
+    """Limits, and who works."""
+
+    workers: Workers = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chance(Limits):
     """Limits and the seed."""
 

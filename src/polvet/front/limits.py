@@ -37,6 +37,12 @@ class Limits(Timed, total=False):
     max_states: int | None
 
 
+class Threaded(Limits, total=False):
+    """Limits, and a number of threads ('all', or None, for every core)."""
+
+    workers: int | str | None
+
+
 class Chance(Limits, total=False):
     """Limits, and the seed of all chance."""
 
