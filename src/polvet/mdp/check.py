@@ -99,16 +99,22 @@ def check_property(
 
     Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions.
     """
-    found = _check(network, one, relative_gap, exact, budget, policy)
+    found = _check(network, one, relative_gap, exact, budget, policy, threads)
     undecided = found.limit is not None and found.limit.kind is None
     if exact or not undecided or found.states > EXACT_STATES:
         return found
-    again = _check(network, one, relative_gap, True, budget, policy)
+    again = _check(network, one, relative_gap, True, budget, policy, threads)
     return found if again.limit is not None else again
 
 
 def _check(
-    network: Network, one: Property, relative_gap: float, exact: bool, budget: Budget, policy: Fitted | None
+    network: Network,
+    one: Property,
+    relative_gap: float,
+    exact: bool,
+    budget: Budget,
+    policy: Fitted | None,
+    threads: int,
 ) -> CheckResult:
     spent = stopwatch()
     plan = _Plan(network, one)
