@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.exploring import BENCHMARKS, MODELS, RESULTS, exact
 from polvet.kernel.compiled import Compiled
 from polvet.model.instantiate import instantiate
-from polvet.sources import load_model
+from polvet.worlds.formats import load_model
 
 THREADS = (1, 2, 4)
 COUNTS = ("expanded", "choices", "moves", "transitions", "deadlocks")

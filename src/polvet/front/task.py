@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
+from polvet.front.given import count, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from polvet.front.shield import LearnedScheduler, Shield
     from polvet.shield.abstraction import AbstractionCheck
     from polvet.shield.deployment import Cost, Promise
+
+ENV_OPTIONS = ("cost", "goal_reward", "fail_reward", "max_steps")
 
 
 class Task:
@@ -307,6 +310,7 @@ class Task:
         """
         from polvet.shield.gym import model_env
 
+        known_options(options, ENV_OPTIONS)
         return model_env(self._task, **options)
 
     def vec_env(self, n: int, *, sb3: bool = False, **options: Any) -> Any:
@@ -318,8 +322,12 @@ class Task:
         from polvet.shield.vector import VectorEnv, sb3_vec_env
 
         shield = options.pop("shield", None)
+        known_options(options, ENV_OPTIONS)
         table = getattr(shield, "table", shield)
-        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, shield=table, **options)
+        if table is not None and not hasattr(table, "document"):
+            what = f"a {type(table).__name__} is no shield."
+            raise InputError(what, Where("shield"), "Give what Task.permit returned.")
+        return (sb3_vec_env if sb3 else VectorEnv)(self._task, count(n, "n"), shield=table, **options)
 
     def check_abstraction(self, env: Any, **options: Any) -> AbstractionCheck:
         """Return whether random runs of the user's own environment are runs of this task, as `state_of` and `labels` tell it.
