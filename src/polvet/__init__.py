@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polvet.front.describing import info
     from polvet.front.gating import gate
     from polvet.front.general import Generalizing, Refuted, generalizes
-    from polvet.front.loading import from_gym, from_matrix, load
+    from polvet.front.loading import from_gym, from_intervals, from_matrix, from_transitions, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
     from polvet.front.region import SafeRegion
@@ -63,7 +63,7 @@ _HOMES = {
     "polvet.front.describing": ("info",),
     "polvet.front.gating": ("gate",),
     "polvet.front.general": ("Generalizing", "Refuted", "generalizes"),
-    "polvet.front.loading": ("Model", "from_gym", "from_matrix", "load"),
+    "polvet.front.loading": ("Model", "from_gym", "from_intervals", "from_matrix", "from_transitions", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.region": ("SafeRegion",),
@@ -85,7 +85,8 @@ __all__ = [
     "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError",
     "Refuted", "Rejected", "Repair", "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Solved", "Task", "Terminating", "Training",
     "Unknown", "Unsafe", "Unsolvable", "Value", "Verdict",
-    "certify", "from_gym", "from_matrix", "gate", "generalizes", "info", "load", "synthesize", "terminates",
+    "certify", "from_gym", "from_intervals", "from_matrix", "from_transitions", "gate", "generalizes", "info", "load",
+    "synthesize", "terminates",
 ]  # fmt: skip
 
 

@@ -35,6 +35,21 @@ def least_risks(small):
     return best
 
 
+def least_within(small, steps):
+    """The least chance of failing within so many steps from each state, played out move by move."""
+
+    def play(state, left):
+        labels = labels_of(small, state)
+        if state == small.fail or not labels or not left:
+            return Fraction(int(state == small.fail))
+        return min(
+            max(sum(p * play(t, left - 1) for t, p in row.items()) for row in small.choices(state, [label]))
+            for label in labels
+        )
+
+    return [play(state, steps) for state in range(len(small.operators))]
+
+
 def least_risks_if_endless_runs_fail(small):
     """The same where a run that never ends counts as failed: it solves the same equations."""
     wider = replace(small, operators=[*small.operators, []])
@@ -72,13 +87,17 @@ def _reached(small):
 
 def meant(rule, threshold, risks, best):
     """The labels that the rule allows."""
+    if rule == "budget":
+        return [label for label, risk in risks.items() if risk == best]
     if rule == "relative":
         return [label for label, risk in risks.items() if 1 - risk >= threshold * (1 - best)]
     return [label for label, risk in risks.items() if risk <= threshold or risk == best > threshold]
 
 
-def claim_of(small, rule, threshold, least, *, allowed=None, risks=None):
+def claim_of(small, rule, threshold, least, *, allowed=None, risks=None, horizon=None):
     """A shield by these numbers whose values under allowed actions are true."""
+    if horizon is not None and risks is None:
+        risks = risks_of(small, least_within(small, horizon - 1))
     told = risks_of(small, least) if risks is None else risks
     if allowed is None:
         allowed = [meant(rule, threshold, mine, best) for mine, best in zip(told, least, strict=True)]
@@ -90,8 +109,9 @@ def claim_of(small, rule, threshold, least, *, allowed=None, risks=None):
         }
         for s in range(len(values))
     ]  # fmt: skip
-    bound = max(values[s] for s in small.starts)
-    return {"bound": str(bound), "values": "exact", "rule": {rule: str(threshold)}, "states": rows}
+    bound = threshold if rule == "budget" else max(values[s] for s in small.starts)
+    within = {} if horizon is None else {"horizon": horizon}
+    return {"bound": str(bound), "values": "exact", "rule": {rule: str(threshold)}, "states": rows, **within}
 
 
 def false_claims(rng, folder):
@@ -108,15 +128,60 @@ def true_claims(rng, folder):
     if (found := small_task(rng, folder)) is None:
         return
     small, file, digest = found
+    least = least_risks(small)
     for rule in ("per-state", "relative"):
-        claim = claim_of(small, rule, rng.choice(THRESHOLDS), least_risks(small))
+        claim = claim_of(small, rule, rng.choice(THRESHOLDS), least)
         yield {"kind": "action-risk", "task_sha256": digest, **claim}, Subjects(file)
+        steps = rng.randint(1, 4)
+        claim = claim_of(small, rule, rng.choice(THRESHOLDS), least_within(small, steps), horizon=steps)
+        yield {"kind": "action-risk", "task_sha256": digest, **claim}, Subjects(file)
+    claim = claim_of(small, "budget", max(least[s] for s in small.starts), least)
+    yield {"kind": "action-risk", "task_sha256": digest, **claim}, Subjects(file)
+
+
+def _claims_within(rng, small):
+    """Risks of another number of steps, or of all of them."""
+    rule, threshold, steps = rng.choice(["per-state", "relative"]), rng.choice(THRESHOLDS), rng.randint(1, 4)
+    least = least_within(small, steps)
+    true = claim_of(small, rule, threshold, least, horizon=steps)
+    for other in {max(1, steps - 1), steps + 1} - {steps}:
+        if risks_of(small, least_within(small, other - 1)) != risks_of(small, least_within(small, steps - 1)):
+            yield {**true, "horizon": other}
+    ever = least_risks(small)
+    if ever != least:
+        yield {**claim_of(small, rule, threshold, ever), "horizon": steps}
+        yield {key: value for key, value in true.items() if key != "horizon"}
+    yield {**true, "horizon": rng.choice([0, -1, True, "3", 2.0])}
+
+
+def _claims_of_a_budget(rng, small, least):
+    """Budgets that the start cannot keep, that are not the bound, or that give something away."""
+    worst = max(least[s] for s in small.starts)
+    hair = rng.choice(HAIRS)
+    if worst > 0:
+        yield claim_of(small, "budget", worst * (1 - hair), least)
+    true = claim_of(small, "budget", worst, least)
+    if worst < 1:
+        yield {**true, "bound": str(worst + (1 - worst) * hair)}
+        yield {**true, "rule": {"budget": str(worst + (1 - worst) * hair)}}
+    yield {**true, "horizon": 3}
+    risks = risks_of(small, least)
+    for state, mine in enumerate(risks):
+        dear = [label for label, risk in mine.items() if risk > least[state]]
+        if dear:
+            cheap = [{**one, dear[0]: least[state]} if s == state else one for s, one in enumerate(risks)]
+            allowed = [row["allowed"] for row in true["states"]]
+            yield claim_of(small, "budget", worst, least, risks=cheap)
+            yield claim_of(small, "budget", worst, least, risks=cheap, allowed=allowed)
+            return
 
 
 def _claims(rng, small):
     rule, threshold = rng.choice(["per-state", "relative"]), rng.choice(THRESHOLDS)
     least = least_risks(small)
     true = claim_of(small, rule, threshold, least)
+    yield from _claims_within(rng, small)
+    yield from _claims_of_a_budget(rng, small, least)
     endless = least_risks_if_endless_runs_fail(small)
     if endless != least:
         yield claim_of(small, rule, threshold, endless)

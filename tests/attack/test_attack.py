@@ -104,6 +104,27 @@ def test_shields_that_tell_the_truth_are_accepted(kind, tmp_path):
     assert all(isinstance(answer, Accepted) for answer in answers), answers
 
 
+@pytest.mark.parametrize(
+    "weak",
+    [
+        ("polvet.check.action_risk._limit", lambda kind, threshold, best: max(threshold, best)),
+        ("polvet.check.action_risk._horizon", lambda item, kind: None),
+        ("polvet.check.action_risk._within", lambda arena, rows, steps: dict.fromkeys(rows, 0)),
+    ],
+    ids=["a budget read as a bound", "a horizon not looked at", "a horizon of one step"],
+)
+def test_a_checker_of_rules_that_forgets_one_test_is_found_out(weak, monkeypatch, tmp_path):
+    monkeypatch.setattr(*weak)
+    wrong = strike("action-risk", 150, seed=1).accepted
+    refused = [
+        seed
+        for seed in range(15)
+        for certificate, subjects in action_risk.true_claims(random.Random(seed), tmp_path)
+        if not isinstance(check(certificate, subjects, Where("claim")), Accepted)
+    ]
+    assert wrong or refused
+
+
 def test_a_checker_that_believes_the_reasons_of_split_trees_is_found_out(monkeypatch):
     from polvet.check.invariant_tree import Follower
 

@@ -123,6 +123,10 @@ CASES = {
         "janitor.toml --bound 0.1 --per-state", lambda: janitor().permit("0.1", per_state=True),
     ),
     "permit relative": ("janitor.toml --relative 9/10", lambda: janitor().permit(relative="9/10")),
+    "permit within a horizon": (
+        "janitor.toml --bound 0.1 --per-state --horizon 3", lambda: janitor().permit("0.1", per_state=True, horizon=3),
+    ),
+    "permit a budget": ("janitor.toml --budget 0.2", lambda: janitor().permit(budget="0.2")),
     "permit too little": ("janitor.toml --bound 0", lambda: janitor().permit(0)),
     "learn": (
         "janitor.toml --cost fuel --bound 0.2 --iterations 2 --episodes 50",

@@ -18,7 +18,7 @@ from polvet.shield.least_risk import NONE
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World, build_world
 from polvet.sources import TaskOptions, load_task
-from tests.attack.action_risk import THRESHOLDS, least_risks, meant, risks_of
+from tests.attack.action_risk import THRESHOLDS, least_risks, least_within, meant, risks_of
 from tests.attack.permissive import small_task
 from tests.mdp.brute import chain_reach
 from tests.shield.oracle import random_world
@@ -79,6 +79,142 @@ def test_500_models_with_silent_operators_and_shared_labels_are_as_brute_force_s
         models += 1
     assert models >= 500
     assert forbidden > 40
+
+
+def _within(choices, fail, state, steps):
+    """The least risk of failing within so many steps, played out move by move."""
+    if fail[state] or not steps or not choices[state]:
+        return Fraction(int(fail[state]))
+    return min(sum(p * _within(choices, fail, t, steps - 1) for t, p in row) for row in choices[state])
+
+
+def test_500_worlds_within_a_horizon_are_as_playing_out_every_move_says():
+    forbidden = nearer = 0
+    for seed in range(500):
+        rng = random.Random(seed)
+        world, choices, fail = random_world(rng, states=5)
+        kind, threshold = _rule(rng)
+        steps = rng.randint(1, 3)
+        found = permit_by_rule(world, Rule(kind, threshold, steps))
+        starts = world.option_start.tolist()
+        for s, mine in enumerate(choices):
+            risks = {c: sum(p * _within(choices, fail, t, steps - 1) for t, p in row) for c, row in enumerate(mine)}
+            best = min(risks.values(), default=Fraction(int(fail[s])))
+            assert found.least[s] == best, seed
+            assert found.risks[starts[s] : starts[s + 1]] == list(risks.values()), seed
+            allowed = meant(kind, threshold, risks, best)
+            assert [c for c in risks if found.result.permitted[starts[s] + c]] == allowed, seed
+            forbidden += len(risks) - len(allowed)
+        nearer += found.least != per_action.find_least_risks(world)
+    assert forbidden > 300
+    assert nearer > 100
+
+
+def _greatest_risk(choices, fail, start, left, prices, *, forgets=False):
+    """The greatest risk of a chooser that pays for each choice: swept over states and what is left, from below."""
+    number, todo = {(start, left): 0}, [(start, left)]
+    moves = []
+    while todo:
+        state, rest = todo.pop()
+        for c, row in enumerate(choices[state]):
+            if prices[state][c] <= rest:
+                after = [((t, rest if forgets else rest - prices[state][c]), float(p)) for t, p in row]
+                for target, _ in after:
+                    if target not in number:
+                        number[target] = len(number)
+                        todo.append(target)
+                moves.append((number[state, rest], after))
+    value = np.array([float(fail[state]) for state, _ in number])
+    for _ in range(120):
+        for place, after in moves:
+            value[place] = max(value[place], sum(p * value[number[target]] for target, p in after))
+    return value[0]
+
+
+def test_500_worlds_with_a_budget_keep_it_whatever_is_chosen():
+    spent = broken = models = 0
+    for seed in range(1_200):
+        rng = random.Random(seed)
+        world, choices, fail = random_world(rng, states=4)
+        least = _least(choices, fail)
+        if least[0] == 1 or fail[0] or not choices[0]:
+            continue
+        total = least[0] + (1 - least[0]) * Fraction(rng.randint(0, 4), 5)
+        found = permit_by_rule(world, Rule("budget", total))
+        assert found.least == least, seed
+        starts = world.option_start.tolist()
+        prices = [
+            {c: sum(p * least[t] for t, p in row) - least[s] for c, row in enumerate(mine)}
+            for s, mine in enumerate(choices)
+        ]
+        for s, mine in enumerate(prices):
+            assert [found.risks[starts[s] + c] - found.least[s] for c in mine] == list(mine.values()), seed
+            assert [c for c in mine if found.result.permitted[starts[s] + c]] == [c for c in mine if mine[c] == 0], seed
+        left = total - least[0]
+        worst = _greatest_risk(choices, fail, 0, left, prices)
+        assert worst <= total + Fraction(1, 10**9), seed
+        spent += worst > least[0] + Fraction(1, 10**6)
+        broken += _greatest_risk(choices, fail, 0, left, prices, forgets=True) > total + Fraction(1, 10**6)
+        models += 1
+        if models == 500:
+            break
+    assert models == 500
+    assert spent > 100
+    assert broken > 20  # where the prices are not taken off, the bound does not hold
+
+
+def test_models_with_silent_operators_are_certified_within_a_horizon_and_with_a_budget(tmp_path):
+    models = 0
+    for seed in range(120):
+        rng = random.Random(seed)
+        if (made := small_task(rng, tmp_path)) is None:
+            continue
+        small, file, _ = made
+        steps, task = rng.randint(1, 3), polvet.load(file)
+        shield = task.permit("1/3", per_state=True, horizon=steps)
+        assert shield.checked, (seed, shield)
+        risks, least = risks_of(small, least_within(small, steps - 1)), least_within(small, steps)
+        for (key,), allowed in shield.table.actions.items():
+            s = key - small.base
+            assert shield.action_risks({"s": key}) == risks[s], seed
+            assert list(allowed) == meant("per-state", Fraction(1, 3), risks[s], least[s]), seed
+        ever = least_risks(small)
+        worst = max(ever[s] for s in small.starts)
+        if worst < 1:
+            assert task.permit(budget=(1 + worst) / 2).checked, seed
+        if worst > 0:
+            nothing = task.permit(budget=worst / 2)
+            assert nothing.verdict.value == "impossible", seed
+            assert nothing.figures["minimum_exact"] == str(worst), seed
+        models += 1
+    assert models > 80
+
+
+def test_a_budget_is_spent_along_a_run_and_a_new_run_has_a_new_one(tmp_path):
+    pytest.importorskip("gymnasium")
+    (tmp_path / "walk.prism").write_text(
+        "mdp\nmodule walk\n  x : [0..9] init 1;\n  [bold] x>0 & x<9 -> 0.1:(x'=0) + 0.9:(x'=x+1);\n"
+        "  [calm] x>0 & x<9 -> (x'=x+1);\nendmodule\n"
+    )
+    task = polvet.load(tmp_path / "walk.prism", fail="x=0", goal="x=9")
+    shield = task.permit(budget="0.25", output=tmp_path / "shield.json")
+    assert polvet.certify(tmp_path / "shield.json", task).accepted
+    env = shield.wrap(task.env())
+    bold = task.labels.index("bold")
+    for episode in range(20):
+        env.reset(seed=episode)
+        taken, over = [], False
+        while not over:
+            open_ = env.action_masks()[bold]
+            assert open_ == (len(taken) < 2 or not all(taken[:2])), taken
+            _, _, terminated, truncated, info = env.step(bold)
+            taken.append(info["taken"] == bold)
+            over = terminated or truncated
+        assert sum(taken) <= 2  # at a tenth each, a quarter pays for two
+    run = shield.budget()
+    assert (run.begin({"x": 1}), run.take({"x": 1}, "bold")) == (Fraction(1, 4), Fraction(3, 20))
+    with pytest.raises(InputError, match="vector"):
+        task.vec_env(2, shield=shield).reset()
 
 
 def test_policy_iteration_ends_with_the_least_risks_wherever_it_begins(tmp_path, monkeypatch):
@@ -142,7 +278,8 @@ endmodule
     [
         {}, {"bound": 0.1, "relative": 0.9}, {"relative": 0.9, "per_state": True}, {"relative": 2},
         {"bound": 0.1, "per_state": True, "attempts": 3}, {"bound": 0.1, "per_state": True, "exact": False},
-        {"relative": 0.5, "distributions": 2},
+        {"relative": 0.5, "distributions": 2}, {"bound": 0.1, "horizon": 3}, {"budget": 0.1, "horizon": 3}, {"budget": 2},
+        {"budget": 0.1, "bound": 0.1}, {"budget": 0.1, "per_state": True}, {"relative": 0.5, "horizon": 0},
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(asked, tmp_path):

@@ -6,11 +6,15 @@ file must be a `permissive` shield with exact values. Then, replayed in the slow
 - the risk of a label is the greatest expectation of `least` over its operators and the silent ones; `least` is the least of the
   risks, 1 in fail states, 0 where runs end elsewhere;
 - allowed is what the rule says, no more and no less: of `per-state`, risks of at most the threshold, and where there is none the
-  least; of `relative`, those with 1 - risk >= threshold * (1 - least).
+  least; of `relative`, those with 1 - risk >= threshold * (1 - least); of `budget`, the least, and the threshold is the `bound`.
+With a `horizon` of k steps, `least` and the risks are those of failing within k steps: backward induction over the listed states says
+them. Without one:
 SOUND: `least` is no smaller than the least risk, since the labels that attain it make it a pre-fixed point. It is no greater: from
 every state with `least` above 0, every label has an operator of no smaller expectation that may lead nearer to fail or to `least` 0.
 So whatever is chosen, the environment can see to it that a run surely ends in one of the two, and until then the expectation of
 `least` does not fall.
+SOUND of a budget: an action costs what it risks above `least`. After it, `least` is expected to be at most `least` before it and what was
+paid. So `least` and what is left to pay never grow on average; they begin with the bound, and `least` is 1 where a run fails.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 
 Label = str | None
-RULES = ("per-state", "relative")
+RULES = ("per-state", "relative", "budget")
 
 
 def check_action_risk(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -41,37 +45,81 @@ def check_action_risk(certificate: Mapping[str, Any], subjects: Subjects) -> Che
         return arena
     try:
         kind, threshold = _rule(certificate.get("rule"))
+        horizon = _horizon(certificate.get("horizon"), kind)
+        if kind == "budget" and threshold != read_fraction(certificate.get("bound"), "'bound'"):
+            raise Malformed("the budget is not the bound")
         rows: dict[State, dict[Label, list[Row]]] = {}
         least: dict[State, Fraction] = {}
         for k, item in enumerate(certificate["states"]):
             state = arena.read(item["state"], f"states[{k}]")
             rows[state] = label_rows(arena, state)
             least[state] = _probability(item.get("least"), f"'least' of states[{k}]")
+        later = least if horizon is None else _within(arena, rows, horizon - 1)
         for k, (state, item) in enumerate(zip(rows, certificate["states"], strict=True)):
             if item.get("mixed"):
                 raise Malformed(f"states[{k}] has mixtures, of which the rule says nothing")
-            risks = _check_risks(arena, state, rows[state], least, item.get("risks"))
-            best = least[state]
-            limit = max(threshold, best) if kind == "per-state" else 1 - threshold * (1 - best)
+            risks = _check_risks(arena, state, rows[state], (least[state], later), item.get("risks"))
+            limit = _limit(kind, threshold, least[state])
             meant = {label for label, risk in risks.items() if risk <= limit}
             if set(item["allowed"]) != meant or len(item["allowed"]) != len(meant):
                 raise Malformed(f"{arena.show(state)} does not allow what the rule says")
-        _check_not_less(arena, rows, least)
+        if horizon is None:
+            _check_not_less(arena, rows, least)
     except Malformed as error:
         return Rejected(str(error))
+    return Accepted(f"{shield.claim}; {_claim(kind, threshold, horizon)}")
+
+
+def _claim(kind: str, threshold: Fraction, horizon: int | None) -> str:
+    within = "" if horizon is None else f" within {horizon} steps"
+    if kind == "budget":
+        return (
+            "whoever pays for each action what it risks above the least there is, out of the bound less the least at the start, "
+            f"fails with probability at most {threshold}"
+        )
     told = (
-        f"risk at most {threshold}, or the least there is" if kind == "per-state" else f"keep {threshold} of the best"
+        f"risk at most {threshold}{within}, or the least there is"
+        if kind == "per-state"
+        else f"keep {threshold} of the best chance of not failing{within}"
     )
-    return Accepted(f"{shield.claim}; in every listed state exactly the actions are allowed that {_says(told, kind)}")
+    return f"in every listed state exactly the actions are allowed that {told}"
 
 
-def _says(told: str, kind: str) -> str:
-    return told if kind == "per-state" else f"{told} chance of not failing"
+def _limit(kind: str, threshold: Fraction, best: Fraction) -> Fraction:
+    """Return what an allowed action may risk where the best one risks that."""
+    if kind == "relative":
+        return 1 - threshold * (1 - best)
+    return max(threshold, best) if kind == "per-state" else best
+
+
+def _horizon(item: Any, kind: str) -> int | None:
+    if item is None:
+        return None
+    if not isinstance(item, int) or isinstance(item, bool) or item < 1 or kind == "budget":
+        raise Malformed("'horizon' is no number of steps, or the rule has none")
+    return item
+
+
+def _within(arena: Arena, rows: Mapping[State, Mapping[Label, list[Row]]], steps: int) -> dict[State, Fraction]:
+    """Return the least probability of failing within so many steps, by backward induction."""
+    now = {state: Fraction(int(bool(arena.is_fail(state)))) for state in rows}
+    for _ in range(steps):
+        arena.budget.check()
+        new = {
+            state: min(max(expected_value(arena, state, row, now) for row in mine) for mine in labels.values())
+            if labels
+            else now[state]
+            for state, labels in rows.items()
+        }
+        if new == now:
+            break
+        now = new
+    return now
 
 
 def _rule(item: Any) -> tuple[str, Fraction]:
     if not isinstance(item, dict) or len(item) != 1 or next(iter(item)) not in RULES:
-        raise Malformed("'rule' is neither 'per-state' nor 'relative' with a threshold")
+        raise Malformed("'rule' is not 'per-state', 'relative' or 'budget' with a threshold")
     ((kind, threshold),) = item.items()
     return kind, _probability(threshold, "the threshold of 'rule'")
 
@@ -84,9 +132,17 @@ def _probability(value: Any, what: str) -> Fraction:
 
 
 def _check_risks(
-    arena: Arena, state: State, rows: Mapping[Label, list[Row]], least: Mapping[State, Fraction], items: Any
+    arena: Arena,
+    state: State,
+    rows: Mapping[Label, list[Row]],
+    told: tuple[Fraction, Mapping[State, Fraction]],
+    items: Any,
 ) -> dict[Label, Fraction]:
-    """Return the risk of each applicable label; raise Malformed unless all are told as they are, and their least."""
+    """Return the risk of each applicable label; raise Malformed unless all are told as they are, and their least.
+
+    `told` is the least risk that is claimed of the state, and the least risk of every state after a step.
+    """
+    least, later = told
     arena.budget.check()
     here = arena.show(state)
     if not isinstance(items, list) or not all(
@@ -97,12 +153,12 @@ def _check_risks(
     if risks.keys() != rows.keys() or len(items) != len(rows):
         raise Malformed(f"'risks' of {here} does not name every applicable label once")
     for label, mine in rows.items():
-        true = max(expected_value(arena, state, row, least) for row in mine)
+        true = max(expected_value(arena, state, row, later) for row in mine)
         if risks[label] != true:
             raise Malformed(f"the risk of '{label}' in {here} is {true}, not {risks[label]}")
     best = min(risks.values()) if risks else Fraction(int(bool(arena.is_fail(state))))
-    if least[state] != best:
-        raise Malformed(f"'least' of {here} is {best}, not {least[state]}")
+    if least != best:
+        raise Malformed(f"'least' of {here} is {best}, not {least}")
     return risks
 
 

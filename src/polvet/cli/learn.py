@@ -16,12 +16,28 @@ Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing m
 ShieldFile = Annotated[
     Path | None, typer.Option("--shield", help="Learn inside this shield instead of computing some.")
 ]
-Cost = Annotated[str, typer.Option("--cost", help="The reward variable that holds the cost.")]
+Cost = Annotated[str | None, typer.Option("--cost", help="The reward variable that holds the cost.")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", help="Learn in this Gymnasium environment ('NAME?key=value'): minus its reward is the cost."),
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option("--confidence", help="With --env: costs may be random; their means are learned that surely."),
+]
+ToGoal = Annotated[
+    bool, typer.Option("--to-goal", help="Runs go on after failing, and cost what it takes to the goal.")
+]
 CostLower = Annotated[float, typer.Option("--cost-lower", help="No cost is below this.", min=0.0)]
-CostUpper = Annotated[float | None, typer.Option("--cost-upper", help="No cost is above this (default: the model's).")]
+CostUpper = Annotated[
+    float | None, typer.Option("--cost-upper", help="No cost is above this (needed with --env; default: the model's).")
+]
 Kappa = Annotated[float | None, typer.Option("--kappa", help="Stop when the expected cost is at most this.")]
 Iterations = Annotated[int, typer.Option("--iterations", help="At most so many permissive schedulers.", min=1)]
-Episodes = Annotated[int, typer.Option("--episodes", help="Runs per permissive scheduler.", min=1)]
+Episodes = Annotated[
+    int | None,
+    typer.Option("--episodes", help="Runs per permissive scheduler (default: 20,000; 1,000 with --env).", min=1),
+]
 Gap = Annotated[float, typer.Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
 Deterministic = Annotated[bool, typer.Option("--deterministic", help="Only schedulers that do not toss coins.")]
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds per iteration (SVG).")]
@@ -31,14 +47,17 @@ Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds
 class Lesson:
     """What is learned and when it is enough; `shield/learning.py` says what each means."""
 
-    cost: Cost
+    cost: Cost = None
+    env: Env = None
     bound: Bound = None
     shield: ShieldFile = None
     cost_lower: CostLower = 0.0
     cost_upper: CostUpper = None
+    confidence: Confidence = None
+    to_goal: ToGoal = False
     kappa: Kappa = None
     iterations: Iterations = 50
-    episodes: Episodes = 20_000
+    episodes: Episodes = None
     gap: Gap = 1e-6
     deterministic: Deterministic = False
 
@@ -71,6 +90,8 @@ def learn(
         for k, one in enumerate(rounds)
     ]
     lines.append(f"stopped: {found.source.reason}")
+    if lesson.confidence is not None:
+        lines.append(f"bounds hold with confidence {lesson.confidence:g}")
     if found.upper == math.inf:
         lines.append("no safe scheduler that surely ends was found: the expected cost is infinite")
     changes: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,14 @@ PerState = Annotated[
 Relative = Annotated[
     str | None,
     typer.Option("--relative", help="Allow actions that leave this factor of the best chance of not failing."),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option("--horizon", help="With --per-state or --relative: risks of failing within so many steps.", min=1),
+]
+RiskBudget = Annotated[
+    str | None,
+    typer.Option("--budget", help="How likely failing may be in all; riskier actions are paid for along a run."),
 ]
 Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
 Exact = Annotated[
@@ -40,6 +49,8 @@ def permit(
     bound: Bound = None,
     per_state: PerState = False,
     relative: Relative = None,
+    horizon: Horizon = None,
+    budget: RiskBudget = None,
     attempts: Attempts = None,
     distributions: Distributions = 0,
     exact: Exact = None,
@@ -57,8 +68,8 @@ def permit(
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
         found = task.permit(
-            bound, per_state=per_state, relative=relative, attempts=attempts, distributions=distributions, exact=exact,
-            output=output, **within,
+            bound, per_state=per_state, relative=relative, horizon=horizon, budget=budget, attempts=attempts,
+            distributions=distributions, exact=exact, output=output, **within,
         )  # fmt: skip
     if isinstance(found, Unknown):
         return answering.say(found)
@@ -97,16 +108,21 @@ def impossible_lines(found: Impossible) -> list[str]:
 
 def _rule_lines(found: Shield) -> list[str]:
     figures = found.figures
+    within = f" within {figures['horizon']} steps" if "horizon" in figures else ""
     allowed = f"allowed   {found.permitted:,} of {found.choices:,} actions in {figures['states']:,} states"
+    if figures["rule"] == "budget":
+        rest = float(Fraction(figures["threshold"])) - figures["least"]
+        return [
+            f"{allowed} for free; the others cost what they risk above the least",
+            f"budget    {rest:.9g} = {figures['threshold']} less the least risk {figures['least']:.9g} from the start (exact)",
+        ]
     if figures["rule"] == "relative":
-        rule = f"rule      at least {figures['threshold']} of the best chance of not failing is left"
+        rule = f"rule      at least {figures['threshold']} of the best chance of not failing{within} is left"
     else:
-        rule = f"rule      risk at most {figures['threshold']} if the best is done ever after, in every state"
+        rule = f"rule      risk{within} at most {figures['threshold']} if the best is done ever after, in every state"
         if figures["above"]:
             rule += f"; in {figures['above']:,} states nothing is that good: the least risky actions"
-    start = (
-        f"start     risk {figures['least']:.9g} at best, {figures['value']:.9g} under the worst allowed actions (exact)"
-    )
+    start = f"start     risk{within} {figures['least']:.9g} at best; in all, {figures['value']:.9g} under the worst allowed actions (exact)"
     return [allowed, rule, start]
 
 

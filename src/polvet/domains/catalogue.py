@@ -161,6 +161,7 @@ CATALOGUE: Mapping[str, Entry] = {
         Entry("folline", "folline", CONSTRAINED, "follow a line that is hard to see at speed", (
             Parameter("length", "int", 30, "positions along the line", 4, 1000),
             Parameter("width", "int", 15, "deviations seen as different", 3, 201),
+            Parameter("stray", "int", 0, "per cent more straying to each side", 0, 20),
         )),
         Entry("comexp", "comexp", CONSTRAINED, "explore a field while keeping in touch with the base", (
             Parameter("width", "int", 6, "columns", 2, 100),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,6 +191,70 @@ def _numbers(states: Any, role: str) -> list[int]:
 
 
 Model.from_matrix = staticmethod(model_from_matrix)
+
+
+def from_intervals(
+    rows: Mapping[tuple[int, str], Mapping[int, Any]],
+    *,
+    start: Sequence[int] | None = None,
+    fail: str | Sequence[int] | None = None,
+    goal: str | Sequence[int] | None = None,
+) -> Task:
+    """Return the task of a world whose probabilities lie within intervals: `rows[state, label][next state]` is (low, high).
+
+    What is shown of the task holds for all probabilities within them, also where they change: shields are robust. `start`, `fail` and
+    `goal` are numbers of states, `fail` and `goal` also conditions over `s`.
+
+    >>> task = from_intervals({(0, "go"): {1: (0.1, 0.2), 2: (0.8, 0.9)}}, fail=[1], goal=[2])
+    >>> str(task.permit(0.5).risk({"s": 0}))
+    '1/5'
+    """
+    from polvet.worlds.gym import OBSERVED
+    from polvet.worlds.intervals import read_intervals, table_of_intervals
+    from polvet.worlds.table import build_table
+
+    table = table_of_intervals(read_intervals(rows, start))
+    return Task(_written(build_table(table).build(), _conditions(fail, goal), OBSERVED, TaskOptions()))
+
+
+def from_transitions(
+    log: Iterable[tuple[int, int, int]],
+    *,
+    labels: Sequence[str],
+    outcomes: int | Callable[[int, int], int],
+    confidence: float = 0.95,
+    states: int | None = None,
+    start: Sequence[int] | None = None,
+    fail: Sequence[int] = (),
+    goal: Sequence[int] = (),
+) -> Task:
+    """Return the task of a world that is known from logged transitions (state, number of the action, next state) alone.
+
+    With at least the `confidence`, its intervals hold the true probabilities, if, as is promised, no action of a state has more than so
+    many different `outcomes` (a number, or a function of a state and an action's number). Outcomes never seen, and states where nothing
+    was tried, count as failing; what was not tried in a state is not applicable there. Runs end in the `fail` and `goal` states.
+    """
+    from polvet.worlds.gym import OBSERVED
+    from polvet.worlds.intervals import count_transitions, table_of_intervals
+    from polvet.worlds.table import build_table
+
+    counted = count_transitions(
+        log, labels, outcomes=outcomes, confidence=confidence, ends=[*fail, *goal], states=states, starts=start
+    )
+    table = table_of_intervals(counted)
+    conditions = _conditions(fail, goal)
+    if "failed" in table.events():
+        conditions["fail"] = f"failed || {conditions['fail']}"
+    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+
+
+def _conditions(fail: str | Sequence[int] | None, goal: str | Sequence[int] | None) -> dict[str, str]:
+    """Return the conditions of states given by their numbers; one that no row mentions is never reached."""
+    return {
+        role: one if isinstance(one, str) else _among(one, role, 2**31)
+        for role, one in (("fail", fail), ("goal", goal))
+        if one is not None
+    }
 
 
 def save_task(task: ModelTask, path: Path) -> Path:

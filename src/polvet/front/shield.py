@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from polvet.budget import Budget
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.given import environment
@@ -18,7 +19,7 @@ from polvet.front.result import Result, Verdict, why
 from polvet.front.results import Impossible, Unknown
 from polvet.front.task import number
 from polvet.model.expressions import FALSE
-from polvet.model.task import Task
+from polvet.model.task import Task, state_from_names
 from polvet.shield import Impossible as EngineImpossible
 from polvet.shield import Permitted, build_world, make_shield, permit
 from polvet.shield import Shield as Table
@@ -26,6 +27,13 @@ from polvet.shield.file import read_shield, to_ruled_document
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
 
+if TYPE_CHECKING:
+    from polvet.shield.deployment import Cost, Learner, Promise, StateOf
+    from polvet.shield.experience import Experience
+    from polvet.shield.risk_budget import RiskBudget
+
+EPISODES = 1_000
+"""How many episodes a round is in an environment, where nothing else is said."""
 SEARCH_SHARE = 0.85
 """Part of the time that is left after building; the rest is for writing what was found."""
 
@@ -41,37 +49,76 @@ class Permission:
     output: Path | None = None
     per_state: bool = False
     relative: float | str | Fraction | None = None
+    horizon: int | None = None
+    budget: float | str | Fraction | None = None
 
     @property
     def rule(self) -> Rule | None:
         """Return the rule on each action's risk, where it is asked for; None: the bound is for the start states."""
-        if (self.bound is None) == (self.relative is None):
+        if sum(given is not None for given in (self.bound, self.relative, self.budget)) != 1:
             raise InputError(
-                "give either a bound or a factor of the best.", Where("bound"), "A bound is 0.1; --relative is 0.9."
-            )
-        if self.relative is None and not self.per_state:
+                "give one of a bound, a factor of the best, and a budget.", Where("bound"),
+                "A bound is 0.1; --relative is 0.9; --budget is 0.1.",
+            )  # fmt: skip
+        if self.bound is not None and not self.per_state:
+            if self.horizon is not None:
+                hint = "Risks within some steps are those of single actions: give --per-state or --relative."
+                raise InputError("goes with a rule on each action.", Where("horizon"), hint)
             return None
         for name, given in (
-            ("per_state", self.per_state and self.relative is not None), ("attempts", self.attempts is not None),
+            ("per_state", self.per_state and self.bound is None), ("attempts", self.attempts is not None),
             ("distributions", self.distributions), ("exact", self.exact is False),
+            ("horizon", self.budget is not None and self.horizon is not None),
         ):  # fmt: skip
             if given:
                 hint = "A rule on each action's risk is computed in fractions, and leaves nothing to try or to choose."
-                raise InputError("does not go with --per-state or --relative.", Where(name), hint)
-        if self.relative is not None:
-            return Rule("relative", read_bound(self.relative, "relative"))
-        return Rule("per-state", read_bound(self.bound))
+                rules = "--budget" if self.budget is not None else "--per-state or --relative"
+                raise InputError(f"does not go with {rules}.", Where(name), hint)
+        if self.horizon is not None and self.horizon < 1:
+            raise InputError(
+                f"{self.horizon} is no number of steps.", Where("horizon"), "Look at least one step ahead."
+            )
+        for kind in ("relative", "budget"):
+            if (given := getattr(self, kind)) is not None:
+                return Rule(kind, read_bound(given, kind), self.horizon)
+        return Rule("per-state", read_bound(self.bound), self.horizon)
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What is learned: the cost, between which bounds it is promised to lie, and within which bound on failing or shield."""
+    """What is learned: the cost, between which bounds it is promised to lie, and within which bound on failing or shield.
+
+    A cost is a variable of the model, or what nobody but an environment knows: then `env` (a Gymnasium environment or its address) is
+    where it is paid, and a function says what a step cost, or minus the reward does.
+    """
 
     bound: float | str | Fraction | None
-    cost: str
+    cost: str | Cost | None
     shield: Shield | str | Path | None = None
-    cost_lower: float = 0.0
-    cost_upper: float | None = None
+    cost_lower: Promise = 0.0
+    cost_upper: Promise | None = None
+    confidence: float | None = None
+    to_goal: bool = False
+    env: Any = None
+    state_of: StateOf | None = None
+    labels: Sequence[str] | None = None
+    learner: Learner | None = None
+
+    @property
+    def variable(self) -> str | None:
+        """The variable of the model that holds the cost; None: the model does not know it."""
+        if self.env is None and not callable(self.cost):
+            for name in ("confidence", "state_of", "labels", "learner"):
+                if getattr(self, name) is not None:
+                    hint = "Give env, or a function as cost: these are for costs that the model does not know."
+                    raise InputError("is for an environment.", Where(name), hint)
+            return self.cost or ""
+        if isinstance(self.cost, str) and self.cost:
+            raise InputError(
+                f"'{self.cost}' is a variable, and the environment does not show it.", Where("cost"),
+                "Leave it out (minus the reward is the cost), or give a function of the visit.",
+            )  # fmt: skip
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -103,6 +150,12 @@ class Shield(Result):
     def action_risks(self, state: Mapping[str, Any]) -> Mapping[str | None, Fraction]:
         """Return what each applicable action risks when the best is done ever after; of shields by `per_state` or `relative`."""
         return self._table.action_risks(state)
+
+    def budget(self) -> RiskBudget:
+        """Return what a new run may risk: `begin(state)`, `allowed(state)`, `take(state, action)`; of shields by `budget`."""
+        from polvet.shield.risk_budget import RiskBudget
+
+        return RiskBudget(self._table)
 
     def wrap(
         self,
@@ -157,6 +210,7 @@ class LearnedScheduler(Result):
     iterations: int = 0
     shield: Shield | None = field(default=None, repr=False)
     learned: bool = field(default=False, repr=False)  # cheap enough, or all that can be had inside the given shield
+    place: tuple[Task, World] | None = field(default=None, repr=False)  # where it was learned
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -164,6 +218,37 @@ class LearnedScheduler(Result):
         if self.source.optimal:
             return Verdict.OPTIMAL
         return Verdict.LEARNED if self.learned else Verdict.UNKNOWN
+
+    def q_values(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
+        """Return what Q-learning expects each action to cost until the run ends; estimates, and no bounds."""
+        return {label: float(self.source.experience.quality[o]) for label, o in self._options(state).items()}
+
+    def cost_bounds(self, state: Mapping[str, Any]) -> Mapping[str | None, tuple[float, float]]:
+        """Return between what the cost of each action lies, by what was paid and what was promised."""
+        lower, upper = self.source.experience.bounds()
+        return {label: (float(lower[o]), float(upper[o])) for label, o in self._options(state).items()}
+
+    def scheduler(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
+        """Return how likely the best scheduler that was found takes each action there; none where it does not come."""
+        found = self.source
+        shares = found.deterministic
+        if found.randomised is not None and found.randomised.cost <= found.upper:
+            shares = found.randomised.weights
+        if shares is None:
+            return {}
+        return {label: float(shares[o]) for label, o in self._options(state).items() if shares[o] > 0}
+
+    def _options(self, state: Mapping[str, Any]) -> Mapping[str | None, int]:
+        """Return the options of the state by their labels."""
+        assert self.place is not None
+        task, world = self.place
+        assert world.states is not None
+        here = state_from_names(task.network, state, Where("state"))
+        number = next((k for k, one in enumerate(world.states) if tuple(one) == here), None)
+        if number is None:
+            raise InputError("no run comes to this state.", Where("state"), "Give a state that the start leads to.")
+        mine = range(int(world.option_start[number]), int(world.option_start[number + 1]))
+        return {world.label_of(option): option for option in mine}
 
 
 def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
@@ -212,9 +297,11 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     return _confirmed(task, found, table, figures, asked.output, work)
 
 
-def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Unknown:
+def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Impossible | Unknown:
     """Return the shield that allows exactly what the rule says in every state."""
     figures: dict[str, Any] = {"rule": rule.kind, "threshold": str(rule.threshold)}
+    if rule.horizon is not None:
+        figures["horizon"] = rule.horizon
     try:
         world = build_world(task, exact=True, budget=work.budget)
         dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
@@ -224,11 +311,16 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     except LimitReached as error:
         return Unknown(figures=figures, **why(error), **work.told())
     found = ruled.result
+    least = max(ruled.least[int(s)] for s in world.mdp.initial)
+    if rule.kind == "budget" and least > rule.threshold:
+        nothing = EngineImpossible(float(least), float(least), least)
+        figures |= {"lower": float(least), "upper": float(least), "minimum_exact": str(least)}
+        return replace(_impossible((world, rule.threshold, nothing), figures, work), confirmation=NO_KIND)
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
         "permitted": found.count, "choices": found.options, "value": float(table.bound), "exact": True,
-        "least": float(max(ruled.least[int(s)] for s in world.mdp.initial)),
+        "least": float(least),
         "above": sum(rule.kind == "per-state" and one > rule.threshold for one in least_open),
     }  # fmt: skip
     return _confirmed(task, found, table, figures, output, work)
@@ -261,6 +353,9 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         if name not in Chance.__optional_keys__:
             raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
     work, chosen = Work.begin(limits, Chance), {name: value for name, value in options.items() if name in known}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    if asked.variable is None:
+        chosen = {"episodes": EPISODES, "alone": EPISODES, **chosen}
     how = LearningOptions(randomised=not chosen.pop("deterministic", False), **chosen)
     if (asked.bound is None) == (asked.shield is None):
         raise InputError("give either a bound or a shield.", Where("bound"), "A bound is 0.1; a shield is a file.")
@@ -270,13 +365,13 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
     limit = read_bound(asked.bound) if asked.bound is not None else given.bound  # type: ignore[union-attr]
     figures: dict[str, Any] = {}
     try:
-        world = build_world(task, cost=asked.cost, budget=work.budget)
+        world = build_world(task, cost=asked.variable, budget=work.budget)
         figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
         work.tell("learning", states=world.mdp.states)
+        rng, budget = random.Random(work.chance), work.budget.share(SEARCH_SHARE)
         found = learn(
-            world, limit, cost_lower=asked.cost_lower, cost_upper=asked.cost_upper, options=how,
-            budget=work.budget.share(SEARCH_SHARE), rng=random.Random(work.chance),
-            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))),
+            world, limit, experience=_experience(task, world, asked, how.explore, rng, budget), options=how,
+            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))), rng=rng, budget=budget,
             on_round=lambda one: work.tell(
                 visited=one.visited, allowed=one.permitted, lower=number(one.lower), upper=number(one.upper)
             ),
@@ -297,14 +392,56 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         "lower": number(found.lower), "upper": number(found.upper), "iterations": len(found.rounds), "history": history,
         "upper_deterministic": history[-1]["upper_deterministic"] if history else "infinity",
     }  # fmt: skip
+    if asked.confidence is not None:
+        figures["confidence"] = asked.confidence
     inner = found.permissive
     shield = None if inner is None else _shield(inner, make_shield(task, world, inner, limit), limit)
     cheap = how.kappa is not None and found.upper <= how.kappa
     done = cheap or (given is not None and found.upper < math.inf)
     return LearnedScheduler(
         figures=figures, source=found, reason=None if found.optimal or done else found.reason, lower=found.lower,
-        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, **work.told(),
+        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, place=(task, world), **work.told(),
     )  # fmt: skip
+
+
+def _experience(
+    task: Task, world: World, asked: Lesson, explore: float, rng: random.Random, budget: Budget
+) -> Experience:
+    """Return how costs become known: those of the model once visited, or those that an environment takes."""
+    from polvet.shield.deployment import Deployed, Tracker, open_book
+    from polvet.shield.experience import Simulated
+    from polvet.shield.learning import check_world, promised
+    from polvet.shield.to_goal import RunToGoal
+
+    check_world(world)
+    endless = replace(task, fail=FALSE) if asked.to_goal else task
+    wide = build_world(endless, cost=asked.variable, budget=budget) if asked.to_goal else world
+    inner: Experience
+    if asked.variable is not None:
+        inner = Simulated(
+            wide, *promised(wide, asked.cost_lower, asked.cost_upper), rng, explore=explore, budget=budget
+        )
+    else:
+        book = open_book(task, wide, asked.cost_lower, asked.cost_upper, asked.confidence)
+        cost = asked.cost if callable(asked.cost) else None
+        tracker = Tracker(
+            _environment(endless, asked.env), task, wide, book, cost, state_of=asked.state_of, labels=asked.labels
+        )
+        inner = Deployed(tracker, rng, learner=asked.learner, explore=explore, budget=budget)
+    return RunToGoal(inner, world, wide, budget) if asked.to_goal else inner
+
+
+def _environment(task: Task, given: Any) -> Any:
+    """Return the environment: as given, made from its address, or the task's own."""
+    if given is None:
+        from polvet.shield.gym import model_env
+
+        return model_env(task)
+    if isinstance(given, str):
+        from polvet.worlds.gym import make_env, read_address
+
+        return make_env(*read_address(given if given.startswith("gym:") else f"gym:{given}"))
+    return given
 
 
 def read_bound(given: float | str | Fraction | None, name: str = "bound") -> Fraction:

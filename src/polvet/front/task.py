@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polvet.front.region import SafeRegion
     from polvet.front.shield import LearnedScheduler, Shield
     from polvet.shield.abstraction import AbstractionCheck
+    from polvet.shield.deployment import Cost, Promise
 
 ENV_OPTIONS = ("cost", "goal_reward", "fail_reward", "max_steps")
 
@@ -259,6 +260,8 @@ class Task:
         *,
         per_state: bool = False,
         relative: float | str | Fraction | None = None,
+        horizon: int | None = None,
+        budget: float | str | Fraction | None = None,
         attempts: int | None = None,
         distributions: int = 0,
         exact: bool | None = None,
@@ -268,33 +271,45 @@ class Task:
         """Return a shield: a maximal set of actions under which failing stays at most `bound` likely.
 
         `per_state` and `relative` go by what each action risks when the best is done ever after: at most `bound` in every state (or the
-        least there is), or so little that the factor `relative` of the best chance of not failing is left.
+        least there is), or so little that the factor `relative` of the best chance of not failing is left; with a `horizon`, what it
+        risks within so many steps. With a `budget`, actions cost what they risk above the least, and a run may spend that together with
+        the least risk from its start (`Shield.budget`).
         `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds;
         `output` names a file for the shield.
         """
         from polvet.front.shield import Permission, find_shield
 
         target = None if output is None else Path(output)
-        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative)
+        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative, horizon, budget)
         return find_shield(self._task, asked, Work.begin(limits, Chance))
 
     def learn(
         self,
         bound: float | str | Fraction | None = None,
-        cost: str = "",
+        cost: str | Cost | None = None,
         *,
+        env: Any = None,
         shield: Shield | str | Path | None = None,
-        cost_lower: float = 0.0,
-        cost_upper: float | None = None,
+        cost_lower: Promise = 0.0,
+        cost_upper: Promise | None = None,
+        confidence: float | None = None,
+        to_goal: bool = False,
         **options: Any,
     ) -> LearnedScheduler | Impossible | Unknown:
         """Return bounds on the least cost of a scheduler within the bound (or inside a shield), learned as costs are visited.
 
-        `options` are `kappa` (stop at this cost), `iterations`, `episodes`, `gap`, `deterministic`, and the limits.
+        `cost` is a variable of the model, or a function of a `polvet.shield.deployment.Visit`. In `env`, a Gymnasium environment or its
+        id, minus the reward is the cost where no function is given. What the model does not know must be promised to be at most
+        `cost_upper` (a number, or a function of a state and a label); with a `confidence`, costs may be random. `to_goal`: runs go on
+        after failing, and cost what it takes to reach the goal.
+        `options` are `kappa` (stop at this cost), `iterations`, `episodes`, `gap`, `deterministic`, the limits, and for `env`
+        `state_of`, `labels`, and `learner`, which is handed the shielded environment in place of Q-learning.
         """
         from polvet.front.shield import Lesson, learn_inside
 
-        return learn_inside(self._task, Lesson(bound, cost, shield, cost_lower, cost_upper), options)
+        own = {name: options.pop(name) for name in ("state_of", "labels", "learner") if name in options}
+        asked = Lesson(bound, cost, shield, cost_lower, cost_upper, confidence, to_goal, env, **own)
+        return learn_inside(self._task, asked, options)
 
     def env(self, **options: Any) -> Any:
         """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label.

@@ -20,6 +20,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.kernel.lower import Reward as KernelReward
 from polvet.mdp import query as ask
 from polvet.mdp.build import Built, build, build_exactly
+from polvet.mdp.exact import around
 from polvet.mdp.instants import late_until_exactly, step_back
 from polvet.mdp.solve import Value, solve
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
@@ -46,6 +47,8 @@ from polvet.model.properties import (
 from polvet.model.task import condition
 from polvet.policy.binding import Fitted
 
+EXACT_STATES = 20_000
+"""Up to so many states a question that doubles leave open is asked again in fractions."""
 AGAIN = "Write the property without that, or as several properties."
 
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
@@ -92,7 +95,27 @@ def check_property(
     policy: Fitted | None = None,
     threads: int = 1,
 ) -> CheckResult:
-    """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it."""
+    """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it.
+
+    Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions.
+    """
+    found = _check(network, one, relative_gap, exact, budget, policy, threads)
+    undecided = found.limit is not None and found.limit.kind is None
+    if exact or not undecided or found.states > EXACT_STATES:
+        return found
+    again = _check(network, one, relative_gap, True, budget, policy, threads)
+    return found if again.limit is not None else again
+
+
+def _check(
+    network: Network,
+    one: Property,
+    relative_gap: float,
+    exact: bool,
+    budget: Budget,
+    policy: Fitted | None,
+    threads: int,
+) -> CheckResult:
     spent = stopwatch()
     plan = _Plan(network, one)
     make = build_exactly if exact else partial(build, threads=threads)
@@ -271,6 +294,9 @@ class _Evaluation:
             )
         values = part.values
         if isinstance(values, Probability | ExpectedReward):
+            if self.exact:  # exact values are those of the states that a question begins in
+                starts = np.flatnonzero(states).astype(np.uint32)
+                self.built = replace(self.built, mdp=replace(self.built.mdp, initial=starts))
             value = self.quantity(values)
             lowers, uppers = value.lowers[states], value.uppers[states]
             if part.function in ("∀", "∃", "count"):
@@ -280,8 +306,9 @@ class _Evaluation:
                     "Compare the number with a bound.",
                 )
             lower, upper = (_summary(part.function, bounds, self.plan.where) for bounds in (lowers, uppers))
-            one = states.sum() == 1 and bool((states == self.initial).all())
-            return _Found(lower, upper, value.exact if one or states.sum() == 1 else None, None, value.limit)
+            if value.exact is None or not self._is_told(part.function, values, states):
+                return _Found(lower, upper, None, None, value.limit)
+            return _Found(*around(value.exact), value.exact, None, value.limit)
         low, high = self.truth(values)
         if part.function == "count":
             return _Found(float(low[states].sum()), float(high[states].sum()))
@@ -294,6 +321,10 @@ class _Evaluation:
                 limit=LimitReached("the bounds do not decide the comparison; use --exact or a smaller --gap"),
             )
         return _Found(float(certain), float(certain), None, certain)
+
+    def _is_told(self, function: str, part: Probability | ExpectedReward, states: Mask) -> bool:
+        """Return whether the exact value, the best of the filter's states, is what the filter asks for."""
+        return states.sum() == 1 or function == ("min" if part.optimum is Optimum.MIN else "max")
 
     def mask(self, formula: StateFormula) -> Mask:
         """Return the states where the formula certainly holds; one that the bounds cannot decide is an InputError."""
@@ -370,8 +401,13 @@ class _Evaluation:
                     raise InputError("G with a lower step bound is not evaluated.", self.plan.where, AGAIN)
                 return self._solve(ask.Always(self.mask(operand), minimise, last))
             case Next(operand):
-                truth = self.mask(operand).astype(np.float64)
-                return self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise, budget=self.budget))
+                holds = self.mask(operand)
+                truth = holds.astype(np.float64)
+                value = self._value(*step_back(self.built.mdp, truth, truth, 1, minimise=minimise, budget=self.budget))
+                if not self.exact:
+                    return value
+                exactly = late_until_exactly(self.built.mdp, holds, 1, 1, minimise=minimise, budget=self.budget)
+                return replace(value, exact=exactly)
         raise _unsupported(part.path, self.plan.where)
 
     def _late(self, goal: Mask, safe: Mask | None, minimise: bool, first: int, last: int | None) -> Value:

@@ -69,10 +69,16 @@ def solve_exactly(mdp: SparseMdp, query: Query, value: Value | None = None, *, b
     raise TypeError(f"{query!r} is not a query")
 
 
-def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Value:
+def around(exact: Fraction) -> tuple[float, float]:
+    """Return the nearest doubles that are not above and not below the fraction."""
     near = float(exact)
     lower = near if Fraction(near) <= exact else math.nextafter(near, -math.inf)
     upper = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+    return lower, upper
+
+
+def _with_exact(value: Value, exact: Fraction, scheduler: Uint32s | None) -> Value:
+    lower, upper = around(exact)
     return replace(
         value,
         limit=None,

@@ -124,6 +124,11 @@ class Shield:
         self.allowed(state)
         return self.risks.get(self.key(state), {})
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether more is allowed than is listed, for a price: `polvet.shield.risk_budget`."""
+        return "budget" in self.document.get("rule", {})
+
     def risk(self, state: Mapping[str, Any]) -> Fraction:
         """Return the greatest probability of failing from the state under any allowed actions."""
         self.allowed(state)
@@ -172,13 +177,16 @@ def to_mixed_document(task: Task, world: World, found: Mixed, bound: Fraction) -
 
 def to_ruled_document(task: Task, world: World, found: Ruled) -> dict[str, Any]:
     """Return a shield by a rule: every state of the world, with its least risk and the risk of every applicable label."""
-    bound = max(found.result.values[int(s)] for s in world.mdp.initial)
+    rule = found.rule
+    worst = max(found.result.values[int(s)] for s in world.mdp.initial)
+    bound = rule.threshold if rule.kind == "budget" else worst
     document = to_document(task, world, found.result, bound)
     starts = world.option_start.tolist()
     for state, row in enumerate(document["states"]):
         mine = range(starts[state], starts[state + 1])
         row |= {"least": str(found.least[state]), "risks": [[world.label_of(o), str(found.risks[o])] for o in mine]}
-    return {**document, "kind": "action-risk", "rule": {found.rule.kind: str(found.rule.threshold)}}
+    within = {} if rule.horizon is None else {"horizon": rule.horizon}
+    return {**document, "kind": "action-risk", "rule": {rule.kind: str(rule.threshold)}, **within}
 
 
 def _document(task: Task, rows: list[dict[str, Any]], result: Permitted, bound: Fraction) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from polvet import _core
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.shield.file import Key, Shield
+from polvet.shield.risk_budget import RiskBudget
 
 UNKNOWN = ("error", "forbid", "nearest")
 EXAMPLES = 5
@@ -77,13 +78,17 @@ class Guard:
         self._columns = _Columns(self._keys)
         self._table: _core.ShieldTable | None = None
 
-    def rule(self, state: Mapping[str, Any]) -> Ruling:
-        """Return what is open in the state; a visit to one that is not listed is counted."""
+    def rule(self, state: Mapping[str, Any], run: RiskBudget | None = None) -> Ruling:
+        """Return what is open in the state, also for what the run can pay; a visit to one that is not listed is counted."""
         key = self.shield.key(state)
         place = self._places.get(key)
-        if place is not None:
-            return self._ruling(place)
-        return self._rule_unknown(key)
+        if place is None:
+            return self._rule_unknown(key)
+        ruling = self._ruling(place)
+        if run is None or not self.shield.actions[key]:
+            return ruling
+        open_ = run.allowed(state)
+        return Ruling(ruling.mask | np.array([label in open_ for label in self.labels]), ruling.instead)
 
     def number(self, rows: Rows) -> None:
         """Make the kernel's table of the listed states, in their order, as rows of numbers."""
@@ -94,6 +99,11 @@ class Guard:
 
         Returns what stands in for a forbidden action (-1: nothing may be done) and whether the state is listed.
         """
+        if self.shield.has_budget:
+            raise InputError(
+                "a shield with a budget remembers what a run has spent.", Where("shield"),
+                "Wrap each environment by itself, not the vector of them.",
+            )  # fmt: skip
         if self._table is None:
             self.number(self._columns.rows())
         assert self._table is not None

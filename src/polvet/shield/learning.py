@@ -1,8 +1,8 @@
 """Safety-constrained learning: costs are unknown until visited, and only safe permissive schedulers are deployed.
 
 Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforcement Learning for MDPs, TACAS 2016,
-         Figure 4. Step 1 is `_next_permissive`, step 2 `_explore` (Q-learning, section 4.2) and `_best_inside`,
-         step 3 `_lower_bounds`, step 4 the tests at the end of the loop in `learn`.
+         Figure 4. Step 1 is `_next_permissive`, step 2 `Experience.explore` (Q-learning, section 4.2, or another learner)
+         and `_best_inside`, step 3 `_lower_bounds`, step 4 the tests at the end of the loop in `learn`.
 Differs  the lower bound counts safe schedulers only (`occupation`; the paper's unconstrained one is reported beside it);
          the scheduler that attains it, randomised in one state, is deployed as a permissive scheduler of its own
          (one distribution per state, end of section 4.1). For deterministic schedulers alone (randomised=False) the
@@ -10,7 +10,8 @@ Differs  the lower bound counts safe schedulers only (`occupation`; the paper's 
          more nodes once the loop stalls, the proof. Costs that were not visited count as their lower bound,
          so this optimism ends exactly when the optimum is proved.
 Cost     each round visits at least one new choice or is the last: at most as many rounds as choices.
-Limits   one start state, one operator per label. Runs end in fail states: a failed run costs what it cost until then.
+Limits   one start state, one operator per label. Runs end in fail states: a failed run costs what it cost until then, unless
+         the experience is that of `to_goal`.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-import polvet._core as _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.deterministic import find_deterministic
+from polvet.shield.experience import Experience, Simulated
 from polvet.shield.least_risk import NONE, find_goal_seeds, find_least_risk
 from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted
+
+if TYPE_CHECKING:
+    from polvet.shield.deployment import Promise
 
 FEW_NODES = 60
 PERMIT_SHARE = 0.5  # of the time that is left, for one permissive scheduler
@@ -46,7 +50,7 @@ class Round:
 
     seconds: float
     permitted: int
-    visited: int  # choices whose cost is known
+    visited: int  # choices that were taken
     unconstrained: float  # the paper's lower bound
     lower: float
     upper_deterministic: float
@@ -65,6 +69,7 @@ class Learned:
     randomised: Randomised | None
     permissive: Permitted | None  # the last one deployed, or one that holds the best deterministic scheduler
     optimal: bool = field(default=False)
+    experience: Experience | None = None  # what is known of costs and options after the last round
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class LearningOptions:
 
     iterations: int = 50
     episodes: int = 20_000
+    alone: int = 500  # episodes of one scheduler that optimism prefers, at most
     longest: int = 1_000
     explore: float = 0.3
     gap: float = 1e-6
@@ -90,25 +96,28 @@ def learn(
     cost_upper: float | None = None,
     options: LearningOptions | None = None,
     inside: Mask | None = None,
+    experience: Experience | None = None,
     rng: random.Random | None = None,
     budget: Budget = UNLIMITED,
     on_round: Callable[[Round], None] | None = None,
 ) -> Learned | Impossible:
-    """Return a safe scheduler of least expected cost, learning the costs (reward `cost` of the world) by visiting.
+    """Return a safe scheduler of least expected cost, learning the costs by visiting.
 
-    Each cost is promised to lie between `cost_lower` and `cost_upper` (default: the greatest cost in the model).
+    They are what the `experience` tells; without one, the reward `cost` of the world, each promised to lie between `cost_lower` and
+    `cost_upper` (default: the greatest cost in the model).
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
     if world.fail[world.mdp.initial].any() and bound < 1:
         return Impossible(1.0, 1.0, Fraction(1))
-    _check_world(world, cost_lower, cost_upper)
-    ceiling = float(world.mdp.rewards[COST].max()) if cost_upper is None else cost_upper
+    check_world(world)
     chance = rng or random.Random(0)
     spent = stopwatch()
-    true_cost = world.mdp.rewards[COST]
+    if experience is None:
+        experience = Simulated(
+            world, *promised(world, cost_lower, cost_upper), chance, explore=how.explore, budget=budget
+        )
     careful = find_least_risk(world, budget.share(SEARCH_SHARE)).option
-    seen = np.zeros(world.mdp.choices, dtype=np.uint64)
     rounds: list[Round] = []
     deployed: list[Mask] = []
     best_mask: Mask | None = None
@@ -118,17 +127,20 @@ def learn(
     lower = 0.0
     nodes = FEW_NODES
     last: Permitted | None = None
+    learned = -1  # how much was known a round ago
+    alone = min(how.episodes, how.alone)
     reason = f"iteration limit of {how.iterations} reached"
-    for iteration in range(how.iterations):
+    for _ in range(how.iterations):
         if budget.is_over():
             reason = str(budget.reached("time"))
             break
-        known = seen > 0
-        hoped = np.where(known, true_cost, cost_lower)
+        hoped, _ = experience.bounds()
         permitted = inside
         if inside is None:
             try:
-                found = _next_permissive(world, bound, hoped, known, deployed, how.attempts, chance, hopeful, budget)
+                found = _next_permissive(
+                    world, bound, hoped, experience.visited, deployed, how.attempts, chance, hopeful, budget
+                )
             except LimitReached as limit:
                 reason = str(limit)
                 break
@@ -138,24 +150,22 @@ def learn(
             permitted = found.permitted
         assert permitted is not None
         deployed.append(permitted)
-        _explore(world, permitted, true_cost, cost_lower, seen, how, chance, budget)
+        experience.explore(permitted, how.episodes, how.longest)
         if hopeful is not None:
-            _deploy(world, hopeful.astype(np.float64), seen, min(how.episodes, 500), how.longest, chance, budget)
+            experience.follow(hopeful.astype(np.float64), alone, how.longest)
         # The scheduler that optimism prefers is safe by itself: it is deployed as well, and may show new costs.
-        hoped = np.where(seen > 0, true_cost, cost_lower)
+        hoped, _ = experience.bounds()
         proposal = propose_occupation(world, hoped, bound, budget)
         if proposal is not None and how.randomised and inside is None:
             candidate = evaluate_randomised(world, hoped, proposal.visits, careful, bound, budget)
             if candidate is not None:
-                _deploy(world, candidate.weights, seen, min(how.episodes, 500), how.longest, chance, budget)
-        known = seen > 0
+                experience.follow(candidate.weights, alone, how.longest)
         # SOUND: an upper bound may only use what was seen, or what is promised.
-        paid = np.where(known, true_cost, ceiling)
+        hoped, paid = experience.bounds()
         for one in [permitted, *([hopeful] if hopeful is not None else [])]:
             mask, value = _best_inside(world, one, paid, budget)
             if value < upper_deterministic:
                 upper_deterministic, best_mask = value, mask
-        hoped = np.where(known, true_cost, cost_lower)
         unconstrained, lower, proposal = _lower_bounds(world, hoped, bound, lower, budget)
         if proposal is not None and how.randomised and inside is None:
             mixed = evaluate_randomised(world, paid, proposal.visits, careful, bound, budget)
@@ -172,7 +182,7 @@ def learn(
             Round(
                 spent(),
                 int(permitted.sum()),
-                int(known.sum()),
+                int(experience.visited.sum()),
                 unconstrained,
                 lower,
                 upper_deterministic,
@@ -191,9 +201,10 @@ def learn(
             reason = "nothing new can be learned"
             break
         if how.randomised:
-            if iteration and rounds[-2].visited == rounds[-1].visited and _is_old(permitted, deployed[:-1]):
+            if experience.known == learned and _is_old(permitted, deployed[:-1]):
                 reason = "nothing new can be learned"
                 break
+            learned = experience.known
         elif _stalls(rounds):
             if nodes >= how.nodes:
                 reason = f"nothing new can be learned; the deterministic optimum was searched for in {nodes:,} nodes"
@@ -206,7 +217,7 @@ def learn(
         except LimitReached:
             pass  # the last one deployed is a shield as well
     optimal = _agree(lower, upper, how.gap)
-    return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal)
+    return Learned(lower, upper, reason, tuple(rounds), best_mask, best_random, last, optimal, experience)
 
 
 def _stalls(rounds: list[Round]) -> bool:
@@ -221,9 +232,8 @@ def _agree(lower: float, upper: float, gap: float) -> bool:
     return upper < math.inf and upper - lower <= gap * max(1.0, abs(upper))
 
 
-def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> None:
-    if COST not in world.mdp.rewards:
-        raise InputError("the model has no cost to learn.", Where("--cost"), "Name a reward variable.")
+def check_world(world: World) -> None:
+    """Raise InputError where nothing can be learned in the world."""
     if not world.is_plain:
         raise InputError("several operators share a label.", hint="Learning needs one operator per label and state.")
     if len(world.mdp.initial) != 1:
@@ -232,6 +242,14 @@ def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> N
         raise InputError("the run ends in the start state.", Where("--start"), "Start where something is to be done.")
     if not world.goal.any():
         raise InputError("no goal state can be reached.", Where("--goal"), "Give a condition that some run satisfies.")
+
+
+def promised(world: World, cost_lower: Promise, cost_upper: Promise | None) -> tuple[float, float]:
+    """Return between what the model's costs lie; InputError where they do not."""
+    if callable(cost_lower) or callable(cost_upper):
+        raise InputError("a bound of the model's costs is one number.", Where("--cost-lower"), "Functions go with env.")
+    if COST not in world.mdp.rewards:
+        raise InputError("the model has no cost to learn.", Where("--cost"), "Name a reward variable.")
     costs = world.mdp.rewards[COST]
     most = float(costs.max(initial=0.0)) if cost_upper is None else cost_upper
     if not 0 <= cost_lower <= most < math.inf:
@@ -245,6 +263,7 @@ def _check_world(world: World, cost_lower: float, cost_upper: float | None) -> N
             f"a cost is {costs[outside[0]]:g}, outside [{cost_lower:g}, {most:g}].", Where("--cost-lower"),
             "Widen --cost-lower and --cost-upper.",
         )  # fmt: skip
+    return cost_lower, most
 
 
 def _next_permissive(
@@ -283,53 +302,6 @@ def _next_permissive(
 def _is_old(permitted: Mask, deployed: list[Mask]) -> bool:
     """Return whether an earlier permissive scheduler already held every option of this one."""
     return any(not (permitted & ~one).any() for one in deployed)
-
-
-def _explore(
-    world: World,
-    permitted: Mask,
-    cost: Float64s,
-    optimistic: float,
-    seen: NDArray[np.uint64],
-    how: LearningOptions,
-    rng: random.Random,
-    budget: Budget,
-) -> None:
-    mdp = world.mdp
-    quality = np.full(world.options, optimistic)
-    _core.q_learn(
-        mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
-        permitted.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(cost), quality, seen,
-        how.episodes, how.longest, how.explore, rng.getrandbits(63), budget.left(),
-    )  # fmt: skip
-
-
-def _deploy(
-    world: World,
-    shares: Float64s,
-    seen: NDArray[np.uint64],
-    episodes: int,
-    longest: int,
-    rng: random.Random,
-    budget: Budget,
-) -> None:
-    """Run the scheduler that takes choices with these shares and note which were taken."""
-    mdp = world.mdp
-    starts, branch_start = mdp.choice_start.tolist(), mdp.branch_start.tolist()
-    targets, probabilities = mdp.target.tolist(), mdp.probability.tolist()
-    weights = shares.tolist()
-    for _ in range(episodes):
-        if budget.is_over():
-            return
-        state = int(mdp.initial[0])
-        for _ in range(longest):
-            choices = range(starts[state], starts[state + 1])
-            if not choices or sum(weights[c] for c in choices) <= 0:
-                break
-            choice = rng.choices(choices, [weights[c] for c in choices])[0]
-            seen[choice] += 1
-            branches = range(branch_start[choice], branch_start[choice + 1])
-            state = targets[rng.choices(branches, [probabilities[b] for b in branches])[0]]
 
 
 def _best_inside(world: World, permitted: Mask, paid: Float64s, budget: Budget) -> tuple[Mask | None, float]:

@@ -2,7 +2,9 @@
 
 least    m(s), the least risk from s: the chooser minimises, the environment maximises inside an option
 risk     r(s, a), the greatest expectation of m after one step of the option a; m(s) is the least r(s, a)
-rules    per state: r <= bound, and where nothing is that good, r = m; relative: 1 - r >= factor * (1 - m)
+rules    per state: r <= bound, and where nothing is that good, r = m; relative: 1 - r >= factor * (1 - m);
+         budget: r = m for free, and anything else for the price r - m, out of what a run may risk in all (`risk_budget.py`)
+horizon  where it is given, m and r are the risks of failing within so many steps from there, by backward induction
 The least risks of a game come from policy iteration in fractions: the chooser's options are improved against the environment's
 best answer. No better option by one step is not yet the end: where the environment, whatever it does to keep the risk up, can
 be held in a set of states without failing, holding it there is better.
@@ -34,17 +36,21 @@ GUESSING = 1e-5
 class Rule:
     """What an action may risk: at most the threshold (or else the least), or so much of the best chance of not failing must be left.
 
+    Of a budget it is what may always be done: the least risky; the rest has its price.
     >>> Rule("per-state", Fraction(1, 10)).allows(Fraction(1, 5), least=Fraction(1, 5))
     True
     >>> Rule("relative", Fraction(9, 10)).allows(Fraction(1, 5), least=Fraction(0))
     False
     """
 
-    kind: str  # "per-state" or "relative"
+    kind: str  # "per-state", "relative" or "budget"
     threshold: Fraction
+    horizon: int | None = None
 
     def allows(self, risk: Fraction, least: Fraction) -> bool:
         """Return whether an action of this risk is allowed where the best one has the least."""
+        if self.kind == "budget":
+            return risk == least
         if self.kind == "per-state":
             return risk <= max(self.threshold, least)
         return 1 - risk >= self.threshold * (1 - least)
@@ -70,8 +76,11 @@ def permit_by_rule(world: World, rule: Rule, budget: Budget = UNLIMITED) -> Rule
     [Fraction(1, 2), Fraction(0, 1)]
     """
     world = replace(world, mdp=replace(world.mdp, rewards={}, exact_rewards={}))
-    least = find_least_risks(world, budget)
-    risks = risks_of_options(world, least)
+    if rule.horizon is None:
+        least = find_least_risks(world, budget)
+        risks = risks_of_options(world, least)
+    else:
+        least, risks = find_risks_within(world, rule.horizon, budget)
     owners = world.owners().tolist()
     permitted = np.array([rule.allows(r, least[s]) for s, r in zip(owners, risks, strict=True)], dtype=bool)
     # Every state is listed, not only those that allowed actions reach: forbidden actions have risks, too.
@@ -98,6 +107,21 @@ def find_least_risks(world: World, budget: Budget = UNLIMITED) -> list[Fraction]
             return values
         for state, option in better.items():
             taken[state] = option
+
+
+def find_risks_within(world: World, steps: int, budget: Budget = UNLIMITED) -> tuple[list[Fraction], list[Fraction]]:
+    """Return the least risk of failing within so many steps from every state, and that of each option, in fractions."""
+    values = [Fraction(int(fails)) for fails in world.fail.tolist()]
+    starts = world.option_start.tolist()
+    risks: list[Fraction] = []
+    for _ in range(steps):
+        budget.check()
+        risks = risks_of_options(world, values)
+        now = [min(risks[a:b], default=value) for (a, b), value in zip(pairwise(starts), values, strict=True)]
+        if now == values:
+            break
+        values = now
+    return values, risks
 
 
 def _answered(world: World, taken: Uint32s) -> SparseMdp:

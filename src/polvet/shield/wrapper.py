@@ -20,6 +20,7 @@ from polvet.errors import InputError, MissingExtra
 from polvet.shield.file import Shield
 from polvet.shield.guard import NO_STATE, Guard, Ruling, ShieldReport, labels_of
 from polvet.shield.gym import ModelEnv, gymnasium, require_gymnasium
+from polvet.shield.risk_budget import RiskBudget
 
 _Wrapper: Any = object if gymnasium is None else gymnasium.Wrapper
 _Recorded: Any = type("_Recorded", (), {}) if gymnasium is None else gymnasium.utils.RecordConstructorArgs
@@ -54,6 +55,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         self.shield, self.labels = shield, labels_of(env.unwrapped, labels)
         self._guard = Guard(shield, self.labels, actions=getattr(env.action_space, "n", None), unknown=unknown)
         self._state_of = state_of
+        self._run = RiskBudget(shield) if shield.has_budget else None
         self._observation: Any = None
         self._ruling: Ruling | None = None
         self._over = False
@@ -71,7 +73,7 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         """Return the first observation; the shield begins anew with it."""
         self._observation, info = self.env.reset(seed=seed, options=options)
         self._over = False
-        self._ruling = self._rule()
+        self._ruling = self._rule(begins=True)
         return self._observation, info
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -90,6 +92,8 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
             return self._observation, 0.0, False, True, {"taken": None, "replaced": False, "unknown": True}
         self._guard.steps += 1
         self._guard.replaced += taken != wanted
+        if self._run is not None and not self._over and self._ruling.known:
+            self._pay(self._run, taken)
         self._observation, reward, terminated, truncated, info = self.env.step(taken if taken != wanted else action)
         self._over = bool(terminated or truncated)
         if not self._over:
@@ -98,10 +102,19 @@ class ShieldedEnv(_Wrapper, _Recorded):  # type: ignore[misc]
         told = {"taken": taken, "replaced": taken != wanted, "unknown": not (self._over or self._ruling.known)}
         return self._observation, reward, terminated, truncated, {**info, **told}
 
-    def _rule(self) -> Ruling:
-        if self._state_of is not None:
-            return self._guard.rule(self._state_of(self._observation))
-        return self._guard.rule(self.env.unwrapped.named_state())
+    def _pay(self, run: RiskBudget, action: int) -> None:
+        """Take the action's price off the run's budget; where only the environment moves, or the run has ended, there is none."""
+        prices = run.prices(self._state)
+        if prices and None not in prices:
+            run.take(self._state, self.labels[action])
+
+    def _rule(self, *, begins: bool = False) -> Ruling:
+        self._state = (
+            self._state_of(self._observation) if self._state_of is not None else self.env.unwrapped.named_state()
+        )
+        if begins and self._run is not None and self.shield.key(self._state) in self.shield.actions:
+            self._run.begin(self._state)
+        return self._guard.rule(self._state, self._run)
 
 
 def shield_vec_env(

@@ -45,10 +45,20 @@ class TransitionTable:
     rows: Mapping[tuple[int, int], tuple[Outcome, ...]]
     starts: tuple[int, ...]
     features: Mapping[str, Sequence[int]] = field(default_factory=dict)  # per feature, its value in each state
+    others: tuple[
+        tuple[int, int, tuple[Outcome, ...]], ...
+    ] = ()  # more distributions of an action: the environment picks
+
+    def moves(self) -> list[tuple[int, int, tuple[Outcome, ...]]]:
+        """Return every state and action with each of its distributions."""
+        return sorted(
+            [*((state, action, outcomes) for (state, action), outcomes in self.rows.items()), *self.others],
+            key=lambda move: move[:2],
+        )
 
     def events(self) -> tuple[str, ...]:
         """Return the events that occur, in the order of EVENTS."""
-        seen = {outcome.event for outcomes in self.rows.values() for outcome in outcomes}
+        seen = {outcome.event for *_, outcomes in self.moves() for outcome in outcomes}
         return tuple(event for event in EVENTS if event in seen)
 
 
@@ -63,12 +73,13 @@ def build_table(table: TransitionTable) -> ModelBuilder:
         for name, values in table.features.items()
     }
     flags = {event: m.bool(event, initial=False) for event in table.events()}
-    rewarded = any(outcome.reward for outcomes in table.rows.values() for outcome in outcomes)
+    moves = table.moves()
+    rewarded = any(outcome.reward for *_, outcomes in moves for outcome in outcomes)
     if rewarded:
         m.transient("reward")
     m.labels(*table.labels)
     going = [~flag for flag in flags.values()]
-    for (source, action), outcomes in sorted(table.rows.items()):
+    for source, action, outcomes in moves:
         to = []
         for outcome in outcomes:
             # SOUND: the guard names the state, and features are functions of it: what stays the same needs no assignment.
@@ -159,7 +170,7 @@ def _check(table: TransitionTable) -> None:
                 where,
                 f"Give {table.states} values, and another name than {', '.join(sorted(reserved))}.",
             )
-    for (source, action), outcomes in table.rows.items():
+    for source, action, outcomes in table.moves():
         place = where.at(source).at(action)
         if not 0 <= source < table.states or not 0 <= action < len(table.labels):
             raise InputError("no such state or action.", place, "Number states and actions from 0.")

@@ -1,0 +1,64 @@
+"""`check` in fractions: by itself where doubles cannot close the gap, and of the states that a filter names."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import polvet
+
+SLOW = """dtmc
+const int N;
+module walk
+  x : [0..2*N] init N;
+  [] x=N -> 0.5:(x'=x-1) + 0.5:(x'=x+1);
+  [] x>0 & x<N -> 0.5:(x'=x-1) + 0.5:(x'=N);
+  [] x>N & x<2*N -> 0.5:(x'=x+1) + 0.5:(x'=N);
+endmodule
+label "zero" = x=0;
+"""
+"""The chain of Haddad and Monmege: an end is reached with a probability of about 2^-N per try."""
+
+
+@pytest.fixture
+def slow(tmp_path):
+    (tmp_path / "slow.prism").write_text(SLOW)
+    return lambda n: polvet.load(tmp_path / "slow.prism", constants={"N": n})
+
+
+@pytest.mark.parametrize("n", [20, 100, 300])
+def test_where_doubles_cannot_close_the_gap_fractions_answer_by_themselves(slow, n):
+    found = slow(n).check('P=? [F "zero"]')
+    assert found.reason is None
+    assert abs(found.value - 0.5) < 1e-6
+    assert found.lower <= 0.5 <= found.upper
+    assert found.upper - found.lower < 1e-6
+    if n > 50:
+        assert found.exact == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("x", [1, 2, 7, 12])
+def test_a_filter_is_answered_for_its_own_states(slow, x):
+    # From x < N it is x - 1 with one half, else back in the middle, whence both ends are equally likely.
+    true = (
+        Fraction(1, 2) + Fraction(1, 2) * Fraction(1, 2**x)
+        if x < 10
+        else Fraction(1, 2) * (1 - Fraction(1, 2 ** (20 - x)))
+    )
+    found = slow(10).check(f'filter(max, P=? [F "zero"], x={x})', exact=True)
+    assert found.exact == true
+    assert found.lower <= true <= found.upper
+
+
+def test_the_best_of_several_states_is_told_as_a_fraction_and_a_sum_is_not(slow):
+    assert slow(10).check('filter(max, P=? [F "zero"], x<4 & x>0)', exact=True).exact == Fraction(3, 4)
+    total = slow(10).check('filter(sum, P=? [F "zero"], x<4 & x>0)', exact=True)
+    assert total.exact is None
+    true = sum(Fraction(1, 2) + Fraction(1, 2) * Fraction(1, 2**x) for x in (1, 2, 3))
+    assert total.lower <= true <= total.upper
+
+
+def test_the_next_step_is_told_as_a_fraction(slow):
+    assert slow(10).check("P=? [X x=9]", exact=True).exact == Fraction(1, 2)
+    assert slow(10).check("P=? [X x=8]", exact=True).exact == 0
