@@ -53,6 +53,14 @@ class Question:
             )
             raise InputError(what, Where("--max-risk"), "Give --max-risk B with --kind risk, and only there.")
         chance, room = exact(str(goal_chance)), exact(str(delta))
+        if kind != "goal" and chance not in (None, 1):
+            raise InputError(
+                "belongs to goal faults.", Where("--goal-chance"), "Give --kind goal, too, or leave it out."
+            )
+        if kind != "risk" and room not in (None, 0):
+            raise InputError(
+                "belongs to faults relative to a risk.", Where("--delta"), "Give --max-risk, too, or leave it out."
+            )
         if chance is None or not 0 < chance <= 1:
             raise InputError(
                 f"{str(goal_chance)[:40]!r} is no probability.", Where("--goal-chance"), "Give one above 0."
@@ -116,7 +124,11 @@ def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRun
     if isinstance(runs, str | Path):
         given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
     else:
-        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(runs))
+        listed = [run for run in runs if isinstance(run, Run)] if isinstance(runs, Sequence) else []
+        if not isinstance(runs, Sequence) or len(listed) != len(runs):
+            hint = "Give Run objects, as Policy.fuzz returns them, or a file."
+            raise InputError("these are no runs.", Where("runs"), hint)
+        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
         how = "on the given runs"
     packed = PackedRuns.of(bound, given)
     refuse_foreign_runs(bound, packed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.choices import AUTO
 from polvet.errors import InputError, LimitReached, Where
+from polvet.front import given
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
@@ -101,9 +102,9 @@ def terminates(
     from polvet.termination.its import its_terminates
     from polvet.termination.sketches import sketch_terminates
 
-    work, path = Work.begin(limits, Chance), Path(plan)
-    given = None if forest is None else read_forest(Path(forest))
-    if given is not None:
+    work, path = Work.begin(limits, Chance), given.path(plan, "plan")
+    own = None if forest is None else read_forest(given.path(forest, "forest"))
+    if own is not None:
         if method not in (AUTO, "gensieve"):
             raise InputError(f"the method {method} takes no forest.", Where("forest"), "Ask for --method gensieve.")
         method = "gensieve"
@@ -131,7 +132,7 @@ def terminates(
                     forests=forests,
                     most_steps=budget,
                     budget=work.budget,
-                    forest=given,
+                    forest=own,
                 )
             judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
         proof = judged.certificate
