@@ -103,8 +103,8 @@ def terminates(
     from polvet.termination.sketches import sketch_terminates
 
     work, path = Work.begin(limits, Chance), given.path(plan, "plan")
-    chosen_forest = None if forest is None else read_forest(given.path(forest, "forest"))
-    if chosen_forest is not None:
+    own = None if forest is None else read_forest(given.path(forest, "forest"))
+    if own is not None:
         if method not in (AUTO, "gensieve"):
             raise InputError(f"the method {method} takes no forest.", Where("forest"), "Ask for --method gensieve.")
         method = "gensieve"
@@ -132,7 +132,7 @@ def terminates(
                     forests=forests,
                     most_steps=budget,
                     budget=work.budget,
-                    forest=chosen_forest,
+                    forest=own,
                 )
             judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
         proof = judged.certificate

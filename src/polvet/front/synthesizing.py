@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where
+from polvet.front import given
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
 from polvet.front.result import Result, Verdict, why, write_certificate
@@ -60,9 +61,8 @@ def synthesize(
     from polvet.termination.synthesis import synthesize as search
     from polvet.termination.verdicts import Terminating
 
-    work, file = Work.begin(limits, Chance), Path(problem)
-    if memory < 1:
-        raise InputError(f"{memory} memory states are too few.", Where("memory"), "Give 1 or more.")
+    work, file = Work.begin(limits, Chance), given.path(problem, "problem")
+    memory = given.count(memory, "memory")
     known = parse_qnp(read_text(file), Where(str(file)))
     fixed = () if policy is None else parse_rules(known, read_text(Path(policy)), Where(str(policy)))
     if any(rule.memory is not None or rule.following is not None for rule in fixed):
