@@ -24,7 +24,8 @@ from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.instantiate import instantiate
-from polvet.sources import find_property, load_model
+from polvet.sources import find_property
+from polvet.worlds.formats import load_model
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "shared" / "benchmarks"
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -27,8 +27,9 @@ from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.runs import simulate
 from polvet.safety.decide import Decider
-from polvet.sources import load_model, load_task, named_property
+from polvet.sources import load_task, named_property
 from polvet.verify.explicit import Search
+from polvet.worlds.formats import load_model
 
 RING = """mdp
 const int N = 60;

@@ -24,7 +24,8 @@ from polvet.mdp.check import check_property
 from polvet.model.arithmetic import Value
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
-from polvet.sources import load_model, named_property
+from polvet.sources import named_property
+from polvet.worlds.formats import load_model
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = ROOT.parent / "shared" / "benchmarks"

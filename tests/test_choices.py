@@ -19,6 +19,7 @@ from polvet.repair.methods import SOLVERS
 from polvet.safety.algorithms import ALGORITHMS, ORDERS
 from polvet.termination.methods import METHODS as TESTS
 from polvet.verify.methods import METHODS as VERIFICATIONS
+from polvet.worlds.formats import FORMATS as WORLDS
 from tests.pages import DOCS
 
 ROOT = DOCS.parent
@@ -31,6 +32,7 @@ TABLES = {
     ],
     "termination.md": [(m.name, m.help, m.complete) for m in TESTS.values()],
     "policies.md": [(f.name, *f.cells) for f in FORMATS.values()],
+    "task-file.md": [(f.name, *f.cells) for f in WORLDS.values()],
     "safety.md": [(a.name, a.help, a.cost, f"`{Path(a.file).name}`") for a in ALGORITHMS.values()],
 }
 
@@ -45,7 +47,7 @@ def test_the_table_of_the_page_is_the_registry(page):
 
 @pytest.mark.parametrize(
     "registry",
-    [VERIFICATIONS, REPAIRS, TESTS, FORMATS],
+    [VERIFICATIONS, REPAIRS, TESTS, FORMATS, WORLDS],
     ids=lambda one: one.places["explicit"][:13] if "explicit" in one.places else str(one.words[1]),
 )
 def test_every_value_has_the_name_it_is_found_by(registry):
@@ -60,6 +62,13 @@ def test_every_algorithm_is_in_the_file_that_is_named(algorithm):
     makers = (ROOT / "src/_core/decide/decide.cpp").read_text(encoding="utf-8")
     made = re.search(rf'name == "{algorithm.name}"\) return std::make_unique<(\w+)<Game>>', makers)
     assert (made[1] if made else None) == (algorithm.code if algorithm.search else None)
+
+
+@pytest.mark.parametrize("command", ["explore", "info"])
+def test_help_names_every_format_of_worlds(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run([command, "--help"]) == 0
+    assert {name.upper() for name in WORLDS} <= set(re.findall(r"\w+", capsys.readouterr().out.upper()))
 
 
 HELP = {

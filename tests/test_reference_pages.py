@@ -99,7 +99,7 @@ def test_certificates_of_the_page_are_accepted(shown, name, task, policy):
 def test_every_kind_of_certificate_is_told():
     text = section(PAGE, "Certificates")
     assert listed(text, "kind") == set(CHECKERS)
-    assert listed(text) == {"kind", "format", "task_sha256", "policy_sha256", "options", "kept"}
+    assert listed(text) == {"kind", "format", "task_sha256", "policy_sha256", "by_execution", "options", "kept"}
 
 
 def test_every_part_that_a_checker_asks_of_a_certificate_is_told():

@@ -62,7 +62,7 @@ _HOMES = {
     "polvet.front.describing": ("info",),
     "polvet.front.gating": ("gate",),
     "polvet.front.general": ("Generalizing", "Refuted", "generalizes"),
-    "polvet.front.loading": ("from_gym", "from_matrix", "load"),
+    "polvet.front.loading": ("Model", "from_gym", "from_matrix", "load"),
     "polvet.front.plans": ("GoalMissed", "Nonterminating", "Terminating", "terminates"),
     "polvet.front.policy": ("Policy",),
     "polvet.front.region": ("SafeRegion",),
@@ -73,7 +73,6 @@ _HOMES = {
     ),
     "polvet.front.shield": ("LearnedScheduler", "Shield"),
     "polvet.front.task": ("Task",),
-    "polvet.model.automata": ("Model",),
     "polvet.model.build": ("ModelBuilder",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -58,6 +58,7 @@ class Space:
         states: int,
         progress: Callable[[int, int], None] | None,
         policy: BoundPolicy | None = None,
+        threads: int = 1,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property

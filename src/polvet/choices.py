@@ -1,7 +1,8 @@
 """Named choices: methods and algorithms are data, and help, errors and documents name them from one list.
 
 A `Registry` knows each name with the place of its value, `module:value`, which is imported when it is asked for: a help page lists
-names and imports no engine. Other packages bring values of their own by entry points of the registry's `group`.
+names and imports no engine. Other packages bring values of their own by entry points of the registry's `group`; each kind has its laws,
+and a `BrokenLaw` is what those find who try them.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def one_of(given: str, known: Iterable[str], option: str) -> str:
     words = tuple(known)
     if given in words:
         return given
-    near = did_you_mean(given, words)
+    near = did_you_mean(str(given), words)
     hint = f"{near} " if near else ""
     raise InputError(f"'{given}' is unknown.", Where(option), f"{hint}Use {listed(words)}.")
 
@@ -120,6 +121,17 @@ class Registry(Generic[Value]):
                 raise InputError("the name is taken.", where, "Give the value and its entry point another name.")
             found[entry.name] = value
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLaw:
+    """A law that what is tried breaks (a policy, a format, a method); of a policy with the first row that shows it."""
+
+    law: str
+    row: tuple[float, ...] | None = None
+
+    def __str__(self) -> str:
+        return self.law + ("" if self.row is None else f" (row {list(self.row)})")
 
 
 def imported(place: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -87,6 +88,41 @@ def beside(path: str | Path, name: str, where: Where) -> Path:
         what = f"names the file {name!r}, which is not in its own folder."
         raise InputError(what, where, "Nothing outside that folder is read: put the file beside it.")
     return folder / name
+
+
+def python_files(path: str | Path) -> tuple[Path, ...]:
+    """Return the Python file, then those of its folder that its `import` statements name, directly or through each other.
+
+    What is imported by computed names, or read as data, is not seen.
+    """
+    first = Path(path)
+    found, pending = {first: None}, [first]
+    while pending:
+        file = pending.pop()
+        for name in sorted(_imported_names(file, first.parent)):
+            place = first.parent.joinpath(*name.split("."))
+            for one in (place.with_suffix(".py"), place / "__init__.py"):
+                if one not in found and one.is_file():
+                    found[one] = None
+                    pending.append(one)
+    return (first, *sorted(found.keys() - {first}))
+
+
+def _imported_names(file: Path, folder: Path) -> set[str]:
+    """Return the modules that the file may import, with their packages, by names as seen from the folder."""
+    try:
+        tree = ast.parse(read_bytes(file))
+    except (SyntaxError, ValueError, RecursionError):  # whoever executes it says so
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = file.relative_to(folder).parts[: -node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else ())))
+            found |= {module, *(f"{module}.{alias.name}" if module else alias.name for alias in node.names)} - {""}
+    return {".".join(parts[: k + 1]) for name in found for parts in [name.split(".")] for k in range(len(parts))}
 
 
 def depth_of(text: str) -> int:

@@ -1,9 +1,8 @@
-"""Loading what a user names: a model file of any language, or a task (`task.toml`, or a model with conditions).
+"""Loading what a user names: a task (`task.toml`), or a world of any format with conditions.
 
-The language of a model file is told by its content: JSON is JANI, `(define` is PDDL, anything else is PRISM. A condition
+What is read first are a task's parts, still as texts, with the digest of the files they come from; the task is made of them. A condition
 is an infix expression (for a PDDL problem also PDDL), or `property:NAME`, which takes a set of states out of a property:
 what a Pmin/Pmax property reaches, and of a PlaJA `PA` property its start, its goal or what it must not reach, as fits.
-A PDDL problem brings its goal; a goal that is given takes its place.
 """
 
 from __future__ import annotations
@@ -11,18 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import read_bytes, read_text, refuse_unknown_keys
-from polvet.jani.read import load_model as load_jani
+from polvet.files import python_files, read_bytes, read_text, refuse_unknown_keys, sha256
 from polvet.model.arithmetic import Value
 from polvet.model.automata import Model
 from polvet.model.expressions import FALSE, Binary, Expression, Name, conjunction, disjunction, is_expression
-from polvet.model.infix import parse_expression, quoted
+from polvet.model.infix import quoted
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network, OutOfBounds
 from polvet.model.properties import (
@@ -41,15 +39,14 @@ from polvet.model.properties import (
     Until,
 )  # fmt: skip
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
+from polvet.model.world import Reader, WorldFile
 from polvet.numbers import exact
-from polvet.pddl import domain_beside, is_pddl, read_pddl
+from polvet.worlds.formats import domain_of, format_of, is_address, load_model, read_world
 
 if TYPE_CHECKING:
     from polvet.prism import Vocabulary
 
 TASK_KEYS = ("model", "domain", "constants", *ROLES, "policy")
-START_BYTES = 65536
-"""How much of a file tells its language."""
 FUNCTION = re.compile(r"(.+\.py):\w+")
 """An input that is a Python function: its file, and its name."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
@@ -66,25 +63,6 @@ class TaskParts:
     options: TaskOptions  # already part of the fields above, except for `out_of_bounds` and `avoid`
     source: Source
     domain: Path | None = None  # exactly where the model is a PDDL problem
-
-
-def load_model(path: str | Path, domain: Path | None = None) -> Model:
-    """Return the model in the file, or of the Gymnasium environment that `gym:ID?key=value` names.
-
-    The domain of a PDDL problem is by default in `domain.pddl` beside it.
-    """
-    if is_address(path):
-        from polvet.worlds.gym import load_world
-
-        return load_world(str(path)).model
-    text = read_text(path)
-    if (found := _domain_of(path, text, domain)) is not None:
-        return read_pddl(path, found).model
-    if text.lstrip().startswith(("{", "[")):
-        return load_jani(path)
-    from polvet.prism import load_prism
-
-    return load_prism(text, Where(str(path)), Path(path).stem)
 
 
 def load_network(
@@ -108,9 +86,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     data, domain = _model_text(path) if is_address(path) else read_bytes(path), options.domain
     digest = hashlib.sha256(data)
     if is_address(path):
-        from polvet.worlds.gym import load_world
-
-        world, place = load_world(str(path)), Where(str(path))
+        world, place = read_world(path), Where(str(path))
         model_path, constants = Path(path), {}
         texts = {role: (text, place.at(role)) for role, text in world.conditions.items()}
         reading = PolicyReading(inputs=world.inputs)
@@ -118,8 +94,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         document = _read_toml(path)
         where = Where(str(path))
         model_path = Path(path).parent / _text(document, "model", where)
-        data = read_bytes(model_path)
-        digest.update(data)
+        digest.update(read_bytes(model_path))
         if "domain" in document and domain is None:
             domain = Path(path).parent / _text(document, "domain", where)
         constants = {
@@ -136,29 +111,27 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
             texts[role] = given, Where(f"--{role}")
     if options.mode is not None:
         reading = replace(reading, mode=options.mode)
-    domain = _domain_of(model_path, data[:START_BYTES].decode(errors="replace"), domain)
+    domain = domain_of(model_path, domain)
     if domain is not None:
         digest.update(read_bytes(domain))
     for file in reading.functions.values():
-        digest.update(read_bytes(file))
+        for one in python_files(file):
+            digest.update(sha256(one).encode())
     source = Source(Path(path), digest.hexdigest())
     return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain)
 
 
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
-    parse: Callable[[str, Where], Expression] = parse_expression
-    parse_input = parse
-    if parts.domain is None:
-        model = load_model(parts.model)
-    else:
-        world = read_pddl(parts.model, parts.domain)
-        model, parse, parse_input = world.model, world.condition, world.number
-    network = replace(instantiate(model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
-    found = _from_only_task(network) if not parts.conditions or parts.domain is not None else {}
-    for role, (text, where) in parts.conditions.items():
-        found[role] = _condition(network, text, role, where, parse)
-    reading = _with_expressions(parts.reading, network, parse_input, Where(str(parts.source.file)))
+    world = read_world(parts.model, parts.domain)
+    network = replace(instantiate(world.model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
+    place = Where(str(parts.model))
+    texts = {role: (text, place.at(role)) for role, text in world.conditions.items()} | dict(parts.conditions)
+    found = {} if texts else _from_only_task(network)
+    for role, (text, where) in texts.items():
+        found[role] = _condition(network, text, role, where, world.condition)
+    reading = replace(parts.reading, inputs=parts.reading.inputs or world.inputs)
+    reading = _with_expressions(reading, network, world.number, Where(str(parts.source.file)))
     return Task(
         network, found.get("fail", FALSE), found.get("goal", FALSE), found.get("start"), reading,
         parts.options.avoid, parts.options, parts.source,
@@ -166,7 +139,7 @@ def make_task(parts: TaskParts) -> Task:
 
 
 def _with_expressions(
-    reading: PolicyReading, network: Network, parse: Callable[[str, Where], Expression], where: Where
+    reading: PolicyReading, network: Network, parse: Reader, where: Where
 ) -> PolicyReading:  # fmt: skip
     """Return the reading with those inputs read that are expressions; a plain name is left to whoever fits a policy."""
     known = network.scope.names
@@ -177,16 +150,6 @@ def _with_expressions(
         if not isinstance(parsed, Name):
             found[text] = resolved(network, parsed, where.at("policy").at("inputs"))[0]
     return replace(reading, expressions=found)
-
-
-def _domain_of(path: str | Path, text: str, given: Path | None) -> Path | None:
-    """Return the file of the domain where the model's text is a PDDL problem, else None."""
-    if is_pddl(path, text):
-        return given or domain_beside(path)
-    if given is not None:
-        what = "a domain is given, but the model is no PDDL problem."
-        raise InputError(what, Where(str(path)), "Leave the domain out, or give a problem.")
-    return None
 
 
 def parse_constants(text: str) -> dict[str, Value]:
@@ -291,16 +254,15 @@ def property_of_task(task: Task, text: str) -> Property:
 
 def _words_of(path: str | Path | None, model: Model) -> Vocabulary:
     """Return the words for properties of the model in the file (None: it is in none)."""
-    from polvet.prism import vocabulary_of_file, vocabulary_of_model
+    from polvet.prism import vocabulary_of_model
 
-    if path is None or is_address(path) or is_pddl(path, read_text(path)):
-        return vocabulary_of_model(model)
-    return vocabulary_of_file(path, model)
-
-
-def is_address(path: str | Path) -> bool:
-    """Return whether a world is named that is no file: `gym:ID?key=value`."""
-    return str(path).startswith("gym:")
+    if path is not None:
+        file = WorldFile(path)
+        own = format_of(file).words
+        if own is not None:
+            found: Vocabulary = own(file)
+            return found
+    return vocabulary_of_model(model)
 
 
 def _model_text(address: str | Path) -> bytes:
@@ -333,19 +295,6 @@ def _table(document: Mapping[str, Any], key: str, where: Where) -> Mapping[str, 
     return value
 
 
-def _number(value: Any, where: Where) -> Value:
-    if isinstance(value, bool):
-        return value
-    text = str(value)
-    if text in ("true", "false"):
-        return text == "true"
-    number = exact(text)
-    if number is None:
-        what = f"'{text[:40]}' is no number (or too large a one) and not true or false."
-        raise InputError(what, where, "Write 4, 0.25, 1/3 or true.")
-    return number
-
-
 def _reading(table: Mapping[str, Any], where: Where, folder: Path) -> PolicyReading:
     refuse_unknown_keys(table, POLICY_KEYS, where)
     mode = table.get("mode", "filtered")
@@ -365,9 +314,24 @@ def _reading(table: Mapping[str, Any], where: Where, folder: Path) -> PolicyRead
     return PolicyReading(mode, lists["inputs"], lists["outputs"], output, functions=functions)
 
 
+def _number(value: Any, where: Where) -> Value:
+    """Return the value of a constant: a truth value or an exact number, also as a text."""
+    if isinstance(value, bool):
+        return value
+    text = str(value)
+    if text in ("true", "false"):
+        return text == "true"
+    number = exact(text)
+    if number is None:
+        what = f"'{text[:40]}' is no number (or too large a one) and not true or false."
+        raise InputError(what, where, "Write 4, 0.25, 1/3 or true.")
+    return number
+
+
 def _condition(
-    network: Network, text: str, role: str, where: Where, parse: Callable[[str, Where], Expression]
+    network: Network, text: str, role: str, where: Where, parse: Reader
 ) -> Expression:  # fmt: skip
+    """Return the condition for the role: as the text says it, or what the property it names is about."""
     name = text.strip().removeprefix("property:")
     if name == text.strip():
         return condition(network, parse(text, where), where)

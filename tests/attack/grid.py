@@ -69,25 +69,69 @@ def _world(rng, folder):
         {"location": "l", "action": "a", "guard": {"exp": g}, "destinations": [{"location": "l", "assignments": w}]}
         for g, w in edges
     ]
+    if rng.random() < 0.4:
+        places.append(_unlikely(rng))
+    if rng.random() < 0.4:
+        places.append(_never_chosen(rng, compare, rng.choice([start, threshold])))
     real = {"kind": "bounded", "base": "real", "lower-bound": 0, "upper-bound": 4}
     model = {
-        "jani-version": 1, "name": "attack", "type": "mdp", "actions": [{"name": "a"}],
+        "jani-version": 1, "name": "attack", "type": "mdp", "actions": [{"name": "a"}, {"name": "b"}],
         "variables": [
             {"name": "x", "type": real, "initial-value": start}, {"name": "bad", "type": "bool", "initial-value": False}
         ],
         "automata": [{"name": "one", "locations": [{"name": "l"}], "initial-locations": ["l"], "edges": places}],
-        "system": {"elements": [{"automaton": "one"}], "syncs": [{"synchronise": ["a"], "result": "a"}]},
+        "system": {"elements": [{"automaton": "one"}], "syncs": [{"synchronise": [x], "result": x} for x in "ab"]},
     }  # fmt: skip
     (folder / "world.jani").write_text(json.dumps(model), encoding="utf-8")
     task_file, policy = folder / "world.toml", folder / "policy.onnx"
     task_file.write_text('model = "world.jani"\nfail = "bad"\n', encoding="utf-8")
-    save_onnx(network_of([(np.zeros((1, 1)), np.ones(1))], ["x"], ["a"]), policy)
+    save_onnx(network_of([(np.zeros((2, 1)), np.array([1.0, 0.0]))], ["x"], ["a", "b"]), policy)
     try:
         task = load_task(task_file, TaskOptions())
         fitted = load_fitted(task, policy)
     except InputError:
         return None
     return World(Subjects(task_file, policy), task, fitted, Semantics(task.network))
+
+
+def _unlikely(rng):
+    """An edge that sets `bad` with a probability of which doubles do not know whether it is 0."""
+    small = 10.0 ** -rng.choice([16, 17, 20, 30])
+    one = rng.choice(
+        [
+            op("-", 1, op("-", 1, op("*", small, "x"))),
+            op("-", op("+", "x", small), "x"),
+            op("-", 1, op("-", 1, op("*", op("*", small, "x"), "x"))),
+            op("min", op("*", op("*", 1e-300, 1e-300), "x"), 1),
+            op("max", 0, op("-", op("*", 0.1, "x"), 0.3)),
+        ]
+    )
+    ends = [
+        {"location": "l", "probability": {"exp": share}, "assignments": [{"ref": "bad", "value": bad, "index": 0}]}
+        for share, bad in ((one, True), (op("-", 1, one), False))
+    ]
+    return {"location": "l", "action": "a", "guard": {"exp": True}, "destinations": ends}
+
+
+def _never_chosen(rng, compare, place):
+    """An edge that the policy does not take, which may break a rule of the model all the same."""
+    beyond = op("+", "x", op("-", rng.choice([4.0, 5.0]), place))
+    near = op("*", 0.25, "x")
+    guard, shares, value = rng.choice(
+        [
+            (compare, [1.0], beyond),
+            (True, [1.0], beyond),
+            (op(">", op("/", 1.0, op("-", "x", place)), -1e300), [1.0], "x"),
+            (compare, [1.0], op("min", op("/", 1.0, op("-", "x", place)), 1.0)),
+            (compare, [near, op("-", rng.choice([1.0, 1.0, 0.99]), near)], "x"),
+            (compare, [op("-", near, 0.25 * place), op("-", 1 + 0.25 * place, near)], "x"),
+        ]
+    )
+    ends = [
+        {"location": "l", "probability": {"exp": share}, "assignments": [{"ref": "x", "value": value, "index": 0}]}
+        for share in shares
+    ]
+    return {"location": "l", "action": "b", "guard": {"exp": guard}, "destinations": ends}
 
 
 def _value(rng):
@@ -134,7 +178,7 @@ def _run(world):
         following = []
         for state in frontier:
             moves = [] if world.is_fail(state) else world.moves(state)
-            for move in moves or []:
+            for move in world.chosen(state, moves) if moves else []:
                 following += [o.state for o in move.outcomes if o.state not in seen]
         seen += following
         frontier = list(dict.fromkeys(following))

@@ -89,6 +89,11 @@ def op(operator, left, right):
     return {"op": operator, "left": left, "right": right}
 
 
+def tenth(number):
+    """A tenth of a digit, as it is written."""
+    return float(f"0.{number}")
+
+
 def total(parts):
     found = parts[0]
     for part in parts[1:]:
@@ -196,13 +201,27 @@ class Maker:
             case _:
                 return [turn, {"ref": "bad", "value": op("=", op("*", difference, difference), 0), "index": 0}]
 
+    def shares(self):
+        """Probabilities that hang on the state, of which doubles do not know whether they are 0."""
+        rng, k = self.rng, tenth(self.near["y"])
+        one = rng.choice(
+            [
+                op("-", 1, op("-", 1, op("*", 10.0 ** -rng.choice([16, 17, 20, 30]), "y"))),
+                op("max", 0, op("-", op("*", 0.1, "y"), k)),
+                op("max", 0, op("-", k, op("*", 0.1, "y"))),
+                op("-", op("+", "y", 1e-20), "y"),
+                {"op": "ite", "if": op(">", op("*", 0.1, "y"), k), "then": 0.25, "else": 0},
+            ]
+        )
+        return [one, op("-", 1, one)]
+
     def document(self):
         rng = self.rng
         labels = ["a", "b"][: rng.randint(1, 2)]
         edges = []
         for label in [*labels, *([None] if rng.random() < 0.2 else [])]:
             for _ in range(rng.randint(1, 2)):
-                shares = rng.choice([[1.0], [1.0], [0.5, 0.5], [0.0, 1.0]])
+                shares = rng.choice([[1.0], [1.0], [0.5, 0.5], [0.0, 1.0], self.shares()])
                 places = [
                     {"location": "l", "probability": {"exp": share}, "assignments": self.effects()} for share in shares
                 ]

@@ -153,3 +153,17 @@ def test_a_run_into_a_deadlock_is_checked_where_deadlocks_are_to_be_avoided(fold
     code, said = say(capsys, "certify", *run_certificate, *asked)
     assert code == 0, said.out
     assert "is in a deadlock after 9 steps" in said.out
+
+
+def test_a_claim_that_leaves_variables_out_says_what_it_does_not_say(folder, capsys):
+    """Nothing reads `cost`, which leaves its bounds: runs do not fail, but the model breaks a rule there."""
+    costly = MODEL.replace("init 0;", "init 0;\n  cost : [0..3] init 0;").replace(
+        "(x'=x+1)", "(x'=x+1) & (cost'=cost+1)"
+    )
+    (folder / "walk.prism").write_text(costly, encoding="utf-8")
+    certificate = made(capsys, folder, "--fail", "x == 20")
+    code, said = say(capsys, "certify", *certificate, "--fail", "x == 20", "--json")
+    found = json.loads(said.out)
+    assert (code, found["about"]["kept"]) == (0, ["x"])
+    assert "errors in computing cost aside" in found["claim"]
+    assert say(capsys, "explore", folder / "walk.toml")[0] == 30

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from polvet.check.affine_forms import Form, truth_of, value_of
+from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, Rejected, Subjects, check
 from polvet.check.flow import Flow
 from polvet.check.guarded import guarded_ends
 from polvet.domains import generate
-from polvet.errors import Where
+from polvet.errors import ModelError, Where
 from polvet.jani import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.model.evaluate import compile_expression
 from polvet.model.expressions import Binary, Conditional, Expression, IntLiteral, Name, RealLiteral, Unary
-from polvet.model.infix import parse_expression
+from polvet.model.infix import dump_expression, parse_expression
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted, fit, load_fitted
 from polvet.policy.compiled import compile_policy
@@ -229,3 +230,83 @@ def test_what_the_kernel_does_from_states_of_a_set_is_inside_what_follows(tmp_pa
             for after in run.states[1:]:
                 sets = flow.step(sets).sets
                 assert ((sets.ends[0][:, 0] <= after[0]) & (after[0] <= sets.ends[1][:, 0])).any()
+
+
+def random_real_task(rng: random.Random) -> Any:
+    """Two reals and an integer; guards, values, probabilities and `fail` at random, silent edges among them."""
+    m = ModelBuilder("random")
+    m.real("x", -3, 5, initial=1)
+    m.real("y", -3, 5, initial=1)
+    m.int("z", -3, 5, initial=1)
+    m.labels("a", "b")
+    for label in ("a", "b", *([None] if rng.random() < 0.4 else [])):
+        for _ in range(rng.randint(1, 2)):
+            guard = dump_expression(random_test(rng, 2)) if rng.random() < 0.6 else "true"
+            chance = rng.choice(["1/2", "max(0, min(1, x/4))", "1-(1-1e-17*y*y)", "z*0.1-0.1 > 0 ? 0.25 : 0"])
+            places = [(chance, updates(rng)), (f"1-({chance})", updates(rng))]
+            m.edge(label, guard=guard, to=places if rng.random() < 0.5 else updates(rng))
+    return m.task(fail=dump_expression(random_test(rng, 2)))
+
+
+def updates(rng: random.Random) -> dict[str, str]:
+    found = {}
+    for name in rng.sample(("x", "y"), rng.randint(1, 2)):
+        value = dump_expression(random_value(rng, 2))
+        found[name] = value if rng.random() < 0.5 else f"max(-3, min(5, {value}))"
+    if rng.random() < 0.4:
+        found["z"] = rng.choice(["-z", "z + 1", "min(5, z * z)", "x < y ? z : 0"])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_models_never_leave_what_sets_of_states_say(seed: int) -> None:
+    """The interpreter against affine forms, over three steps: choices, guards, chances, bounds and `fail`."""
+    rng = random.Random(seed)
+    task = random_real_task(rng)
+    fitted = small_policy(task, seed)
+    try:
+        flow = Flow(task, fitted)
+    except Unreadable:
+        pytest.skip("not followed over sets of states")
+    semantics = Semantics(task.network)
+    is_fail = semantics.compile(task.fail)
+    for _ in range(12):
+        low = [rng.choice([round(rng.uniform(-2, 4), 1), rng.uniform(-2, 4)]) for _ in range(2)]
+        wide = [rng.choice([0.0, 0.0, 1e-15, 1e-6, 0.1, 1.0]) for _ in range(2)]
+        low, high = [*low, rng.randint(-2, 3)], [min(a + w, 5.0) for a, w in zip(low, wide, strict=True)]
+        high.append(low[2] + rng.randint(0, 1))
+        begun = flow.boxes(np.array([low], dtype=np.float64), np.array([high], dtype=np.float64))
+        followed = [begun]
+        for _ in range(3):
+            followed.append(flow.step(followed[-1]).sets)
+        for _ in range(8):
+            reals = (rng.choice([a, b, rng.uniform(a, b)]) for a, b in zip(low[:2], high[:2], strict=True))
+            states = [(*reals, rng.randint(low[2], high[2]))]
+            for sets in followed:
+                states = inside(flow, sets, states, is_fail)
+                states = [after for state in states for after in stepped(semantics, fitted, state)]
+
+
+def inside(flow: Flow, sets: Any, states: list[Any], is_fail: Any) -> list[Any]:
+    """Return the states from which runs go on; each must be in a set, one that may fail where it does."""
+    going = []
+    low, high = sets.ends
+    may_fail = flow.may_fail(sets)
+    for state in states:
+        point = np.array(state, dtype=np.float64)
+        holding = (low <= point).all(axis=1) & (point <= high).all(axis=1)
+        assert holding.any()
+        if is_fail(state):
+            assert may_fail[holding].any()
+        else:
+            going.append(state)
+    return going
+
+
+def stepped(semantics: Semantics, fitted: Fitted, state: Any) -> list[Any]:
+    """Return what may follow the state, nothing where the model breaks a rule."""
+    try:
+        moves = semantics.moves(state)
+    except ModelError:
+        return []
+    return [outcome.state for move in fitted.followed(state, moves) for outcome in move.outcomes]

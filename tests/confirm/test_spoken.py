@@ -411,11 +411,11 @@ def test_a_limit_that_is_used_up_leaves_the_verdict_unchecked(files):
     assert "time limit of 10 s reached" in said.reason
 
 
-def test_a_python_function_has_no_file_to_check(files):
+def test_a_python_function_in_memory_is_asked_again(files):
     result = polvet.load(files.task).policy(lambda state: "right").verify()
     assert result.verdict is polvet.Verdict.SAFE
-    assert result.checked is False
-    assert "Python function" in result.not_checked
+    assert result.checked is True
+    assert result.certificate["policy_sha256"] is None
 
 
 def test_a_file_that_changed_meanwhile_is_no_bug(files, monkeypatch, capsys):

@@ -240,6 +240,82 @@ def test_a_repaired_object_is_of_the_same_kind_and_its_library_agrees():
                 assert [task.labels[int(k)] for k in again(torch.from_numpy(rows)).argmax(1)] == acts
 
 
+def test_a_function_in_memory_is_certified_by_asking_it_again(tmp_path):
+    task = polvet.load(walk(), fail="x == 0", goal="x == 9")
+
+    def right(state):
+        return "right"
+
+    def left(state):
+        return "left"
+
+    proof, refutation = task.policy(right).verify(), task.policy(left).verify()
+    assert (proof.verdict, refutation.verdict) == (polvet.Verdict.SAFE, polvet.Verdict.UNSAFE)
+    assert proof.checked
+    assert refutation.checked
+    proof.save(tmp_path / "proof.json")
+    accepted = polvet.certify(tmp_path / "proof.json", task, right)
+    assert accepted.accepted
+    assert "the given function" in accepted.claim
+    assert "by execution" in accepted.claim
+    assert accepted.about["by_execution"] is True
+    table = task.policy({x: "right" for x in range(1, 9)})
+    for false, function in ((proof, left), (refutation, right), (table.verify(), right), (proof, table)):
+        assert not polvet.certify(false, task, function).accepted
+    for part, value in (("count", 5), ("policy_sha256", "0" * 64), ("task_sha256", "0" * 64)):
+        assert not polvet.certify({**proof.certificate, part: value}, task, right).accepted
+    answers = iter(["right"] * 5 + ["left"] * 100)
+    with pytest.raises(polvet.InputError, match="depend on the state alone"):
+        task.policy(lambda state: next(answers)).verify("explicit")
+
+
+def test_matrices_are_models():
+    model = polvet.Model.from_matrix({"go": [[0.5, 0.5], [0, 1]]}, features={"far": [0, 1]})
+    assert isinstance(model, polvet.Model)
+    task = polvet.load(model, fail="far == 1")
+    assert task.check("Pmax=? [F fail]", exact=True).exact == 1
+    assert polvet.from_matrix({"go": [[0.5, 0.5], [0, 1]]}, fail=[1]).explore().states == 2
+
+
+def test_an_estimator_has_one_digest():
+    tree = pytest.importorskip("sklearn.tree")
+    pytest.importorskip("skops")
+    given = tree.DecisionTreeClassifier(random_state=0).fit([[1], [5], [6]], [0, 1, 1])
+    task = polvet.load(walk(), fail="x == 0", goal="x == 9")
+    first, second = task.policy(given), task.policy(given)
+    assert first.digest == second.digest
+    assert second.object.predict([[1], [6]]).tolist() == [0, 1]
+
+
+def test_long_work_tells_how_far_it_is(faulty, capsys):
+    told = []
+    faulty.fuzz(2000, progress=lambda done, known: told.append((done, known)))
+    assert told[-1][0] >= 2000
+    assert all(done <= known for done, known in told)
+    faulty.fuzz(2000, progress=True)
+    assert capsys.readouterr().err.endswith("\n")
+
+
+def test_results_are_short(task, faulty):
+    for result in (
+        faulty.verify(),
+        faulty.evaluate(100),
+        faulty.faults(),
+        polvet.gate(task, faulty),
+        faulty.verify(region=True),
+    ):
+        assert len(repr(result)) < 300
+        assert repr(result).startswith(type(result).__name__)
+
+
+def test_cards_show_courses_and_maps(faulty, tmp_path):
+    assert "Course" in faulty.debug(tmp_path / "campaign", starts=50)._repr_html_()
+    from polvet.front.writing import domains
+
+    domains("janitor", width=3, height=3, output=tmp_path / "janitor.jani")
+    assert "Risk over" in polvet.load(tmp_path / "janitor.toml").permit(0.1)._repr_html_()
+
+
 def test_cards_and_runs_show_themselves(faulty):
     result = faulty.verify()
     card = result._repr_html_()

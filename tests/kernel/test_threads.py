@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Address space for the stack of one more thread or two, not of eight.
-STARVED = """
+DECIDING = """
 import resource
 from tests.safety.games import Game, decide
 decider = Game(tuple(((k,),) for k in range(1000))).decider("lazy", share=True, threads=8)
@@ -22,11 +22,27 @@ except RuntimeError as error:
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 print(set(decide(decider, range(1000))[0]))
 """
+EXPLORING = """
+import resource
+from polvet.domains import generate
+from polvet.kernel.compiled import Compiled
+from polvet.model.instantiate import instantiate
+compiled = Compiled(instantiate(generate("racetrack", map="hook").model))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))
+try:
+    compiled.explore(threads=8)
+except RuntimeError as error:
+    print("told:", error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(len(compiled.explore(threads=8)))
+"""
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit on address space is Linux's")
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="a sanitizer takes address space of its own")
-def test_a_thread_that_cannot_be_started_is_told_and_leaves_the_rest_usable():
-    done = subprocess.run([sys.executable, "-c", STARVED], cwd=ROOT, capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize(("script", "answer"), [(DECIDING, "{2}"), (EXPLORING, "3397")], ids=["decide", "explore"])
+def test_a_thread_that_cannot_be_started_is_told_and_leaves_the_rest_usable(script, answer):
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["told: Resource temporarily unavailable", "{2}"]
+    assert done.stdout.splitlines() == ["told: Resource temporarily unavailable", answer]

@@ -21,8 +21,9 @@ from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.pddl import read_pddl
 from polvet.records.state_files import parse_state
-from polvet.sources import load_model, load_task
+from polvet.sources import load_task
 from polvet.workers.parcel import open_parcel, pack
+from polvet.worlds.formats import load_model
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fond"
 PROBLEM, DOMAIN, TASK = EXAMPLE / "problem.pddl", EXAMPLE / "domain.pddl", EXAMPLE / "courier.toml"

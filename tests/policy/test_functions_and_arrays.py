@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -95,6 +97,79 @@ def test_other_commands_take_functions_too(folder, capsys):
     assert (code, found["figures"]["faults"]) == (10, 1)
     code, found = answer(capsys, "evaluate", folder / "walk.toml", policy)
     assert found["figures"]["unsafe_percent"] == pytest.approx(100 * 3 / 8)
+
+
+HELPED = """
+import sys
+from pack import inner
+
+def choose(state):
+    return inner.label()
+"""
+
+
+def helped(folder, label):
+    """A function whose answer stands two imports away, in a package beside it."""
+    (folder / "helped.py").write_text(HELPED)
+    (folder / "pack").mkdir(exist_ok=True)
+    (folder / "pack" / "__init__.py").write_text("")
+    (folder / "pack" / "inner.py").write_text("from . import deep\n\ndef label():\n    return deep.LABEL\n")
+    (folder / "pack" / "deep.py").write_text(f"LABEL = '{label}'\n")
+    return f"{folder / 'helped.py'}:choose"
+
+
+def test_a_resumed_search_does_not_speak_of_what_a_function_imported_before(folder):
+    """In processes of their own: Python keeps what was imported."""
+    command = [
+        sys.executable,
+        "-m",
+        "polvet",
+        "fuzz",
+        "walk.toml",
+        "helped.py:choose",
+        "-o",
+        "runs.jsonl",
+        "--runs",
+        "64",
+    ]
+    helped(folder, "left")
+    assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 10
+    helped(folder, "right")
+    assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+def test_the_digest_of_a_function_covers_the_modules_beside_it_and_no_others(folder):
+    from polvet.policy.identity import policy_files, policy_sha256
+
+    name = helped(folder, "left")
+    files = ["helped.py", "pack/__init__.py", "pack/deep.py", "pack/inner.py"]
+    assert [str(file.relative_to(folder)) for file in policy_files(name)] == files
+    before = policy_sha256(name)
+    (folder / "pack" / "other.py").write_text("x = 1\n")
+    assert policy_sha256(name) == before
+    helped(folder, "right")
+    assert policy_sha256(name) != before
+
+
+FICKLE = """
+def choose(state):
+    known = state["x"] in asked
+    asked.add(state["x"])
+    return ("{first}", "{later}")[known]
+"""
+
+
+@pytest.mark.parametrize(("first", "later"), [("left", "right"), ("right", "left")], ids=["unsafe", "safe"])
+def test_a_function_that_does_not_depend_on_the_state_alone_is_an_error_of_its_own(
+    folder, capsys, monkeypatch, first, later
+):
+    """What is seen first would be unsafe or safe; asked again, it answers otherwise."""
+    monkeypatch.setattr("builtins.asked", set(), raising=False)
+    (folder / "fickle.py").write_text(FICKLE.format(first=first, later=later))
+    words = [str(folder / "walk.toml"), f"{folder / 'fickle.py'}:choose"]
+    assert run(["verify", *words, "--method", "explicit", "-o", str(folder / "c.json")]) == 30
+    assert "does not answer as before" in capsys.readouterr().err
+    assert not (folder / "c.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polvet
+from polvet.cli.app import run
 from polvet.errors import InputError
 from polvet.policy.binding import fit
 from polvet.policy.compiled import compile_policy
@@ -132,6 +133,30 @@ def test_functions_make_claims_by_execution_and_their_files_are_digested(world, 
     before = load_task(file).sha256
     (tmp_path / "features.py").write_text(FUNCTIONS + "# more\n")
     assert load_task(file).sha256 != before
+
+
+def test_the_digest_of_a_task_covers_what_its_functions_import(world, tmp_path):
+    (tmp_path / "features.py").write_text(
+        "from parts import share\n\ndef half(state):\n    return share * state['x']\n"
+    )
+    (tmp_path / "parts.py").write_text("share = 0.5\n")
+    before = load_task(world(["features.py:half"])).sha256
+    (tmp_path / "parts.py").write_text("share = 0.25\n")
+    assert load_task(tmp_path / "task.toml").sha256 != before
+
+
+def test_an_accepted_claim_about_functions_says_so(world, tmp_path, capsys):
+    file = world(["features.py:half"], fail="x=9 & y=4 & b")
+    rows = [{"state": {"features.py:half": 0.0}, "action": "flip"}]
+    table = {"format": "table/1", "inputs": ["features.py:half"], "outputs": ["up", "down", "flip"], "rows": rows}
+    (tmp_path / "t.json").write_text(json.dumps({**table, "default": "flip"}))
+    words = [str(file), str(tmp_path / "t.json")]
+    assert run(["verify", *words, "-o", str(tmp_path / "c.json")]) == 0
+    capsys.readouterr()
+    assert run(["certify", str(tmp_path / "c.json"), "--task", words[0], "--policy", words[1], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "by execution" in found["claim"]
+    assert found["about"]["by_execution"] is True
 
 
 def test_an_environment_shows_the_expressions(world):

@@ -67,6 +67,13 @@ def test_every_command_refuses_it(files, capsys, tmp_path, command):
     assert refused(capsys, command, model, *policies, *more, "--start", EMPTY[0])
 
 
+@pytest.mark.parametrize(
+    "words", [("--bound", "0.1"), ("--bound", "0.1", "--per-state"), ("--relative", "0.9")], ids=" ".join
+)
+def test_no_shield_is_made_for_it(files, capsys, words):
+    assert refused(capsys, "permit", files[0], "--start", EMPTY[0], *words)
+
+
 def test_the_condition_is_named(files):
     with pytest.raises(InputError, match="x > 5 && x < 3"):
         Starts.of(load_task(files[0], TaskOptions(start=EMPTY[0])))

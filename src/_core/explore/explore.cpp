@@ -1,8 +1,11 @@
-// Breadth-first enumeration in batches: a batch of states is expanded first, then all its successors are hashed and their
-// places in the index fetched ahead, then they are inserted. Numbers are the same as one by one.
+// Breadth-first enumeration: some states are expanded, then all their successors are looked up, then those that are new are
+// numbered in order. Numbers are the same as one by one, however many states go together and whoever expands them.
 #include "explore/explore.h"
 
 #include <algorithm>
+
+#include "explore/slice.h"
+#include "store/threads.h"
 
 namespace polvet {
 
@@ -18,200 +21,144 @@ AnyStore make_store(uint32_t words) {
 
 namespace {
 
-constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;
+constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;    // of one thread alone: what the nearest cache holds
+constexpr size_t SLICE_STATES = 4096, FEWEST_TOGETHER = 64;  // of each of several threads: what is worth waiting for the others
 
-struct Row {
-    uint32_t state;
-    uint32_t move_end;
-    bool stopped, stuck = false;
-};
-
-class RowWriter {
+template <int W> class Search {
 public:
-    RowWriter(Space& space, Machine& machine) : space_(space), machine_(machine), rewards_(machine.program->step_rewards.size()) {
-        space.matrix.rewards.resize(rewards_);
-        current_.resize(rewards_);
+    Search(Space& space, Store<W>& store, const ExploreOptions& options, Limits& limits)
+        : space_(space), store_(store), options_(options), limits_(limits) {
+        if (options.build) space.matrix.rewards.resize(space.program->step_rewards.size());
     }
 
-    void write(const uint64_t* state, const Expansion& e, uint32_t move_begin, uint32_t move_end, const std::vector<uint32_t>& ids) {
-        Matrix& m = space_.matrix;
-        std::vector<double> resting(rewards_, 0);
-        if (rewards_ && move_begin != move_end) {
-            for (size_t k = 0; k < rewards_; ++k)
-                if (const Piece& reward = machine_.program->state_rewards[k]; reward.entry >= 0)
-                    resting[k] = as_real(machine_.value(reward, state));
+    void begin(const uint64_t* initial, size_t count) {
+        for (size_t k = 0; k < count; ++k) {
+            auto [id, fresh] = store_.insert(initial + k * store_.words());
+            if (!fresh) continue;
+            space_.initial.push_back(id);
+            if (options_.parents) space_.parent.push_back(id);
         }
-        const bool uniform = machine_.program->uniform && move_end - move_begin > 1;
-        const double share = uniform ? 1.0 / (move_end - move_begin) : 1.0;
-        std::fill(current_.begin(), current_.end(), 0.0);
-        for (uint32_t v = move_begin; v < move_end; ++v) {
-            const MoveRecord& move = e.moves[v];
-            for (uint32_t b = move.begin; b < move.end; ++b) {
-                row_.push_back({ids[b], e.probability[b] * share});
-                for (size_t k = 0; k < rewards_; ++k) current_[k] += share * e.probability[b] * e.rewards[b * rewards_ + k];
-            }
-            if (!uniform || v + 1 == move_end) {
-                flush(uniform ? -1 : move.label);
-                for (size_t k = 0; k < rewards_; ++k) {
-                    m.rewards[k].push_back(resting[k] + current_[k]);
-                    current_[k] = 0;
-                }
-            }
-        }
-        m.choice_start.push_back(m.label.size());
+    }
+
+    void run() {
+        if (options_.threads > 1 && !(options_.policy && !options_.policy->threads)) together(options_.threads);
+        else alone();
+        if (space_.status == Status::DONE && store_.size() > limits_.states) space_.status = Status::STATES;
     }
 
 private:
-    void flush(int32_t label) {
-        Matrix& m = space_.matrix;
-        if (row_.size() > 1) {
-            std::sort(row_.begin(), row_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-            size_t last = 0;
-            for (size_t k = 1; k < row_.size(); ++k)
-                if (row_[k].first == row_[last].first) row_[last].second += row_[k].second;
-                else row_[++last] = row_[k];
-            row_.resize(last + 1);
+    void alone() {
+        Slice<W> slice(space_, store_, options_);
+        uint64_t until_poll = 0;
+        for (size_t head = 0; head < store_.size() && space_.status == Status::DONE; head += slice.size()) {
+            if (head >= until_poll) {
+                until_poll = head + 2048;
+                space_.status = limits_.poll(bytes(), head, store_.size());
+                if (space_.status != Status::DONE) break;
+            }
+            if (!slice.expand(head, std::min(head + BATCH_STATES, store_.size()), BATCH_BRANCHES)) {
+                broke(slice);
+                break;
+            }
+            slice.hash();
+            for (size_t b = 0; b < slice.branches(); ++b) number(slice, b);
+            if (options_.build) slice.write_rows(space_.matrix);
         }
-        for (const auto& [id, probability] : row_) {
-            m.target.push_back(id);
-            m.probability.push_back(probability);
-        }
-        m.branch_start.push_back(m.target.size());
-        m.label.push_back(label);
-        row_.clear();
+        add(slice.counts);
     }
+
+    // All threads expand and look up a slice each; the first one numbers what is new, slice by slice; all write their rows.
+    void together(size_t threads) {
+        std::vector<std::unique_ptr<Slice<W>>> slices;
+        for (size_t k = 0; k < threads; ++k) slices.push_back(std::make_unique<Slice<W>>(space_, store_, options_));
+        std::vector<Matrix> parts(options_.build ? threads : 0);
+        Crew crew;
+        Gate gate(threads, crew.stop);
+        size_t head = 0, each = 0;  // written by the first thread while the others wait
+        bool over = false;
+        std::atomic<uint64_t> done = 0, known = 0;  // for whoever watches
+        const auto plan = [&] {
+            for (Matrix& part : parts) append_rows(space_.matrix, part);
+            const size_t open = store_.size() - head;
+            each = std::clamp((open + threads - 1) / threads, FEWEST_TOGETHER, SLICE_STATES);
+            if (space_.status == Status::DONE && store_.size() > limits_.states) space_.status = Status::STATES;
+            if (space_.status == Status::DONE && bytes() > limits_.bytes) space_.status = Status::MEMORY;
+            over = open == 0 || space_.status != Status::DONE;
+            done = head;
+            known = store_.size();
+        };
+        const auto number_all = [&] {
+            for (auto& slice : slices) {
+                if (slice->faulty >= 0) return broke(*slice);
+                for (size_t k = 0; k < slice->unknown.size(); ++k) {
+                    if (k + 8 < slice->unknown.size()) store_.prefetch(slice->hash_of(slice->unknown[k + 8]));
+                    number(*slice, slice->unknown[k]);
+                }
+                head += slice->size();
+            }
+        };
+        const auto work = [&](size_t me) {
+            Slice<W>& mine = *slices[me];
+            for (;;) {
+                if (me == 0) plan();
+                if (!gate.pass() || over) return;
+                const size_t from = std::min(head + me * each, store_.size()), to = std::min(from + each, store_.size());
+                if (mine.expand(from, to, SIZE_MAX)) mine.look_up();
+                if (!gate.pass()) return;
+                if (me == 0) number_all();
+                if (!gate.pass()) return;
+                if (!options_.build) continue;
+                if (space_.status == Status::DONE) mine.write_rows(parts[me]);
+                if (!gate.pass()) return;
+            }
+        };
+        crew.run(threads, work, [&] { return limits_.poll(0, done, known); });  // memory is looked at by the plan
+        if (space_.status == Status::DONE) space_.status = crew.stop;
+        for (const auto& slice : slices) add(slice->counts);
+    }
+
+    void number(Slice<W>& slice, size_t b) {
+        auto [id, fresh] = store_.insert(slice.branch(b), slice.hash_of(b));
+        slice.ids[b] = id;
+        if (fresh && options_.parents) space_.parent.push_back(slice.origin(b));
+    }
+
+    void broke(const Slice<W>& slice) {
+        space_.status = Status::FAULT;
+        space_.faulty = slice.faulty;
+        space_.fault = slice.fault;
+        space_.policy_broken = slice.policy_broken;
+    }
+
+    void add(const Counts& counts) {
+        Counts& all = space_.counts;
+        all.expanded += counts.expanded;
+        all.choices += counts.choices;
+        all.moves += counts.moves;
+        all.transitions += counts.transitions;
+        all.deadlocks += counts.deadlocks;
+        all.stuck += counts.stuck;
+        all.near_ties += counts.near_ties;
+    }
+
+    uint64_t bytes() const { return store_.bytes() + space_.matrix.bytes() + space_.parent.capacity() * 4; }
 
     Space& space_;
-    Machine& machine_;
-    size_t rewards_;
-    std::vector<double> current_;
-    std::vector<std::pair<uint32_t, double>> row_;
+    Store<W>& store_;
+    const ExploreOptions& options_;
+    Limits& limits_;
 };
-
-uint64_t labels_in(const Expansion& e, uint32_t begin, uint32_t end) {
-    uint64_t count = 0;
-    int32_t last = -2;
-    for (uint32_t v = begin; v < end; ++v)
-        if (e.moves[v].label >= 0 && e.moves[v].label != last) {
-            ++count;
-            last = e.moves[v].label;
-        }
-    return count ? count : begin != end;  // only silent operators: one pseudo-action
-}
-
-// Drop the moves that the policy does not take; false where a score of the policy is not a number.
-bool follow(Space& space, Chooser& chooser, Expansion& e, std::vector<Row>& rows, std::vector<uint32_t>& ends,
-            std::vector<uint32_t>* origin) {
-    chooser.decide();
-    ends.clear();
-    for (size_t k = 0; k < rows.size(); ++k) {
-        if (chooser.chosen[k] == BROKEN) {
-            space.status = Status::FAULT;
-            space.faulty = rows[k].state;
-            space.policy_broken = true;
-            return false;
-        }
-        rows[k].stuck = chooser.chosen[k] == STUCK;
-        space.counts.stuck += rows[k].stuck;
-        space.counts.near_ties += !chooser.sure[k];
-        ends.push_back(rows[k].move_end);
-    }
-    keep_chosen(e, ends, chooser.chosen, space.program->words, space.program->step_rewards.size());
-    for (size_t k = 0; k < rows.size(); ++k) {
-        rows[k].move_end = ends[k];
-        if (origin && ends[k]) origin->resize(e.moves[ends[k] - 1].end, rows[k].state);
-    }
-    return true;
-}
-
-template <int W>
-void run(Space& space, Store<W>& store, const uint64_t* initial, size_t count, const ExploreOptions& options, Limits& limits) {
-    Machine machine(space.program);
-    const uint32_t words = store.words();
-    if (options.build) machine.want_rewards = !space.program->step_rewards.empty();
-    RowWriter writer(space, machine);
-    for (size_t k = 0; k < count; ++k) {
-        auto [id, fresh] = store.insert(initial + k * words);
-        if (fresh) {
-            space.initial.push_back(id);
-            if (options.parents) space.parent.push_back(id);
-        }
-    }
-    Expansion e;
-    std::vector<Row> rows;
-    std::vector<uint64_t> hashes;
-    std::vector<uint32_t> ids, origin;
-    std::unique_ptr<Chooser> chooser;
-    std::vector<uint32_t> ends;
-    if (options.policy) {
-        chooser = std::make_unique<Chooser>(*options.policy);
-        chooser->want_sure = true;
-    }
-    uint64_t until_poll = 0;
-    for (size_t head = 0; head < store.size();) {
-        if (head >= until_poll) {
-            until_poll = head + 2048;
-            space.status = limits.poll(store.bytes() + space.matrix.bytes() + space.parent.capacity() * 4, head, store.size());
-            if (space.status != Status::DONE) return;
-        }
-        e.clear();
-        rows.clear();
-        origin.clear();
-        if (chooser) chooser->clear();
-        while (head + rows.size() < store.size() && rows.size() < BATCH_STATES && e.branches() < BATCH_BRANCHES) {
-            const uint32_t number = uint32_t(head + rows.size());
-            const uint64_t* state = store.state(number);
-            bool stopped = false;
-            for (const uint32_t condition : options.stop_at)
-                if (stopped = machine.holds(condition, state); stopped || machine.fault != Fault::NONE) break;
-            if (machine.fault != Fault::NONE || (!stopped && !machine.expand(state, e))) {
-                space.status = Status::FAULT;
-                space.faulty = number;
-                space.fault = machine.fault;
-                return;
-            }
-            if (chooser) {
-                const size_t first = rows.empty() ? 0 : rows.back().move_end;
-                chooser->add(state, e.moves.data() + first, e.moves.data() + e.moves.size());
-            }
-            rows.push_back({number, uint32_t(e.moves.size()), stopped});
-            if (options.parents && !chooser) origin.resize(e.branches(), number);
-        }
-        if (chooser && !follow(space, *chooser, e, rows, ends, options.parents ? &origin : nullptr)) return;
-        const size_t branches = e.branches();
-        hashes.resize(branches);
-        ids.resize(branches);
-        const uint64_t* states = e.words.data();
-        for (size_t b = 0; b < branches; ++b) {
-            hashes[b] = store.hash(states + b * words);
-            store.prefetch(hashes[b]);
-        }
-        for (size_t b = 0; b < branches; ++b) store.prefetch_state(hashes[b]);
-        for (size_t b = 0; b < branches; ++b) {
-            auto [id, fresh] = store.insert(states + b * words, hashes[b]);
-            ids[b] = id;
-            if (fresh && options.parents) space.parent.push_back(origin[b]);
-        }
-        uint32_t begin = 0;
-        for (const Row& row : rows) {
-            const uint32_t end = row.move_end;
-            space.counts.choices += labels_in(e, begin, end);
-            space.counts.moves += end - begin;
-            if (begin == end && !row.stopped && !row.stuck) ++space.counts.deadlocks;
-            if (options.build) writer.write(store.state(row.state), e, begin, end, ids);
-            begin = end;
-        }
-        space.counts.transitions += branches;
-        space.counts.expanded += rows.size();
-        head += rows.size();
-    }
-    space.status = store.size() > limits.states ? Status::STATES : Status::DONE;
-}
 
 }  // namespace
 
 void explore(Space& space, const uint64_t* initial, size_t count, const ExploreOptions& options, Limits& limits) {
-    std::visit([&](auto& store) { run(space, store, initial, count, options, limits); }, space.store);
+    std::visit(
+        [&](auto& store) {
+            Search search(space, store, options, limits);
+            search.begin(initial, count);
+            search.run();
+        },
+        space.store);
 }
 
 }  // namespace polvet

@@ -58,6 +58,7 @@ struct Space {
 
 struct ExploreOptions {
     bool build = false, parents = false;
+    size_t threads = 1;  // the states, their numbers and the matrix are the same for any number
     std::vector<uint32_t> stop_at;
     const BoundPolicy* policy = nullptr;
 };

@@ -78,9 +78,10 @@ public:
     }
 
     // The number of the state, or -1.
-    int64_t find(const uint64_t* state) const {
-        const uint64_t h = hash(state), tag = h >> 32;
-        for (size_t place = slot(h); uint64_t entry = index_[place]; place = (place + 1) & last_)
+    int64_t find(const uint64_t* state) const { return find(state, hash(state)); }
+    int64_t find(const uint64_t* state, uint64_t hash) const {
+        const uint64_t tag = hash >> 32;
+        for (size_t place = slot(hash); uint64_t entry = index_[place]; place = (place + 1) & last_)
             if ((entry >> 32) == tag && equal(state, uint32_t(entry) - 1)) return int64_t(uint32_t(entry)) - 1;
         return -1;
     }

@@ -68,4 +68,31 @@ struct Crew {
     }
 };
 
+// Where the threads of a crew wait for each other.
+class Gate {
+public:
+    Gate(size_t count, const std::atomic<Status>& stop) : count_(count), stop_(stop) {}
+
+    // Wait until all have come; false where the crew stops meanwhile, and nobody may rely on the others any more.
+    bool pass() {
+        std::unique_lock lock(mutex_);
+        const uint64_t mine = passed_;
+        if (++waiting_ == count_) {
+            waiting_ = 0;
+            ++passed_;
+            all_came_.notify_all();
+        }
+        while (passed_ == mine && stop_ == Status::DONE) all_came_.wait_for(lock, std::chrono::milliseconds(5));
+        return passed_ != mine && stop_ == Status::DONE;
+    }
+
+private:
+    const size_t count_;
+    const std::atomic<Status>& stop_;
+    std::mutex mutex_;
+    std::condition_variable all_came_;
+    size_t waiting_ = 0;
+    uint64_t passed_ = 0;
+};
+
 }  // namespace polvet

@@ -47,6 +47,19 @@ def may_be_positive(probability: Expression, boxes: Boxes) -> Bools:
     return ~(high <= 0)
 
 
+def is_never_negative(probability: Expression, boxes: Boxes) -> Bools:
+    """Return for each box whether the probability is proved to be at least 0 in all of its states.
+
+    >>> is_never_negative(Binary("-", Name("x"), IntLiteral(1)), {"x": (np.array([0.5, 1.0]), np.array([2.0, 3.0]))}).tolist()
+    [False, True]
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return _bounds(probability, boxes)[0] >= 0
+        except _Unread:
+            return np.zeros(_count(boxes), dtype=np.bool_)
+
+
 def _count(boxes: Boxes) -> int:
     return len(next(iter(boxes.values()))[0])
 
@@ -85,19 +98,29 @@ def _combined(operator: str, one: Interval, other: Interval) -> Interval:
     (a, b), (c, d) = one, other
     match operator:
         case "+":
-            return _outward(a + c, b + d)
+            return _sum(a, c)[0], _sum(b, d)[1]
         case "-":
-            return _outward(a - d, b - c)
+            return _sum(a, -d)[0], _sum(b, -c)[1]
         case "min":
             return np.minimum(a, c), np.minimum(b, d)
         case "max":
             return np.maximum(a, c), np.maximum(b, d)
     corners = np.stack([a * c, a * d, b * c, b * d] if operator == "*" else [a / c, a / d, b / c, b / d])
     low, high = _outward(corners.min(axis=0), corners.max(axis=0))
+    low = np.where((a >= 0) & (c >= 0) & (low < 0), 0.0, low)  # rounding changes no sign
     if operator == "/":
         through = (c <= 0) & (d >= 0)
         return np.where(through, -np.inf, low), np.where(through, np.inf, high)
     return low, high
+
+
+def _sum(one: Floats, other: Floats) -> Interval:
+    """Return bounds of the sums: the doubles themselves where nothing was rounded (Knuth's two-sum tells)."""
+    total = one + other
+    part = total - one
+    lost = (one - (total - part)) + (other - part)
+    low, high = _outward(total, total)
+    return np.where(lost == 0, total, low), np.where(lost == 0, total, high)
 
 
 def _truth(test: Expression, boxes: Boxes) -> tuple[Bools, Bools]:

@@ -17,6 +17,7 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
+from polvet.sources import read_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Subjects:
     """What a certificate must speak about: a task, model or finite-memory policy, and a policy, by their files.
 
     `options` stand for what the task's file says; a certificate about other conditions is rejected. None: any are allowed.
-    A checker that uses the budget up raises LimitReached: that is no rejection.
+    A checker that uses the budget up raises LimitReached: that is no rejection. A policy that is a `function` in memory has no file and
+    no digest: what is accepted is about the function that is given, which is asked again; `policy` is then what it is called.
     """
 
     task: Path | None = None
@@ -49,6 +51,7 @@ class Subjects:
     options: TaskOptions | None = NO_OPTIONS
     budget: Budget = UNLIMITED
     domain: Path | None = None  # of a PDDL problem
+    function: Callable[[Any], Any] | None = None
 
 
 Checker = Callable[[Mapping[str, Any], Subjects], CheckResult]
@@ -90,9 +93,20 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
     result = checker(certificate, subjects)
-    if isinstance(result, Accepted) and subjects.policy is not None and named_function(subjects.policy) is not None:
+    if isinstance(result, Accepted) and is_by_execution(subjects):
         return Accepted(f"{result.claim}; {BY_EXECUTION}")
     return result
+
+
+def is_by_execution(subjects: Subjects) -> bool:
+    """Return whether the policy, or what the task says that policies read, is a Python function."""
+    if subjects.policy is None:
+        return False
+    if subjects.function is not None or named_function(subjects.policy) is not None:
+        return True
+    if subjects.task is None or subjects.task.suffix != ".toml":
+        return False
+    return bool(read_parts(subjects.task, TaskOptions(domain=subjects.domain)).reading.functions)
 
 
 def check_file(path: str | Path, subjects: Subjects) -> CheckResult:

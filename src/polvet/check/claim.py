@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from polvet.check.checker import Subjects
+from polvet.check.checker import Subjects, is_by_execution
 from polvet.errors import Where
-from polvet.policy.functions import named_function
 from polvet.sources import load_task, options_from_json
 
 ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "recurrent-set", "its-run")
@@ -21,7 +20,7 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
         "kind": certificate["kind"], "task_sha256": certificate.get("task_sha256"),
         "policy_sha256": certificate.get("policy_sha256"),
     }  # fmt: skip
-    if subjects.policy is not None and named_function(subjects.policy) is not None:
+    if is_by_execution(subjects):
         about["by_execution"] = True
     if certificate["kind"] in ABOUT_PLANS or subjects.task is None:
         return about
@@ -30,6 +29,8 @@ def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, An
         "options": options.to_json(),
         **load_task(subjects.task, replace(options, domain=subjects.domain)).claim(),
     }
+    if certificate.get("kept") is not None:
+        about["kept"] = certificate["kept"]
     if certificate["kind"] == "repair":
         about["mode"] = certificate["reading"]
     if certificate["kind"] in ("risk-bound", "risk-exceeds"):

@@ -2,12 +2,14 @@
 
 Everything that some state of a set might do is followed: every choice that no rival surely beats, every operator whose guard
 might hold, every silent operator, every outcome with a probability that might be positive. SOUND: what is left out happens
-in no state of the set, in whatever order a network's scores are summed up.
+in no state of the set, in whatever order a network's scores are summed up. The interpreter runs every enabled operator, chosen or
+not: sets in which one might break a rule of the model are told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,6 +18,7 @@ import numpy as np
 from polvet.check.affine_forms import Bools, Floats, Form, Truth, truth_of, value_of
 from polvet.check.box_view import Unreadable, effects, refuse_hidden_errors
 from polvet.check.chances import may_be_positive
+from polvet.check.flow_errors import draws_of, error_conditions
 from polvet.check.guarded import guarded_ends
 from polvet.check.policy_bounds import NetworkBounds, TreeBounds
 from polvet.check.unit_bounds import UnitBounds
@@ -49,10 +52,11 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Went:
-    """The sets after a step, and for each the number of the set it comes from."""
+    """The sets after a step, for each the number of the set it comes from, and which sets before it might break a rule."""
 
     sets: Sets
     source: np.ndarray
+    broken: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +153,23 @@ class Moves:
         for condition in way.happens:
             a, b = truth_of(condition, forms)
             surely, possibly = surely & a, possibly & b
-        low, high = sets.ends
-        boxes = {variable.name: (low[:, k], high[:, k]) for k, variable in enumerate(self.variables)}
         for chance in way.chances:
-            surely, possibly = np.zeros_like(surely), possibly & may_be_positive(chance, boxes)
+            surely, possibly = np.zeros_like(surely), possibly & may_be_positive(chance, self.ends_of(sets))
         return surely, possibly
+
+    def ends_of(self, sets: Sets) -> dict[str, tuple[Floats, Floats]]:
+        """Return bounds of each variable, by its name."""
+        low, high = sets.ends
+        return {variable.name: (low[:, k], high[:, k]) for k, variable in enumerate(self.variables)}
 
     def may_fail(self, sets: Sets) -> Bools:
         """Return which sets may hold a state of `fail`, or a value outside a variable's bounds."""
+        return self.may_leave(sets) | truth_of(self.task.fail, self.forms(sets))[1]
+
+    def may_leave(self, sets: Sets) -> Bools:
+        """Return which sets may hold a value outside a variable's bounds."""
         low, high = sets.ends
-        outside = np.asarray(((low < self.lower) | (high > self.upper)).any(axis=1))
-        return outside | truth_of(self.task.fail, self.forms(sets))[1]
+        return np.asarray(((low < self.lower) | (high > self.upper)).any(axis=1))
 
     def moved(self, sets: Sets, way: Way) -> tuple[Sets, np.ndarray]:
         """Return the sets after the step, and which there are: others the guard excludes."""
@@ -201,6 +211,15 @@ class Flow(Moves):
             raise Unreadable("only networks and tree ensembles are followed over sets of states")
         self.output_of = {k: output for output, k in enumerate(fitted.labels) if k != UNKNOWN_LABEL}
         self.applicable = [[] if label == UNKNOWN_LABEL else self.guards_of.get(label, []) for label in fitted.labels]
+        # What breaks no rule anywhere in the domain needs no second look.
+        everywhere = self.boxes(self.lower[None, :], self.upper[None, :])
+        self.leaving = {k for k, way in enumerate(self.ways) if self.may_leave(self.moved(everywhere, way)[0]).any()}
+        self.errors = [
+            error
+            for error in map(tuple, error_conditions(task))
+            if self._hold_together(error, self.forms(everywhere))[0]
+        ]
+        self.draws = [draw for draw in draws_of(self.network) if not draw.is_sure(self.ends_of(everywhere))[0]]
 
     # -- a step
 
@@ -212,28 +231,53 @@ class Flow(Moves):
         chosen = self._possible_outputs(sets, guards)
         taken: list[Sets] = []
         sources: list[np.ndarray] = []
-        for way in self.ways:
+        broken = self._may_break(sets, forms)
+        for k, way in enumerate(self.ways):
             moving: Bools = guards[way.guard][1] & ~ended
-            if way.label is not None:
-                if way.label not in self.output_of:
-                    continue  # applicable, but the policy never chooses it
-                moving = moving & chosen[:, self.output_of[way.label]]
+            if way.label is None:
+                followed = np.ones(len(sets), dtype=np.bool_)
+            elif way.label in self.output_of:
+                followed = chosen[:, self.output_of[way.label]]
+            else:  # applicable, but the policy never chooses it
+                followed = np.zeros(len(sets), dtype=np.bool_)
+            if k not in self.leaving:
+                moving = moving & followed
             if moving.any():
                 moving = moving & self.happens(way, sets, forms)[1]
             source = np.flatnonzero(moving)
             if not len(source):
                 continue
-            mine = sets.take(source)
-            moved, left = self.moved(mine, way)
-            taken.append(moved)
-            sources.append(source[left])
+            moved, left = self.moved(sets.take(source), way)
+            source = source[left]
+            on = followed[source]
+            broken[source[~on]] |= self.may_leave(moved)[~on]
+            taken.append(moved.take(on))
+            sources.append(source[on])
+        broken &= ~ended
         if not taken:
-            return Went(sets.take([]), np.zeros(0, dtype=np.intp))
+            return Went(sets.take([]), np.zeros(0, dtype=np.intp), broken)
         whole = Sets(
             np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
             np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
         )  # fmt: skip
-        return Went(whole, np.concatenate(sources))
+        return Went(whole, np.concatenate(sources), broken)
+
+    def _may_break(self, sets: Sets, forms: Mapping[str, Form]) -> Bools:
+        """Return the sets in which something may have no value, or probabilities may be no distribution."""
+        broken = np.zeros(len(sets), dtype=np.bool_)
+        for error in self.errors:
+            broken |= self._hold_together(error, forms)
+        for draw in self.draws:
+            broken |= truth_of(draw.guard, forms)[1] & ~draw.is_sure(self.ends_of(sets))
+        return broken
+
+    def _hold_together(self, conditions: Sequence[Expression], forms: Mapping[str, Form]) -> Bools:
+        """Return in which sets all conditions may hold; those that are not followed may always."""
+        possibly = np.ones(len(next(iter(forms.values())).center), dtype=np.bool_)
+        for condition in conditions:
+            with suppress(Unreadable):
+                possibly = possibly & truth_of(condition, forms)[1]
+        return possibly
 
     def _possible_outputs(self, sets: Sets, guards: Sequence[tuple[Bools, Bools]]) -> Bools:
         """Return [n, outputs]: which outputs some state of the set may choose, in some order of evaluation."""

@@ -18,7 +18,12 @@ from polvet.errors import InputError
 from polvet.model.semantics import Move, Semantics, State
 
 if TYPE_CHECKING:
+    from polvet.model.task import Task
     from polvet.policy.binding import Fitted
+
+
+SHOWN = 3
+"""Variables that a claim names; of more it says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +82,10 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
     arena = find_arena(certificate, avoiding_nothing(subjects))
     if isinstance(arena, Rejected):
         return arena
-    if subjects.policy is None:
-        raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-    from polvet.policy.binding import load_fitted
-    from polvet.policy.identity import policy_sha256
-
-    if certificate.get("policy_sha256") is None or policy_sha256(subjects.policy) != certificate["policy_sha256"]:
-        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
-    fitted = load_fitted(arena.task, subjects.policy)
+    fitted = find_policy(arena.task, certificate, subjects)
+    if isinstance(fitted, Rejected):
+        return fitted
+    about = arena.about
     if (kept := certificate.get("kept")) is not None:
         if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
             return Rejected("'kept' is not a list of names")
@@ -94,6 +95,36 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
             fitted = restrict_fitted(fitted, kept)
         except InputError as error:
             return Rejected(str(error))
+        about += _without([v.name for v in arena.task.network.variables if v.name not in kept])
     semantics = Semantics(fitted.task.network)
     fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
-    return Followed(replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal), fitted)
+    part = replace(arena, task=fitted.task, semantics=semantics, is_fail=fail, is_goal=goal, about=about)
+    return Followed(part, fitted)
+
+
+def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) -> Fitted | Rejected:
+    """Return the policy that the certificate was made for, by its digest; a function in memory has none."""
+    if subjects.policy is None:
+        raise InputError("the certificate speaks about a policy.", hint="Give it, too (--policy FILE).")
+    from polvet.policy.binding import fit_function, load_fitted
+    from polvet.policy.identity import policy_sha256
+
+    digest = certificate.get("policy_sha256")
+    if subjects.function is not None:
+        # SOUND: whatever function the certificate was made for, the claim is about this one: it is asked about every state again.
+        if digest is not None:
+            return Rejected("it is about a policy that has a file, not about a Python function in memory")
+        return fit_function(task, subjects.function)
+    if digest is None and certificate.get("by_execution") is True:
+        return Rejected("it is about a Python function in memory: certify it in Python, and give that function")
+    if digest is None or policy_sha256(subjects.policy) != digest:
+        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
+    return load_fitted(task, subjects.policy)
+
+
+def _without(names: Sequence[str]) -> str:
+    """Return what a claim says of variables that are left out: nothing depends on them, but computing them may be an error."""
+    if not names:
+        return ""
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return f" (errors in computing {shown} aside)"

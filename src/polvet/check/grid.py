@@ -4,8 +4,8 @@ For models with real-valued variables. The certificate gives `lines` {"x": [0.0,
 (the last one ends at the variable's upper bound); `cells`, a packed bit per cell of the product (the last variable's
 cells next to each other); and `steps`. Checked: every start state is in a listed cell; from each listed cell, sets of states
 are followed (`check.flow`), for one step in all its ways, then on for up to `steps` steps where only one way is open; no set on
-the way meets `fail` or leaves a variable's bounds, and every set that is followed no further lies in listed cells.
-So every run from a start state is safe for ever: it is always on such a way.
+the way meets `fail`, leaves a variable's bounds or has an operator, chosen or not, that may break a rule of the model, and every
+set that is followed no further lies in listed cells. So every run from a start state is safe for ever: it is always on such a way.
 """
 
 from __future__ import annotations
@@ -87,12 +87,14 @@ def cells_between(first: Ints, last: Ints, shape: Sequence[int]) -> Iterator[Int
 def follow(flow: Flow, sets: Sets, steps: int) -> Iterator[tuple[Sets, Ints, Bools]]:
     """Follow sets for one step in all ways, then for up to `steps` while one way is open.
 
-    Yield (sets, their sources, which may meet `fail`): each that is followed no further, and each that may meet `fail`.
+    Yield (sets, their sources, which may fail): each that is followed no further, and each that may meet `fail` or break a rule.
     Sets that end (goal, nothing enabled) are not yielded.
     """
     source = np.arange(len(sets))
     for number in range(steps):
         went = flow.step(sets)
+        if went.broken.any():
+            yield sets.take(went.broken), source[went.broken], np.ones(int(went.broken.sum()), dtype=np.bool_)
         if number > 0:
             ways = np.bincount(went.source, minlength=len(sets))
             several = ways > 1

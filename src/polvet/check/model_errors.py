@@ -9,7 +9,7 @@ evaluated where the parts before it were, with the truth they had. A list may ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -128,10 +128,13 @@ def errors_of(
         yield from ([*guards, *wrong] for wrong in _no_distribution([branch.probability for branch in edge.branches]))
     for branches, happens in ways:
         updates = [update for edge, k in zip(edges, branches, strict=True) for update in edge.branches[k].updates]
-        yield from _errors_of_updates(updates, [*guards, *happens], rules)
+        yield from errors_of_updates(updates, [*guards, *happens], rules)
 
 
-def _errors_of_updates(updates: Sequence[Update], context: Conditions, rules: Rules) -> Iterator[Conditions]:
+def errors_of_updates(
+    updates: Sequence[Update], context: Conditions, rules: Rules, *, bounded: Set[str] | None = None
+) -> Iterator[Conditions]:
+    """Yield where making the assignments is an error; `bounded`: the variables whose bounds are looked at, None is all."""
     now: dict[str, Expression] = {
         variable.name: literal(variable.initial) for variable in rules.network.scratch if variable.initial is not None
     }
@@ -144,7 +147,8 @@ def _errors_of_updates(updates: Sequence[Update], context: Conditions, rules: Ru
             if write.place is not None:
                 yield from _outside(write.indices, write.shape, context, rules)
             yield from errors_in(write.value, context, rules)
-            yield from ([*context, *wrong] for wrong in _outside_bounds(write, rules))
+            if bounded is None or not bounded.isdisjoint(write.targets):
+                yield from ([*context, *wrong] for wrong in _outside_bounds(write, rules))
             write.assign(now)
 
 

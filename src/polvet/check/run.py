@@ -4,21 +4,19 @@ The certificate gives `states` [s0, ..., sn], `actions` [a1, ..., an] (null: a s
 s0 is a start state, no state before the last ends runs, each step is an outcome of an operator with that label, and
 the last state is in `fail`. With `end` "stuck" the policy's label is not applicable in the last state, with "deadlock"
 nothing is enabled there, and it is neither in `fail` nor in `goal`.
-If the certificate names a `policy_sha256`, the policy must be given: its label is applicable and the step is one of that
-label's operators or of a silent one.
+If the certificate names a `policy_sha256`, or says `by_execution`, the policy must be given: its label is applicable and the step is
+one of that label's operators or of a silent one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
-from polvet.errors import InputError
+from polvet.check.followed import find_policy
 from polvet.model.semantics import State
-from polvet.model.task import Task
 from polvet.records.state_json import Malformed
 
 Chooser = Callable[[State, tuple[str, ...]], str | None]
@@ -30,14 +28,11 @@ def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult
     if isinstance(arena, Rejected):
         return arena
     chooser = None
-    if certificate.get("policy_sha256") is not None:
-        if subjects.policy is None:
-            raise InputError("the certificate speaks about a policy.", hint="Give the file with --policy.")
-        from polvet.policy.identity import policy_sha256
-
-        if policy_sha256(subjects.policy) != certificate["policy_sha256"]:
-            return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
-        chooser = load_chooser(arena.task, subjects.policy)
+    if certificate.get("policy_sha256") is not None or certificate.get("by_execution") is True:
+        fitted = find_policy(arena.task, certificate, subjects)
+        if isinstance(fitted, Rejected):
+            return fitted
+        chooser = fitted.choose
     try:
         length = _replay(arena, certificate, chooser)
     except Malformed as error:
@@ -103,10 +98,3 @@ def _is_start(arena: Arena, state: State) -> bool:
     variables = arena.task.network.variables
     fixed = all(v.initial is None or v.initial == value for v, value in zip(variables, state, strict=True))
     return fixed and bool(arena.semantics.compile(arena.task.network.initial_condition)(state))
-
-
-def load_chooser(task: Task, file: Path) -> Chooser:
-    """Return the policy in the file as a function from a state and its applicable labels to the label it chooses."""
-    from polvet.policy.binding import load_fitted
-
-    return load_fitted(task, file).choose

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from polvet.cli.answer import ExitCode
-from polvet.cli.options import Answering, Followed, Limits, ModelFile, World
+from polvet.cli.options import Answering, Followed, ModelFile, Threaded, World
 
 PropertyName = Annotated[
     str, typer.Option("--property", help="The name of a property, or one in PRISM's notation: 'Pmax=? [F s=7]'.")
@@ -30,7 +30,7 @@ class Model(World):
 
 def check(
     model: Model,
-    limits: Limits,
+    limits: Threaded,
     following: Followed,
     answering: Answering,
     property: PropertyName,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from polvet.cli.options import Answering, Followed, Limits, Output, StartedWorld, policy_lines
+from polvet.cli.options import Answering, Followed, Output, StartedWorld, Threaded, policy_lines
 
 
 def explore(
     world: StartedWorld,
-    limits: Limits,
+    limits: Threaded,
     following: Followed,
     answering: Answering,
     output: Output = None,

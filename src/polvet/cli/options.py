@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from polvet.front.task import Task
     from polvet.policy.binding import Fitted
 
-TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A task.toml, or a JANI, PRISM or PDDL model.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A JANI, PRISM or PDDL model, or a task.toml.")]
+TaskFile = Annotated[
+    Path, typer.Argument(metavar="TASK", help="A task.toml, or a world: JANI, PRISM, PDDL, gym:ID?key=value.")
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A world (JANI, PRISM, PDDL, gym:ID?key=value), or a task.toml.")
+]
 Constants = Annotated[str, typer.Option("--constants", help="Values of open constants: N=4,p=0.1.")]
 Start = Annotated[str | None, typer.Option("--start", help="Where runs start: an expression or property:NAME.")]
 Fail = Annotated[str | None, typer.Option("--fail", help="What must be avoided: an expression or property:NAME.")]
@@ -182,6 +186,13 @@ class Limits(Timed):
 
     memory_limit: MemoryLimit = None
     max_states: MaxStates = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threaded(Limits):
+    """Limits, and who works."""
+
+    workers: Workers = "all"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ where it can be known. A line of the log: {"event": "begin|progress|end", "comma
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,8 @@ from polvet.errors import InputError, Where
 from polvet.system import interrupts_elsewhere, resident_bytes
 
 BEAT, LOG_EVERY = 0.25, 1.0
+NOTEBOOK = "JPY_PARENT_PID"
+"""Set below a notebook's kernel, whose `!` is a terminal that cannot write over a line."""
 Counts = dict[str, Any]
 
 
@@ -114,7 +117,7 @@ def watching(
     command: str, what: str, log_json: Path | None = None, *, unit: str = "states", known_total: bool = False
 ) -> Iterator[Meter | None]:
     """Show and log how far the command has got; None where nobody looks: neither a terminal nor a log."""
-    on_terminal = sys.stderr.isatty()
+    on_terminal = sys.stderr.isatty() and NOTEBOOK not in os.environ
     if not on_terminal and log_json is None:
         yield None
         return

@@ -100,7 +100,9 @@ def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     if told:
         lines.append(f"searched     {', '.join(told)}")
     if figures.get("left_out"):
-        lines.append(f"left out     {', '.join(figures['left_out'])} (nothing depends on them)")
+        lines.append(
+            f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"
+        )
     if isinstance(found, verdicts.Unsafe):
         lines.append(f"run          {len(found.run.actions):,} steps to {found.run.end.text}")
         semantics = bound.compiled.semantics

@@ -15,7 +15,8 @@ from polvet import __version__
 from polvet.errors import PolvetError
 from polvet.files import read_bytes
 from polvet.policy.identity import policy_files
-from polvet.sources import is_address, read_parts
+from polvet.sources import read_parts
+from polvet.worlds.formats import is_address
 
 if TYPE_CHECKING:
     from polvet.confirm.confirmation import About

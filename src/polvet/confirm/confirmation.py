@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polvet.budget import Budget
-from polvet.check.checker import Rejected, Subjects, check
+from polvet.check.checker import Rejected, Subjects, check, is_by_execution
 from polvet.confirm.bundle import write_bundle
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import FalseCertificate, InputError, LimitReached, MissingExtra, Where
 from polvet.files import MAX_BYTES, parse_json, sha256
 from polvet.model.task import NO_OPTIONS, Task, TaskOptions
+from polvet.policy.functions import fickle
 from polvet.policy.identity import policy_sha256
 from polvet.sources import read_parts
 
@@ -29,6 +30,8 @@ SMALL_BYTES, SMALL_STATES = 1_000_000, 10_000
 A_MINUTE = 60.0
 BESIDES = 2.0
 """Seconds besides those that finding took."""
+GIVEN_FUNCTION = Path("the given function")
+"""What a policy in memory is called in claims."""
 
 PROVES: dict[str, tuple[str, ...]] = {
     "safe": ("safe-policy",), "unsafe": ("unsafe-rank",),
@@ -52,13 +55,16 @@ class About:
     policy_sha256: str | None = None
     options: TaskOptions = NO_OPTIONS
     is_plan: bool = False  # a finite-memory policy: the file is no task
+    function: Callable[[Any], Any] | None = None  # a policy in memory, which has no file: `policy` is what it is called
 
     def subjects(self, budget: Budget) -> Subjects:
         """Return them as the checker takes them."""
-        return Subjects(self.task, self.policy, self.options, budget, self.options.domain)
+        return Subjects(self.task, self.policy, self.options, budget, self.options.domain, self.function)
 
     def command(self, certificate: Path | None) -> str:
         """Return the words that check the certificate, which `-o` writes where it has no file yet."""
+        if self.function is not None:
+            return "polvet.certify(CERTIFICATE, task, function)"
         words = ["polvet", "certify", str(certificate or "CERTIFICATE"), "--task", str(self.task)]
         words += [] if self.policy is None else ["--policy", str(self.policy)]
         words += ["--avoid", ",".join(avoided)] if (avoided := self.options.avoid.names) else []
@@ -68,7 +74,7 @@ class About:
         """Return whether the files still hold what was read."""
         try:
             digest = sha256(self.task) if self.is_plan else read_parts(self.task, self.options).source.sha256
-            same = self.policy is None or policy_sha256(self.policy) == self.policy_sha256
+            same = self.policy is None or self.function is not None or policy_sha256(self.policy) == self.policy_sha256
         except InputError:
             return False
         return same and digest == self.task_sha256
@@ -81,12 +87,18 @@ def about_task(task: Task) -> About | NotChecked:
     return About(task.source.file, task.source.sha256, options=replace(task.options, avoid=task.avoid))
 
 
-def about_policy(task: Task, file: Path | None, digest: str | None) -> About | NotChecked:
-    """Return what certificates about a policy in a task must speak about."""
+def about_policy(
+    task: Task, file: Path | None, digest: str | None, function: Callable[[Any], Any] | None = None
+) -> About | NotChecked:
+    """Return what certificates about a policy in a task must speak about: its file, or a function in memory."""
     found = about_task(task)
+    if isinstance(found, NotChecked):
+        return found
+    if function is not None:
+        return replace(found, policy=GIVEN_FUNCTION, function=function)
     if file is None or digest is None:
-        return NotChecked("the policy is a Python function, which has no file that the checker could read")
-    return found if isinstance(found, NotChecked) else replace(found, policy=file, policy_sha256=digest)
+        return NotChecked("the policy has no file that the checker could read")
+    return replace(found, policy=file, policy_sha256=digest)
 
 
 def about_plan(plan: Path, policy: Path | None) -> About:
@@ -140,9 +152,14 @@ def confirm(
 
 
 def refuse(evidence: Mapping[str, Any], why: str, about: About, output: Path | None) -> NotChecked:
-    """Raise FalseCertificate with a bundle; where the files are no longer those that were read, nothing can be said."""
+    """Raise FalseCertificate with a bundle; where the files are no longer those that were read, nothing can be said.
+
+    A Python function that answers otherwise when it is asked again is an error of that function.
+    """
     if not about.is_as_read():
         return NotChecked("the files it speaks about have changed since they were read, or are gone")
+    if is_by_execution(about.subjects(Budget())):
+        raise fickle(about.policy, why)
     text = json.dumps(evidence, ensure_ascii=False)
     raise FalseCertificate(str(evidence.get("kind")), why, write_bundle(text, why, about, output))
 

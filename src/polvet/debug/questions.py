@@ -38,6 +38,14 @@ class Question:
             raise InputError(what, Where("--max-risk"), "Give --max-risk B with --kind risk, and only there.")
         best = str(goal_chance) == BEST
         chance, room = 1 if best else exact(str(goal_chance)), exact(str(delta))
+        if kind != "goal" and chance not in (None, 1):
+            raise InputError(
+                "belongs to goal faults.", Where("--goal-chance"), "Give --kind goal, too, or leave it out."
+            )
+        if kind != "risk" and room not in (None, 0):
+            raise InputError(
+                "belongs to faults relative to a risk.", Where("--delta"), "Give --max-risk, too, or leave it out."
+            )
         if chance is None or not 0 < chance <= 1:
             raise InputError(
                 f"{str(goal_chance)[:40]!r} is no probability.", Where("--goal-chance"), "Give one above 0, or best."

@@ -67,6 +67,13 @@ class Campaign(Result):
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield from self.iterations
 
+    def _pictures(self) -> str:
+        from polvet.front.cards import frame
+        from polvet.report.campaign import read_campaign
+        from polvet.report.debugging import course_part
+
+        return frame([course_part(read_campaign(self.folder))], 46)
+
 
 def run_campaign(
     policy: Policy,
@@ -82,6 +89,8 @@ def run_campaign(
     from polvet.campaign.settings import Settings
     from polvet.files import read_json
 
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder.", Where(str(folder)), "Name a folder for the campaign.")
     known = {one.name for one in fields(Settings)} - {"mode"} | {"repair_mode"}
     for name in settings:
         if name not in known:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def certify(
     certificate: Any,
     task: Task | str | os.PathLike[str] | None = None,
-    policy: Policy | str | os.PathLike[str] | None = None,
+    policy: Any = None,
     *,
     allow_options: bool = False,
     time_limit: float | None = None,
@@ -34,14 +34,21 @@ def certify(
 ) -> Accepted | Rejected | Unknown:
     """Return what the independent checker says of a certificate: a file's path, a dictionary, or a result that has one.
 
-    It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any.
+    It must be about the task's own conditions (or those that the task was loaded with); `allow_options` accepts any. The policy is a
+    path, or whatever `Task.policy` takes. A Python function is asked again, about every state: what is accepted is about the function
+    that is given here, whichever one the certificate was made with.
     """
-    options = NO_OPTIONS if task is None or isinstance(task, str | os.PathLike) else task.model_task.options
-    file = _file_of(policy)
-    if policy is not None and file is None:
-        raise InputError("a Python function has no file to check.", Where("policy"), "Certify a policy that has one.")
+    from polvet.confirm.confirmation import GIVEN_FUNCTION
+
+    options = NO_OPTIONS if task is None or isinstance(task, str | os.PathLike) else _task(task).model_task.options
+    one = None if policy is None or isinstance(policy, str | os.PathLike) else _policy(policy, task)
+    file = one.file if one is not None else None if policy is None else Path(policy)
+    function = None if one is None else one.function
     asked = None if allow_options else options
-    subjects = Subjects(_source_of(task), file, asked, Budget(time_limit, memory_limit), options.domain)
+    subjects = Subjects(
+        _source_of(task), file if function is None else GIVEN_FUNCTION, asked, Budget(time_limit, memory_limit),
+        options.domain, function,
+    )  # fmt: skip
     return judge(certificate, subjects)
 
 
@@ -86,7 +93,23 @@ def _source_of(task: Any) -> Path | None:
     return None if source is None else Path(source.file)
 
 
-def _file_of(policy: Any) -> Path | None:
-    if policy is None or isinstance(policy, str | os.PathLike):
-        return None if policy is None else Path(policy)
-    return None if policy.file is None else Path(policy.file)
+def _task(given: Any) -> Task:
+    from polvet.front.task import Task
+
+    if not isinstance(given, Task):
+        raise InputError(
+            f"a {type(given).__name__} is no task.", Where("task"), "Give its path, or what polvet.load returned."
+        )
+    return given
+
+
+def _policy(given: Any, task: Any) -> Policy:
+    """Return the policy; an object needs the task, which says what its inputs and outputs are."""
+    from polvet.front.loading import load
+    from polvet.front.policy import Policy
+
+    if isinstance(given, Policy):
+        return given
+    if task is None:
+        raise InputError("a policy in memory needs its task.", Where("policy"), "Give the task, too.")
+    return load(task).policy(given)

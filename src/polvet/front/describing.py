@@ -8,12 +8,11 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError
+from polvet.front.given import path as given_path
 from polvet.front.results import Description
 from polvet.model.automata import Model
 from polvet.model.infix import dump_expression
 from polvet.model.task import Task
-
-WORLDS = (".toml", ".jani", ".prism", ".pddl")
 
 
 def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
@@ -23,7 +22,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     """
     from polvet.front.loading import load
 
-    spent, path = stopwatch(), Path(what)
+    spent, path = stopwatch(), given_path(what, "what")
     if _is_policy(path):
         return _of_policy(path, spent())
     task, reason = None, None
@@ -32,7 +31,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
         task = load(path, **given).model_task
         model = task.network.model
     else:
-        from polvet.sources import load_model
+        from polvet.worlds.formats import load_model
 
         model = load_model(path, given.get("domain"))
         try:
@@ -76,7 +75,9 @@ def _of_task(task: Task) -> dict[str, Any]:
 
 
 def _is_policy(path: Path) -> bool:
-    if path.suffix in WORLDS or not path.is_file():
+    from polvet.worlds.formats import is_named_like_a_world
+
+    if path.suffix == ".toml" or not path.is_file() or is_named_like_a_world(path):
         return False  # readers of policies are heavy: a model does not wait for them
     from polvet.policy.describe import is_policy_file
 

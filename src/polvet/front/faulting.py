@@ -69,7 +69,11 @@ def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRun
     if isinstance(runs, str | Path):
         given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
     else:
-        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(runs))
+        listed = [run for run in runs if isinstance(run, Run)] if isinstance(runs, Sequence) else []
+        if not isinstance(runs, Sequence) or len(listed) != len(runs):
+            hint = "Give Run objects, as Policy.fuzz returns them, or a file."
+            raise InputError("these are no runs.", Where("runs"), hint)
+        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
         how = "on the given runs"
     packed = PackedRuns.of(bound, given)
     refuse_foreign_runs(bound, packed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.confirm.outcome import told
 from polvet.errors import InputError, Where, suggest
+from polvet.front.given import count
 from polvet.front.limits import Crowd, Work
 from polvet.front.loading import TaskLike, load
 from polvet.front.results import Gate
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from polvet.acceptance.judge import Thresholds
 
 MOST_STATES = 10_000_000
+NUMBERS = {"max_faults", "max_unsafe", "min_goal", "max_goal_loss"}
 
 
 def gate(
@@ -38,6 +40,7 @@ def gate(
 
     thresholds, limits = _thresholds(options)
     work = Work.begin(limits, Crowd, max_states=MOST_STATES)
+    starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
     world = task if isinstance(task, Task) else load(task)
     one, earlier = world.policy(policy), None if before is None else world.policy(before)
     sampling = Sampling(starts, runs, max_steps, work.chance, work.threads(starts), work.budget)
@@ -65,4 +68,9 @@ def _thresholds(options: dict[str, Any]) -> tuple[Thresholds, dict[str, Any]]:
     limits = {name: value for name, value in options.items() if name not in known}
     for name in limits.keys() - Crowd.__optional_keys__:
         raise InputError(f"there is no threshold '{name}'.", Where(name), suggest(name, known))
+    for name in NUMBERS & options.keys():
+        if options[name] is not None and (
+            isinstance(options[name], bool) or not isinstance(options[name], int | float)
+        ):
+            raise InputError(f"{options[name]!r} is no number.", Where(name), "Give a number, or leave it out.")
     return Thresholds(**{name: value for name, value in options.items() if name in known}), limits

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND, NotChecked
 from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.front.given import path
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
 from polvet.front.result import Result, Run, Verdict, why, write_certificate
@@ -61,6 +62,9 @@ class Refuted(Result):
     problems: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)  # in which nothing was wrong before
     verdict: ClassVar[Verdict] = Verdict.REFUTED
 
+    def _pictures(self) -> str:
+        return self.run._repr_html_()
+
     def _more(self) -> Mapping[str, Any]:
         counterexample = {
             "problem": self.problem, "failure": self.failure, "states": [list(state) for state in self.run.states],
@@ -89,7 +93,9 @@ def generalizes(
     work = Work.begin(limits, Chance, max_states=MAX_STATES)
     if not problems:
         raise InputError("there are no problems.", Where("problems"), "Give the PDDL files of one or more.")
-    sketch = _sketch(Path(policy))
+    for number, problem in enumerate(problems):
+        path(problem, f"problems[{number}]")
+    sketch = _sketch(path(policy, "policy"))
     functions = _functions(sketch, features)
     meanings = meanings_of(sketch, functions)
     known = _domain(Path(problems[0]), domain)

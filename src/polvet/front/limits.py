@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from polvet.budget import Budget, Stopwatch, stopwatch
 from polvet.errors import InputError, Where, suggest
+from polvet.front.given import count
+from polvet.front.progress import listener_of
 
 if TYPE_CHECKING:
     from polvet.model.task import Task
@@ -35,6 +36,12 @@ class Limits(Timed, total=False):
 
     memory_limit: int | None
     max_states: int | None
+
+
+class Threaded(Limits, total=False):
+    """Limits, and a number of threads ('all', or None, for every core)."""
+
+    workers: int | str | None
 
 
 class Chance(Limits, total=False):
@@ -89,10 +96,16 @@ class Work:
             budget = budget_of(**limits)
         if budget.states is None and max_states is not None:
             budget = budget.at_most(states=max_states)
-        return cls(budget, stopwatch(), given.get("seed", seed) if "seed" in known else None, given.get("workers"))
+        chance = given.get("seed", seed) if "seed" in known else None
+        if chance is not None:
+            chance = count(chance, "seed", least=0)
+        return cls(budget, stopwatch(), chance, given.get("workers"))
 
     def told(self) -> dict[str, Any]:
         """Return what every result says of the work: its seconds and its seed."""
+        ended = getattr(self.budget.on_progress, "end", None)
+        if ended is not None:
+            ended()
         return {"seconds": self.spent(), "seed": self.seed}
 
     def tell(self, what: str | None = None, **counts: Any) -> None:
@@ -155,7 +168,7 @@ def budget_of(
     for name, value in (("time_limit", time_limit), ("memory_limit", memory_limit), ("max_states", max_states)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
             raise InputError(f"{value!r} is no limit.", Where(name), "Give a number above 0, or None.")
-    return Budget(time_limit, memory_limit, max_states, _listener(progress))
+    return Budget(time_limit, memory_limit, max_states, listener_of(progress))
 
 
 def is_cluster(workers: int | str | None) -> bool:
@@ -174,18 +187,3 @@ def threads_of(workers: int | str | None, most: int = MANY) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InputError(f"{workers!r} is no number of threads.", Where("workers"), "Give 1 or more, or 'all'.")
     return number
-
-
-def _listener(progress: bool | Callable[[int, int], Any]) -> Any:
-    if progress is False or progress is None:
-        return None
-    if progress is True:
-        return _tell
-    if not callable(progress):
-        raise InputError(f"{progress!r} cannot be told anything.", Where("progress"), "Give True or a function.")
-    return progress
-
-
-def _tell(done: int, known: int) -> None:
-    sys.stderr.write(f"\r{done:,} of {known:,} ")
-    sys.stderr.flush()

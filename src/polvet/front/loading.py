@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
 from polvet.front.task import Task
@@ -17,7 +18,9 @@ from polvet.model.build import ModelBuilder
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.model.task import Task as ModelTask
 
-READ = "a task.toml, a .jani, .prism or .pddl file, 'gym:ID?key=value', a Model or a ModelBuilder"
+if TYPE_CHECKING:
+    from polvet.worlds.table import TransitionTable
+
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
 
@@ -28,7 +31,7 @@ def load(
     goal: str | None = None,
     start: str | None = None,
     constants: Mapping[str, Any] | None = None,
-    avoid: str = "",
+    avoid: str | None = None,
     out_of_bounds: str = "error",
     mode: str | None = None,
     domain: str | os.PathLike[str] | None = None,
@@ -46,7 +49,7 @@ def load(
 
     options = TaskOptions(
         _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
-        parse_mode(mode, Where("mode")), parse_avoid(avoid, Where("avoid")),
+        parse_mode(mode, Where("mode")), parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
     )  # fmt: skip
     if isinstance(what, Task):
@@ -54,7 +57,7 @@ def load(
     if isinstance(what, Model | ModelBuilder):
         return Task(_from_model(what.build() if isinstance(what, ModelBuilder) else what, options))
     if not isinstance(what, str | os.PathLike):
-        raise InputError(f"a {type(what).__name__} is no world.", Where("load"), f"Give {READ}.")
+        raise InputError(f"a {type(what).__name__} is no world.", Where("load"), _worlds())
     return Task(load_task(Path(what), options))
 
 
@@ -80,7 +83,7 @@ def from_gym(
     they come from the map's letters and the rewards. `labels` name the actions, `state` says what a state's number means.
     Without a table, `state(env)` tells states apart (absent: by the observation), `snapshot` and `restore` put the environment back
     (absent: its own ways, or copies), `seeds` are the resets to start from (absent: all), and `cuts` what `np_random.random()` is
-    compared with. See docs/worlds.md.
+    compared with. See docs/python.md.
     """
     from polvet.front.limits import budget_of
     from polvet.worlds.gym import Visiting, make_env, read_env, task_of_world
@@ -119,29 +122,83 @@ def from_matrix(
     'unsafe'
     """
     from polvet.worlds.gym import OBSERVED
-    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
     from polvet.worlds.table import build_table
 
+    table = _table(matrices, labels, features, start)
+    given = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
+    conditions = {role: one if isinstance(one, str) else _among(one, role, table.states) for role, one in given}
+    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+
+
+def model_from_matrix(
+    matrices: Any,
+    *,
+    labels: Sequence[str] | None = None,
+    features: Mapping[str, Sequence[int]] | None = None,
+    start: Sequence[int] | None = None,
+) -> Model:
+    """Return the model of a transition matrix per action, for `polvet.load`; what is given is as for `from_matrix`.
+
+    >>> import polvet
+    >>> model = polvet.Model.from_matrix({"go": [[0.5, 0.5], [0, 1]]})
+    >>> polvet.load(model, fail="s == 1").explore().states
+    2
+    """
+    from polvet.worlds.table import build_table
+
+    return build_table(_table(matrices, labels, features, start)).build()
+
+
+def _table(
+    matrices: Any,
+    labels: Sequence[str] | None,
+    features: Mapping[str, Sequence[int]] | None,
+    start: Sequence[int] | None,
+) -> TransitionTable:
+    from polvet.worlds.matrix import is_storm_model, table_of_matrices, table_of_storm
+
+    if features is not None and not isinstance(features, Mapping):
+        raise InputError(f"{features!r} names no features.", Where("features"), "Give a dictionary: {'far': [0, 1]}.")
+    if start is not None:
+        start = _numbers(start, "start")
+    if not is_storm_model(matrices) and not isinstance(matrices, Mapping | Sequence) and not hasattr(matrices, "shape"):
+        what = f"a {type(matrices).__name__} is no matrix per action."
+        raise InputError(
+            what, Where("matrix"), "Give an array actions x states x states, a list or a dictionary of matrices."
+        )
     if is_storm_model(matrices):
         if labels is not None or features is not None or start is not None:
             what = "a model of stormpy brings its own labels, features and start."
             raise InputError(what, Where("matrix"), "Leave them out.")
-        table = table_of_storm(matrices)
-    else:
-        table = table_of_matrices(matrices, labels, start, features or {})
-    conditions = {
-        role: one if isinstance(one, str) else " || ".join(f"s == {int(number)}" for number in one) or "false"
-        for role, one in (("fail", fail), ("goal", goal))
-        if one is not None
-    }
-    return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
+        return table_of_storm(matrices)
+    return table_of_matrices(matrices, labels, start, features or {})
+
+
+def _among(states: Any, role: str, size: int) -> str:
+    """Return the condition that the state is one of these numbers."""
+    numbers = _numbers(states, role)
+    if any(not 0 <= one < size for one in numbers):
+        raise InputError(f"{max(numbers)} is no state.", Where(role), f"Name states from 0 to {size - 1}.")
+    return " || ".join(f"s == {one}" for one in numbers) or "false"
+
+
+def _numbers(states: Any, role: str) -> list[int]:
+    try:
+        return [operator.index(number) for number in states]
+    except TypeError:
+        hint = "Give a list of numbers of states" + ("." if role == "start" else ", or a condition such as 's == 3'.")
+        raise InputError(f"{states!r} names no states.", Where(role), hint) from None
+
+
+Model.from_matrix = staticmethod(model_from_matrix)
 
 
 def save_task(task: ModelTask, path: Path) -> Path:
     """Write the task to the `.toml` file, its model and a PDDL domain beside it; byte for byte where nothing was put in their place."""
     from polvet.files import read_bytes, write_whole
     from polvet.jani.write import dump_model
-    from polvet.sources import is_address, read_parts
+    from polvet.sources import read_parts
+    from polvet.worlds.formats import is_address
 
     if path.suffix != ".toml":
         raise InputError(f"'{path}' is not the name of a .toml file.", Where(str(path)), "End it in .toml.")
@@ -176,7 +233,7 @@ def _reloaded(task: Task, options: TaskOptions) -> Task:
         return task
     source = task.model_task.source
     if source is None:
-        raise InputError("the task was not made by polvet.load.", Where("load"), f"Give {READ}.")
+        raise InputError("the task was not made by polvet.load.", Where("load"), _worlds())
     before = task.model_task.options
     changed = {
         one.name: value
@@ -232,6 +289,14 @@ def _toml(model: str, texts: Mapping[str, str], reading: Any, constants: Mapping
             if names is not None
         ]
     return "\n".join(lines) + "\n"
+
+
+def _worlds() -> str:
+    """Return what may be loaded, as errors say it."""
+    from polvet.choices import listed
+    from polvet.worlds.formats import FORMATS
+
+    return f"Give a task.toml, {listed([*(one.help for one in FORMATS.values()), 'a Model', 'a ModelBuilder'])}."
 
 
 def _constants(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -202,8 +203,29 @@ def _restore_lightgbm(data: bytes, given: Any) -> Any:
 
 
 def _dump_sklearn(given: Any) -> bytes:
-    data: bytes = _library("skops.io", "trees").dumps(given)
-    return data
+    return _renumbered(_library("skops.io", "trees").dumps(given))
+
+
+def _renumbered(data: bytes) -> bytes:
+    """Return what skops wrote with the addresses of objects replaced by numbers: the same estimator gives the same bytes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    numbers: dict[str, str] = {}
+
+    def number(address: re.Match[str]) -> str:
+        return address[1] + numbers.setdefault(address[2], str(len(numbers)))
+
+    schema = re.sub(r'("__id__": |"file": ")(\d+)', number, parts.pop("schema.json").decode())
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("schema.json"), schema)
+        named = {
+            f"{numbers.get(name.partition('.')[0], name.partition('.')[0])}.{name.partition('.')[2]}": name
+            for name in parts
+        }
+        for name in sorted(named):
+            archive.writestr(zipfile.ZipInfo(name), parts[named[name]])
+    return buffer.getvalue()
 
 
 def _restore_sklearn(data: bytes, given: Any) -> Any:
@@ -241,7 +263,8 @@ def _dump_torch(given: Any) -> bytes:
 
 
 def _restore_torch(data: bytes, given: Any) -> Any:
-    """Return a copy of the module with the network's weights; a network of another shape has no place in it."""
+    """Return a copy of the module with the network's weights; layers may have become wider, and a plain chain longer."""
+    from polvet.policy.networks import Network
     from polvet.policy.onnx_file import network_from_onnx
     from polvet.policy.unit_graph import dense_layers
 
@@ -250,17 +273,27 @@ def _restore_torch(data: bytes, given: Any) -> Any:
     fresh = copy.deepcopy(given)
     linear = [part for part in fresh.modules() if isinstance(part, torch.nn.Linear)]
     layers = dense_layers(network)
-    if [tuple(part.weight.shape) for part in linear] != [weights.shape for weights, _ in layers]:
+    is_chain = isinstance(network, Network)  # of layers and ReLU: nothing of it stands outside of its layers
+    if is_chain and len(linear) != len(layers) and type(given) is torch.nn.Sequential and _only_rectified(given, torch):
+        linear = [torch.nn.Linear(1, 1) for _ in layers]
+        fresh = torch.nn.Sequential(*(part for one in linear for part in (one, torch.nn.ReLU())))[:-1]
+    same = [tuple(part.weight.shape) for part in linear] == [weights.shape for weights, _ in layers]
+    if len(linear) != len(layers) or not (same or is_chain):
         raise InputError(
             "the repaired network has another shape than the module.",
             hint="Save it as ONNX, or repair with method='last-layer'.",
         )
-    with torch.no_grad():
-        for part, (weights, bias) in zip(linear, layers, strict=True):
-            part.weight.copy_(torch.from_numpy(weights.copy()))
-            if part.bias is not None:
-                part.bias.copy_(torch.from_numpy(bias.copy()))
+    for part, (weights, bias) in zip(linear, layers, strict=True):
+        part.out_features, part.in_features = weights.shape
+        part.weight = torch.nn.Parameter(torch.from_numpy(weights.copy()))
+        if part.bias is not None or bias.any():
+            part.bias = torch.nn.Parameter(torch.from_numpy(bias.copy()))
     return fresh
+
+
+def _only_rectified(given: Any, torch: Any) -> bool:
+    """Return whether the chain is one of linear layers and ReLU alone, so that a longer one is of the same kind."""
+    return all(isinstance(part, torch.nn.Linear | torch.nn.ReLU) for part in given)
 
 
 def _dump_table(given: Any) -> bytes:

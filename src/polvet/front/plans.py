@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from polvet.errors import InputError, LimitReached
+from polvet.front import given
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
@@ -91,7 +92,7 @@ def terminates(
     from polvet.termination.goal import judge_plan
     from polvet.termination.its import its_terminates
 
-    work, path = Work.begin(limits, Chance), Path(plan)
+    work, path = Work.begin(limits, Chance), given.path(plan, "plan")
     chosen = None if policy is None else Path(policy)
     with memory_limited(work.budget.megabytes):
         read = read_plan(path, policy=chosen, budget=work.budget)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
+from polvet.front.given import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.result import Run, why, write_certificate
@@ -29,7 +29,7 @@ from polvet.front.results import (
 from polvet.front.states import read_states
 from polvet.front.workplace import keep_file, new_folder
 from polvet.model.task import state_to_names
-from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit, function_inputs, load_fitted
+from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit_function, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.records.fault_files import FaultList, read_faults
@@ -124,6 +124,11 @@ class Policy:
         return self._file
 
     @property
+    def function(self) -> Callable[[Any], Any] | None:
+        """The Python function that it is, where it is one in memory: it has no file."""
+        return self._given if self._file is None else None
+
+    @property
     def repaired(self) -> Repair | None:
         """What the repair did that this policy came out of; None where it came out of none."""
         return self._repair
@@ -183,6 +188,7 @@ class Policy:
         from polvet.records.state_files import iter_first_states
 
         work, bound = Work.begin(limits, Crowd, max_states=MOST_STATES), self.bound
+        starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
         excluded = set() if exclude is None else set(iter_first_states(bound.task, exclude))
         sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
         with work.crew(self._task.model_task, self._file) as crew:
@@ -205,6 +211,7 @@ class Policy:
         from polvet.policy.runs import End, simulate
 
         work, bound = Work.begin(limits, TimedCrowd), self.bound
+        runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
         if state is not None:
             starts, method = self._states(state) * runs, "by you"
         else:
@@ -253,6 +260,7 @@ class Policy:
         from polvet.records.run_files import write_runs
 
         work, bound = Work.begin(limits, TimedCrowd), self.bound
+        runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
         rule = None if stop_when is None else parse_stop_rule(stop_when)
         budget = work.budget.told(None)
         options = RoundOptions(work.chance, round, tries, max_steps, not unbiased)
@@ -448,18 +456,19 @@ class Policy:
         if "within" in settings:
             limits["within"] = settings.pop("within")
         work = Work.begin({**limits, "workers": workers}, Crowd, seed=settings.get("seed", 0))
-        return run_campaign(self, self.own_file("Debug"), Path(folder), settings, work, progress)
+        return run_campaign(self, self.own_file("Debug"), path(folder, "folder"), settings, work, progress)
 
     def save(self, path: str | Path) -> Path:
         """Write the policy in the format it came in: the very bytes that were verified; a network as ONNX where that is the ending."""
+        from polvet.files import read_bytes, write_whole
+
         file, target = self.own_file("Save", str(path)), Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".onnx" != file.suffix and isinstance(self._fitted.policy, AnyNetwork):
             from polvet.policy.save import save_policy
 
             save_policy(self._fitted.policy, target)
             return target
-        shutil.copyfile(file, target)
+        write_whole(target, read_bytes(file))
         return target
 
     def reopen(self, file: Path, repair: Repair | None = None) -> Policy:
@@ -534,18 +543,8 @@ def open_policy(task: Task, what: Any, mode: str | None = None) -> Policy:
     elif (known := payload_of(what)) is not None:
         payload = known
     elif callable(what):
-        return Policy(task, _fit_function(task, what), None, None, what)
+        return Policy(task, fit_function(task.model_task, what), None, None, what)
     else:
         raise InputError(f"a {type(what).__name__} is no policy.", Where("policy"), HINT)
     file = keep_file(f"policy{payload.suffix}", payload.data)
     return Policy(task, load_fitted(task.model_task, file), file, payload.kind, what)
-
-
-def _fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
-    from polvet.policy.callables import CallablePolicy
-    from polvet.policy.inputs import truth_values
-
-    inside = task.model_task
-    booleans = frozenset(truth_values(inside.network, inside.reading.expressions))
-    made = CallablePolicy(function_inputs(inside), default_outputs(inside), function, booleans)
-    return replace(fit(task.model_task, made, Where("policy")), sha256=None)

@@ -121,7 +121,7 @@ def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion
     verdict = "safe policy" if found.is_everything else "safe region"
     if certificate is None and (run := next((one.run for one in found.rest if one.run is not None), None)) is not None:
         certificate, verdict = certificate_of(bound, Unsafe(run, found.method)), "unsafe policy"
-    about = about_policy(bound.task, policy.file, policy.digest)
+    about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     checked = confirm(verdict, certificate, about, found=work.spent(), budget=budget, output=output)
     rest = tuple(
         Rest(

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
@@ -20,6 +21,8 @@ from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
 from polvet.errors import InputError, Limit, LimitReached, MissingExtra
 
 T = TypeVar("T")
+MOST = 100
+"""How many characters a value takes in the short form of a result."""
 
 
 class Verdict(Enum):
@@ -87,10 +90,15 @@ class Result:
         raise TypeError("a result is no truth value: ask `result.verdict is polvet.Verdict.SAFE`, or match its class")
 
     def __repr__(self) -> str:
-        shown = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr]
-        told = [text for text in shown if not text.endswith(("=None", "=''", "=()"))]
-        counts = [f"{name}={value}" for name, value in self.figures.items() if type(value) is int][:4]
-        return f"{type(self).__name__}({', '.join(told or counts)})"
+        shown = [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]
+        told = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
+        return f"{type(self).__name__}({', '.join([*told, *self._told()])})"
+
+    def _told(self) -> Iterator[str]:
+        """Yield what else stands in the short form: figures that say most."""
+        known = ((name, value) for name, value in self.figures.items() if type(value) is int)
+        if not any(one.repr and getattr(self, one.name) not in (None, "", ()) for one in fields(self)):
+            yield from (f"{name}={value}" for name, value in islice(known, 4))
 
     @property
     def checked(self) -> bool | None:
@@ -137,6 +145,10 @@ class Result:
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         yield {name: value for name, value in self.figures.items() if isinstance(value, int | float | str)}
 
+    def _pictures(self) -> str:
+        """Return what the card shows below its words: a run to step through, a course, a map."""
+        return ""
+
     def _repr_html_(self) -> str:
         from polvet.front.cards import result_card
 
@@ -157,6 +169,12 @@ class Figure(Generic[T]):
         return self if result is None else result.figures[self.name]
 
 
+def _short(value: Any) -> str:
+    """Return the value as Python writes it, a long one by its beginning."""
+    text = repr(value)
+    return text if len(text) <= MOST else f"{text[: MOST - 4]} ..."
+
+
 def write_certificate(certificate: Mapping[str, Any], path: str | Path) -> Path:
     """Write the certificate to the file, as `polvet certify` reads it, and return its path."""
     from polvet.files import write_whole
@@ -170,7 +188,7 @@ def why(limit: LimitReached | None) -> dict[str, Any]:
     return {} if limit is None else {"reason": str(limit), "limit": limit.kind}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """A run by names: its states, the action of each step (None: a silent move), and how it ends."""
 
@@ -181,6 +199,9 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def __repr__(self) -> str:
+        return f"Run({len(self)} steps, end={self.end!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as a line of a run file holds it."""

@@ -37,9 +37,12 @@ class Unsafe(Result):
     """
 
     method: str = ""
-    run: Run | None = field(default=None, repr=False)
+    run: Run | None = None
     proved_starts: tuple[str, ...] = ()
     verdict: ClassVar[Verdict] = Verdict.UNSAFE
+
+    def _pictures(self) -> str:
+        return "" if self.run is None else self.run._repr_html_()
 
     def _more(self) -> Mapping[str, Any]:
         return {"proved_starts": list(self.proved_starts)} if self.proved_starts else {}
@@ -145,6 +148,11 @@ class Evaluation(Result):
     goal_interval = Figure[list[float]]("goal_percent_interval")
     ends = Figure[Mapping[str, int]]("ends")
 
+    def _told(self) -> Iterator[str]:
+        yield f"unsafe={self.unsafe_percent:.4g}%"
+        yield f"goal={self.goal_percent:.4g}%"
+        yield f"starts={self.figures['starts']}"
+
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
         """Return UNSAFE where a start is, SAFE where none of all starts is, EVALUATED where none of a sample is, else UNKNOWN."""
@@ -176,6 +184,9 @@ class Simulation(Result):
         if self.ends.get("fail"):
             return Verdict.UNSAFE
         return Verdict.SIMULATED if self.reason is None else Verdict.UNKNOWN
+
+    def _told(self) -> Iterator[str]:
+        yield ", ".join(f"{end}={count}" for end, count in self.ends.items())
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -399,8 +410,13 @@ class Gate(Result):
     """Whether a policy may be shipped: each check with what it says."""
 
     passing: str = "unknown"
-    checks: tuple[Mapping[str, Any], ...] = ()
-    only_goal_lost: bool = False  # all is well but that the goal is reached less often than before
+    checks: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    only_goal_lost: bool = field(
+        default=False, repr=False
+    )  # all is well but that the goal is reached less often than before
+
+    def _told(self) -> Iterator[str]:
+        yield from (str(check["says"]) for check in self.checks if check["passing"] != "passed")
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.front.given import environment
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, why
 from polvet.front.results import Impossible, Unknown
@@ -119,6 +120,7 @@ class Shield(Result):
         """
         from polvet.shield.wrapper import ShieldedEnv, shield_vec_env
 
+        env = environment(env)
         if hasattr(env, "step_async") and hasattr(env, "env_method"):
             return shield_vec_env(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
         return ShieldedEnv(env, self._table, state_of=state_of, labels=labels, unknown=unknown)
@@ -132,6 +134,13 @@ class Shield(Result):
         """Write the shield as `polvet permit -o` does."""
         self._table.save(path)
         return Path(path)
+
+    def _pictures(self) -> str:
+        from polvet.front.cards import frame
+        from polvet.report.shields import heat_part
+
+        heat = heat_part(self._table)
+        return "" if heat is None else frame([heat], 30)
 
     @property
     def _table(self) -> Table:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
-from polvet.front.limits import Chance, Crowd, Limits, TimedChance, Work
+from polvet.front.given import count, known_options
+from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
 from polvet.front.states import is_one_state, read_states
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from polvet.front.region import SafeRegion
     from polvet.front.shield import LearnedScheduler, Shield
     from polvet.shield.abstraction import AbstractionCheck
+
+ENV_OPTIONS = ("cost", "goal_reward", "fail_reward", "max_steps")
 
 
 class Task:
@@ -72,13 +75,13 @@ class Task:
         name = self._task.network.model.name
         return f"Task({name!r}, fail={dump_expression(self._task.fail)!r}, goal={dump_expression(self._task.goal)!r})"
 
-    def explore(self, policy: Any = None, **limits: Unpack[Limits]) -> Exploration:
+    def explore(self, policy: Any = None, **limits: Unpack[Threaded]) -> Exploration:
         """Return how many states can be reached (by a policy), goal and fail states passed through like others."""
         from polvet.kernel.compiled import Compiled, describe_limit
         from polvet.kernel.starts import Starts
         from polvet.policy.compiled import bind_policy
 
-        work = Work.begin(limits, Limits)
+        work = Work.begin(limits, Threaded)
         chosen = None if policy is None else self.policy(policy)
         task = self._task if chosen is None else chosen.fitted.task
         compiled = Compiled(task.network)
@@ -87,7 +90,7 @@ class Task:
             initial = compiled.pack_starts(Starts.of(task, work.budget), budget=work.budget)
         exploring = stopwatch()
         followed = None if chosen is None else bind_policy(chosen.fitted, compiled).core
-        space = compiled.explore(initial, budget=work.budget, policy=followed)
+        space = compiled.explore(initial, budget=work.budget, policy=followed, threads=work.threads())
         seconds, states = exploring(), len(space)
         figures: dict[str, Any] = {
             "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
@@ -100,7 +103,7 @@ class Task:
         return Exploration(figures=figures, source=(compiled, space), **why(limit), **work.told())
 
     def check(
-        self, property: str, *, policy: Any = None, exact: bool = False, gap: float = 1e-6, **limits: Unpack[Limits]
+        self, property: str, *, policy: Any = None, exact: bool = False, gap: float = 1e-6, **limits: Unpack[Threaded]
     ) -> Value:
         """Return the value of a property (of what a policy makes of the model): its name in the model, or PRISM's notation.
 
@@ -109,13 +112,15 @@ class Task:
         from polvet.mdp.check import check_property
         from polvet.shield.world import started
 
-        work = Work.begin(limits, Limits)
+        work = Work.begin(limits, Threaded)
         fitted = None if policy is None else self.policy(policy).fitted
         # A policy whose outputs are edges is fitted to a task with a label for each edge.
         task = self._task if fitted is None else fitted.task
         network = started(task) if self._says_start() else task.network
         wanted = self._property(property)
-        found = check_property(network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted)
+        found = check_property(
+            network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
+        )
         figures: dict[str, Any] = {
             "value": number(found.value), "lower": number(found.lower), "upper": number(found.upper),
             "states": found.states, "choices": found.choices, "transitions": found.transitions,
@@ -290,6 +295,7 @@ class Task:
         """
         from polvet.shield.gym import model_env
 
+        known_options(options, ENV_OPTIONS)
         return model_env(self._task, **options)
 
     def vec_env(self, n: int, *, sb3: bool = False, **options: Any) -> Any:
@@ -301,8 +307,12 @@ class Task:
         from polvet.shield.vector import VectorEnv, sb3_vec_env
 
         shield = options.pop("shield", None)
+        known_options(options, ENV_OPTIONS)
         table = getattr(shield, "table", shield)
-        return (sb3_vec_env if sb3 else VectorEnv)(self._task, n, shield=table, **options)
+        if table is not None and not hasattr(table, "document"):
+            what = f"a {type(table).__name__} is no shield."
+            raise InputError(what, Where("shield"), "Give what Task.permit returned.")
+        return (sb3_vec_env if sb3 else VectorEnv)(self._task, count(n, "n"), shield=table, **options)
 
     def check_abstraction(self, env: Any, **options: Any) -> AbstractionCheck:
         """Return whether random runs of the user's own environment are runs of this task, as `state_of` and `labels` tell it.

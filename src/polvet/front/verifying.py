@@ -39,7 +39,7 @@ def verify_policy(
         risk = find_risk(bound, budget=budget, seed=work.chance, power=Power(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
     certificate = certificate_of(bound, found, budget)
-    about = about_policy(bound.task, policy.file, policy.digest)
+    about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     checked = confirm(
         f"{found.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
     )
@@ -69,7 +69,7 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     bound, budget = policy.bound, work.budget
     most = parse_risk(max_risk, Where("max_risk"))
     found = judge_risk(bound, most, budget=budget, seed=work.chance, power=Power(work.threads_here()))
-    about = about_policy(bound.task, policy.file, policy.digest)
+    about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     verdict, certificate = found.verdict, found.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")

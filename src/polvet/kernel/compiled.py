@@ -71,10 +71,12 @@ class Compiled:
         stop_at: Sequence[int] = (),
         budget: Budget = UNLIMITED,
         policy: _core.BoundPolicy | None = None,
+        threads: int = 1,
     ) -> _core.Space:
         """Return the reachable states; `build` also keeps the sparse matrix, `stop_at` names conditions that end runs.
 
-        With a policy bound to this program, only what it chooses (and silent operators) is followed.
+        With a policy bound to this program, only what it chooses (and silent operators) is followed. The states, their numbers and
+        the matrix are the same for any number of threads.
 
         A model that breaks a rule raises a ModelError; limits do not raise: look at the space's `status`.
         """
@@ -82,7 +84,7 @@ class Compiled:
             initial = self.initial(budget)
         space = _core.Space(
             self.program, initial, build, parents, list(stop_at),
-            budget.left(), budget.most_bytes, budget.most_states, budget.on_progress, policy,
+            budget.left(), budget.most_bytes, budget.most_states, budget.on_progress, policy, threads,
         )  # fmt: skip
         if space.status == _core.Status.FAULT:
             state = self.unpack(space.states(space.faulty, space.faulty + 1))[0]

@@ -52,6 +52,7 @@ def build(
     stop_at: Sequence[int] = (),
     budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
+    threads: int = 1,
 ) -> Built:
     """Return the reachable MDP; states where a condition in `stop_at` holds are not left.
 
@@ -60,7 +61,7 @@ def build(
     rewards = rewards or {}
     compiled = Compiled(network, conditions=conditions, rewards=tuple(rewards.values()))
     bound = None if policy is None else bind_policy(policy, compiled).core
-    space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound)
+    space = compiled.explore(build=True, stop_at=stop_at, budget=budget, policy=bound, threads=threads)
     choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
     mdp = SparseMdp(
         choice_start, branch_start, target, probability, space.initial,

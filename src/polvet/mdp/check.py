@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil, inf
 
 import numpy as np
@@ -89,11 +90,12 @@ def check_property(
     exact: bool = False,
     budget: Budget = UNLIMITED,
     policy: Fitted | None = None,
+    threads: int = 1,
 ) -> CheckResult:
     """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it."""
     spent = stopwatch()
     plan = _Plan(network, one)
-    make = build_exactly if exact else build
+    make = build_exactly if exact else partial(build, threads=threads)
     built = make(
         network,
         conditions=plan.conditions,

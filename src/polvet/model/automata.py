@@ -6,8 +6,10 @@ Places (`where`) do not take part in comparisons: a model read from two files is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from polvet.errors import Where
 from polvet.model.expressions import Element, Expression, Name
@@ -151,7 +153,12 @@ class Composition:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A whole model."""
+    """A whole model.
+
+    `polvet.Model.from_matrix` makes one of transition matrices; the front door puts it here: a model by itself needs no arrays.
+    """
+
+    from_matrix: ClassVar[Callable[..., Model]]
 
     name: str
     type: ModelType

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 
 from polvet.errors import InputError, Where
 from polvet.files import read_text
+from polvet.model.world import World as AnyWorld
+from polvet.model.world import WorldFile, WorldFormat
 
 if TYPE_CHECKING:
     from polvet.pddl.translate import World
 
 SUFFIX = ".pddl"
 START = re.compile(r"(?:\s|;[^\n]*(?:\n|$))*\(\s*define\b", re.IGNORECASE)
-
-
-def is_pddl(path: str | Path, text: str) -> bool:
-    """Return whether the file is PDDL: by its name, or because its text begins with `(define`."""
-    return Path(path).suffix.lower() == SUFFIX or START.match(text) is not None
 
 
 def domain_beside(problem: str | Path) -> Path:
@@ -57,3 +54,17 @@ def load_pddl(
     world = translate(known, parse_problem(problem, where, known))
     check_model(world.model)
     return world
+
+
+def _read(file: WorldFile) -> AnyWorld:
+    """Return the world; its goal is a property of its model, and a goal that is given takes its place."""
+    from polvet.pddl.translate import GOAL
+
+    found = read_pddl(file.path, file.domain)
+    return AnyWorld(found.model, {"goal": f"property:{GOAL}"}, condition=found.condition, number=found.number)
+
+
+PDDL = WorldFormat(
+    "pddl", "a PDDL problem", "`(define`", _read, lambda file: START.match(file.opening) is not None,
+    suffixes=(SUFFIX,), domain=domain_beside,
+)  # fmt: skip

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from polvet.policy.callables import CallablePolicy
     from polvet.policy.format import Content, Names, PolicyFormat
     from polvet.policy.format_laws import check_policy_format
-    from polvet.policy.laws import BrokenLaw, check_policy
+    from polvet.policy.laws import check_policy
     from polvet.policy.load import load_policy
     from polvet.policy.networks import Layer, Network
     from polvet.policy.protocol import Policy, choose_label, has_positional_names, renamed
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from polvet.policy.trees import Tree, TreeEnsemble
 
 _HOMES = {
-    "BrokenLaw": "laws",
     "CallablePolicy": "callables",
     "Content": "format",
     "Layer": "networks",
@@ -43,7 +42,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "BrokenLaw",
     "CallablePolicy",
     "Content",
     "Layer",

@@ -10,7 +10,7 @@ An input may also be an expression or a function (policy/inputs.py). `Fitted.cho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,12 @@ def load_fitted(task: Task, file: str | Path) -> Fitted:
     content = Content.of(file)
     policy = read_policy(content, Names(inputs, outputs, task.reading.output, booleans=booleans))
     return replace(fit(task, policy, Where(str(file))), sha256=content_sha256(content))
+
+
+def fit_function(task: Task, function: Callable[[Any], Any]) -> Fitted:
+    """Return a policy that is a Python function in memory, fitted to the task; it has no digest."""
+    booleans = frozenset(truth_values(task.network, task.reading.expressions))
+    return fit(task, CallablePolicy(function_inputs(task), default_outputs(task), function, booleans), Where("policy"))
 
 
 def default_inputs(task: Task) -> tuple[str, ...]:

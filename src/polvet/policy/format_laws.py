@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polvet.choices import BrokenLaw
 from polvet.errors import InputError
 from polvet.files import beside
 from polvet.model.task import Task
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.formats import FORMATS
-from polvet.policy.laws import BrokenLaw, check_policy
+from polvet.policy.laws import check_policy
 from polvet.policy.networks import network_of
 from polvet.policy.protocol import Policy, Rows, checked_rows
 from polvet.policy.tables import Table

@@ -1,7 +1,8 @@
 """Policies named as `file.py:function`: a Python file that the user names is executed, and its function is asked state by state.
 
 What is said of such a policy holds *by execution*: for the answers that the function gave. It must be a function of its argument
-alone; what else it reads (time, files, chance) is not seen. The digest covers the named file and the function's name.
+alone; what else it reads (time, files, chance) is not seen. The digest covers the named file, the modules beside it that it
+imports, and the function's name.
 SOUND: only a name that the user gives leads here; no file that polvet reads can name a function.
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where, suggest
-from polvet.files import read_bytes, sha256
+from polvet.files import python_files, read_bytes, sha256
 
 BY_EXECUTION = "by execution: for the answers the function gave, which must depend on the state alone"
 
@@ -31,8 +32,18 @@ def named_function(path: str | Path) -> tuple[Path, str] | None:
 
 
 def function_sha256(file: Path, name: str) -> str:
-    """Return the SHA-256 of the file's digest and the function's name, one to a line."""
-    return hashlib.sha256(f"{sha256(file)}\n{name}\n".encode()).hexdigest()
+    """Return the SHA-256 of the file's digest, the function's name and the digests of what it imports, one to a line."""
+    first, *others = map(sha256, python_files(file))
+    return hashlib.sha256("".join(f"{line}\n" for line in (first, name, *others)).encode()).hexdigest()
+
+
+def fickle(policy: Path | None, why: str) -> InputError:
+    """Return the error that a function, asked again, does not answer as it did before."""
+    return InputError(
+        f"asked again, a Python function does not answer as before ({why.removesuffix('.')}).",
+        None if policy is None else Where(str(policy)),
+        "Make its answers depend on the state alone; nothing can be said of others.",
+    )
 
 
 def load_function(file: Path, name: str) -> Any:

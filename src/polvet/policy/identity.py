@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 
 from polvet.errors import InputError
-from polvet.files import beside, sha256
+from polvet.files import beside, python_files, sha256
 from polvet.policy.format import Content
 from polvet.policy.functions import function_sha256, named_function
 from polvet.policy.load import format_of
@@ -20,14 +20,14 @@ from polvet.policy.load import format_of
 def policy_files(path: str | Path) -> tuple[Path, ...]:
     """Return the file itself, then those that it reads, all of them in its folder; a file outside is refused."""
     if (function := named_function(path)) is not None:
-        return (function[0],)
+        return python_files(function[0])
     return _files(Content.of(path))
 
 
 def policy_sha256(path: str | Path) -> str:
     """Return the SHA-256 of the file's bytes where the policy is one file, else of the SHA-256 of each, one to a line.
 
-    That of `file.py:function` covers the file and the function's name.
+    That of `file.py:function` covers the file, the modules beside it that it imports, and the function's name.
     """
     if (function := named_function(path)) is not None:
         return function_sha256(*function)

@@ -8,12 +8,12 @@ library it came from, it also agrees with that, up to the rounding bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet.budget import Budget
+from polvet.choices import BrokenLaw
 from polvet.errors import InputError
 from polvet.kernel.starts import sample_starts
 from polvet.model.task import Task
@@ -23,17 +23,6 @@ from polvet.policy.protocol import Policy, Rows, best_indices, checked_names, ch
 from polvet.policy.rounding import rounding_bounds
 
 MOST_STARTS, MOST_ROWS = 20, 200
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenLaw:
-    """A law the policy breaks, with the first row that shows it."""
-
-    law: str
-    row: tuple[float, ...] | None = None
-
-    def __str__(self) -> str:
-        return self.law + ("" if self.row is None else f" (row {list(self.row)})")
 
 
 def check_policy(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from polvet.errors import Where
 from polvet.files import read_text
 from polvet.model.automata import Model
 from polvet.model.wellformed import check_model
+from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.prism.lexer import MAX_CHARACTERS
-from polvet.prism.parse import parse_program
+from polvet.prism.parse import FIRST_WORDS, parse_program
 from polvet.prism.properties import (
     PropertyFile,
     load_properties,
@@ -20,10 +22,8 @@ from polvet.prism.properties import (
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
 
-SUFFIXES = (".prism", ".pm", ".nm")
-
 __all__ = [
-    "SUFFIXES",
+    "PRISM",
     "Program",
     "PropertyFile",
     "Vocabulary",
@@ -73,3 +73,18 @@ def load_prism(text: str, where: Where = Where("program"), name: str = "prism") 
 
 def _text(path: str | Path) -> str:
     return read_text(path, max_bytes=4 * MAX_CHARACTERS)
+
+
+def _read(file: WorldFile) -> World:
+    return World(load_prism(file.text, file.where, file.stem))
+
+
+def _words(file: WorldFile) -> Vocabulary:
+    return vocabulary_of_program(parse_program(file.text, file.where))
+
+
+_START = re.compile(rf"(?:\s|//[^\n]*(?:\n|$))*(?:{'|'.join(FIRST_WORDS)})\b")
+PRISM = WorldFormat(
+    "prism", "PRISM", "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...", _read,
+    lambda file: _START.match(file.opening) is not None, suffixes=(".prism", ".pm", ".nm"), words=_words,
+)  # fmt: skip

@@ -30,7 +30,7 @@ def campaign_page(folder: Path, task_file: Path | None = None, *, checked: bool 
     pictures = Pictures(_metadata(campaign, task))
     drawings: list[Any] = []
     replay, runs = replay_part(campaign.runs, campaign.faults, pictures)
-    parts = [_course(campaign)]
+    parts = [course_part(campaign)]
     if replay is not None:
         parts.append(replay)
     parts.append(fault_part(campaign.faults, choices, pictures, drawings))
@@ -61,7 +61,8 @@ def _metadata(campaign: Campaign, task: Task | None) -> dict[str, str]:
     return dict(campaign.about.metadata or {})
 
 
-def _course(campaign: Campaign) -> Part:
+def course_part(campaign: Campaign) -> Part:
+    """Return the course: %Unsafe and %Goal per iteration as charts, and a table."""
     course = [row.evaluation for row in campaign.rows if row.evaluation is not None]
     if not course:
         return Part("course", "Course", section("course", "Course", "<p>Nothing was evaluated yet.</p>"))

@@ -29,11 +29,16 @@ def shield_page(path: Path, document: Mapping[str, Any]) -> Page:
         f"{plural(len(shield.actions), 'state')}, {plural(choices, 'allowed action')}; the riskiest state has {float(risk):.6g}.</p>"
         f"<p>Check it without trusting whoever made it:</p>{code(f'polvet certify {path} --task MODEL')}</div>"
     )
-    parts = []
-    if (axes := find_axes(shield)) is not None:
-        parts.append(Part("heat", "Heat map", section("heat", "Risk and permission", _heat(shield, *axes))))
-    parts.append(_states(shield))
-    return Page(f"Shield {path.name}", head, tuple(parts))
+    heat = heat_part(shield)
+    return Page(f"Shield {path.name}", head, (_states(shield),) if heat is None else (heat, _states(shield)))
+
+
+def heat_part(shield: Shield) -> Part | None:
+    """Return the map of risks over two variables; None where no two span a small grid."""
+    axes = find_axes(shield)
+    if axes is None:
+        return None
+    return Part("heat", "Heat map", section("heat", "Risk and permission", _heat(shield, *axes)))
 
 
 def find_axes(shield: Shield) -> tuple[int, int] | None:
@@ -89,12 +94,11 @@ def _heat(shield: Shield, x: int, y: int) -> str:
     name = text(shield.variables[x])
     cells.append(f'<text x="{middle:g}" y="{height - 4:g}" text-anchor="middle">{name}</text>')
     title = f"Risk over {shield.variables[x]} and {shield.variables[y]}"
+    drawn = f'<svg style="max-width:{1.6 * width:g}px" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">'
     return (
         f"<p>Each cell shows the greatest probability of failing in any state with these values of <code>{name}</code> "
-        f"(across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}. "
-        "The table below has the numbers.</p>"
-        f'<figure class="heat"><svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{text(title)}">'
-        f"{''.join(cells)}</svg></figure>"
+        f"(across) and <code>{text(shield.variables[y])}</code> (up); the darkest is {top:.4g}.</p>"
+        f'<figure class="heat">{drawn}{"".join(cells)}</svg></figure>'
     )
 
 

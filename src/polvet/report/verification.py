@@ -15,8 +15,9 @@ from polvet.report.markup import code, plural, text
 from polvet.report.page import Page, Part
 from polvet.report.pictures import Pictures
 from polvet.report.replay import replay_part
-from polvet.sources import load_model, options_from_json
+from polvet.sources import options_from_json
 from polvet.verify.split_tree import completed
+from polvet.worlds.formats import load_model
 
 KINDS = {"run": "Unsafe", "invariant": "Safe", "reachable-set": "Safe", "grid": "Safe"}
 

@@ -19,6 +19,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.kernel.compiled import Compiled, describe_limit
 from polvet.kernel.lower import Reward
+from polvet.kernel.starts.starts import no_start
 from polvet.mdp.build import build_exactly
 from polvet.mdp.sparse import Mask, SparseMdp, Uint64s
 from polvet.model.automata import ModelType
@@ -97,9 +98,7 @@ def build_world(
         if (limit := describe_limit(space, budget)) is not None:
             raise limit
         if len(space) == 0:
-            raise InputError(
-                "there is no start state.", Where("--start"), "Give a condition that some state satisfies."
-            )
+            raise no_start(task, Where("--start"))
         if exact is False or len(space) > EXACT_STATES:
             choice_start, branch_start, target, probability, labels, earned = space.take_matrix()
             mdp = SparseMdp(
@@ -117,6 +116,8 @@ def build_world(
     )  # fmt: skip
     if built.limit is not None:
         raise built.limit
+    if not built.mdp.states:
+        raise no_start(task, Where("--start"))
     fail, goal = built.masks
     states = [built.state_of(number) for number in range(built.mdp.states)]
     labels = _chosen(network, built.labels)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from polvet.budget import Budget
 from polvet.check.checker import Rejected, Subjects, check
+from polvet.choices import BrokenLaw
 from polvet.errors import InputError, Where
 from polvet.model.network import OutOfBounds
 from polvet.model.task import NO_OPTIONS, NOTHING_ELSE, Avoid, TaskOptions
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
-from polvet.policy.laws import BrokenLaw
 from polvet.sources import load_task
 from polvet.verify.certificates import certificate_of
 from polvet.verify.explicit import EXPLICIT

@@ -7,12 +7,16 @@ from polvet.check.run import replay_run
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound
+from polvet.policy.functions import fickle
 from polvet.policy.runs import Run
 from polvet.records.state_json import Malformed
 
 
 def replay(bound: Bound, run: Run) -> None:
-    """Raise a RuntimeError, which is a bug of polvet, unless this is a run of the policy's reference choices."""
+    """Raise a RuntimeError, which is a bug of polvet, unless this is a run of the policy's reference choices.
+
+    Where a Python function was asked, it is an InputError: the function does not depend on the state alone.
+    """
     replay_fitted(bound.fitted, Semantics(bound.task.network), run)
 
 
@@ -23,4 +27,6 @@ def replay_fitted(fitted: Fitted, semantics: Semantics, run: Run) -> None:
     try:
         replay_run(arena, run.states, run.actions, run.end.text, fitted.choose)
     except Malformed as error:
+        if fitted.by_execution:
+            raise fickle(None, str(error)) from None
         raise RuntimeError(f"the run found does not replay: {error}") from None

@@ -1,1 +1,7 @@
-"""Worlds that are not model files: Gymnasium environments and transition tables, made into a `Model`; nothing here judges a policy."""
+"""Worlds: their formats and the laws of these; those that are no files (Gymnasium environments, transition tables); judges nothing."""
+
+from polvet.model.world import World, WorldFile, WorldFormat
+from polvet.worlds.formats import FORMATS, format_of, read_world
+from polvet.worlds.laws import check_world_format
+
+__all__ = ["FORMATS", "World", "WorldFile", "WorldFormat", "check_world_format", "format_of", "read_world"]

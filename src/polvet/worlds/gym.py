@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -22,7 +21,7 @@ from urllib.parse import parse_qsl
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
-from polvet.model.automata import Model
+from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.worlds.clonable import Restore, Snapshot
 from polvet.worlds.enumerate import enumerate_env, find_difference, table_of
 from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, simplest_fraction
@@ -77,29 +76,13 @@ class Visiting:
     budget: Budget = UNLIMITED
 
 
-@dataclass(frozen=True, slots=True)
-class WorldTask:
-    """A world as a model, with its conditions as texts and what its policies read."""
-
-    model: Model
-    conditions: Mapping[str, str]
-    inputs: tuple[str, ...]
-
-
-@lru_cache(maxsize=4)
-def load_world(address: str) -> WorldTask:
-    """Return the world that `gym:ID?key=value` names."""
-    name, arguments = read_address(address)
-    return task_of_world(read_env(make_env(name, arguments)))
-
-
-def task_of_world(world: GymWorld) -> WorldTask:
+def task_of_world(world: GymWorld) -> World:
     """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them."""
     builder = build_table(world.table)
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
     events = world.table.events()
     conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
-    return WorldTask(builder.build(), conditions, world.inputs)
+    return World(builder.build(), conditions, world.inputs)
 
 
 def read_address(address: str) -> tuple[str, dict[str, Any]]:
@@ -321,3 +304,13 @@ def _starts(inner: Any, states: int, where: Where) -> tuple[int, ...]:
             "Give a start condition, e.g. start='s == 0'.",
         )
     return tuple(int(state) for state, chance in enumerate(given) if chance > 0)
+
+
+def _read(file: WorldFile) -> World:
+    name, arguments = read_address(file.address)
+    return task_of_world(read_env(make_env(name, arguments)))
+
+
+GYM = WorldFormat(
+    "gym", "a Gymnasium environment (gym:ID?key=value)", "the address `gym:ID?key=value`", _read, is_address=True
+)

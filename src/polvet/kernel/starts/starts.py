@@ -90,12 +90,17 @@ def drawable_starts(task: Task, *, megabytes: int = 500, budget: Budget = UNLIMI
 
 def _some(task: Task, starts: Starts) -> Starts:
     """Return the start states, of which there must be some: without any, every claim about a policy holds."""
-    if starts.count != 0:
-        return starts
+    if starts.count == 0:
+        raise no_start(task, starts.where)
+    return starts
+
+
+def no_start(task: Task, where: Where) -> InputError:
+    """Return the error that no state satisfies the start condition."""
     shown = dump_expression(task.network.initial_condition if task.start is None else task.start)
-    raise InputError(
+    return InputError(
         f"no state satisfies the start condition {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}.",
-        starts.where, "Weaken it: without a start state there is nothing to say about a policy.",
+        where, "Weaken it: without a start state there is nothing to say about a policy.",
     )  # fmt: skip
 
 
