@@ -2,6 +2,10 @@
 
 A table is learned for five episodes (too few to be good; the first seed whose table has a fault), debugged by polvet until it is safe
 or cannot be, and both are run in the environment itself, seeds 0, 1, ... The certificate is checked by the independent checker.
+On slippery ice safety may cost the goal: debugging says so (`outcome`). What can be claimed of a table that does come there is its risk:
+polvet's interval, a certificate that it is at most the bound that this rounds up to (or that it is above), and how many episodes of the
+real environment fail, until they end, with the interval (Clopper and Pearson, 99.9%) in which their probability must lie. So for the
+learned table and for the best one.
     python -m benchmarks.gym_repairs [WORLD ...] [--episodes 10000] [-o benchmarks/results/gym-repairs.json]
 """
 
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 import warnings
 from pathlib import Path
@@ -16,6 +21,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from scipy.stats import beta
 
 import polvet
 
@@ -25,6 +31,8 @@ WORLDS: dict[str, dict[str, Any]] = {
     "FrozenLake-v1 8x8": {"map_name": "8x8", "is_slippery": False},
     "CliffWalking-v1": {},
     "Taxi-v4": {},
+    "FrozenLake-v1 slippery": {"is_slippery": True},
+    "FrozenLake-v1 8x8 slippery": {"map_name": "8x8", "is_slippery": True},
 }
 FAILS = {"FrozenLake": lambda reward, ended: ended and reward == 0, "CliffWalking": lambda reward, ended: reward == -100,
          "Taxi": lambda reward, ended: reward == -10}  # fmt: skip
@@ -45,12 +53,12 @@ def learned(env: Any, episodes: int, rng: np.random.Generator) -> np.ndarray:
     return table
 
 
-def failures(env: Any, actions: list[int], fails: Any, episodes: int) -> int:
+def failures(env: Any, actions: list[int], fails: Any, episodes: int, steps: int = 100) -> int:
     """Return how many episodes fail when the real environment is steered by the table."""
     count = 0
     for episode in range(episodes):
         state, _ = env.reset(seed=episode)
-        for _ in range(100):
+        for _ in range(steps):
             state, reward, ended, cut, _ = env.step(actions[state])
             if fails(reward, ended):
                 count += 1
@@ -72,6 +80,8 @@ def row(name: str, arguments: dict[str, Any], episodes: int) -> dict[str, Any]:
         faults = policy.faults()
         if faults.faults:
             break
+    if arguments.get("is_slippery"):
+        return slippery_row(name, arguments, env, task, episodes)
     campaign = policy.debug(tempfile.mkdtemp())
     after = [task.labels.index(campaign.policy.object[state]) for state in range(len(table))]
     result = campaign.policy.verify()
@@ -81,6 +91,54 @@ def row(name: str, arguments: dict[str, Any], episodes: int) -> dict[str, Any]:
         "certificate": "accepted" if accepted else "rejected",
         "failures_before": failures(env, table.argmax(axis=1).tolist(), fails, episodes),
         "failures_after": failures(env, after, fails, episodes), "episodes": episodes,
+    }  # fmt: skip
+
+
+def slippery_row(name: str, arguments: dict[str, Any], env: Any, task: Any, episodes: int) -> dict[str, Any]:
+    """Judge tables that come to the goal by their risk; debug the learned one."""
+    table = learned(env, 20_000, np.random.default_rng(0))
+    policy = task.policy({state: scores.tolist() for state, scores in enumerate(table)})
+    faults, campaign = policy.faults(), policy.debug(tempfile.mkdtemp())
+    after = [task.labels.index(campaign.policy.object[state]) for state in range(len(table))]
+    endless = gymnasium.make("FrozenLake-v1", max_episode_steps=10**6, **arguments)
+    fails = FAILS["FrozenLake"]
+    return {
+        "world": name, "states": task.explore().states, "faults": len(faults.faults), "verdict": campaign.verdict.value,
+        "outcome": campaign.outcome, "reason": campaign.reason,
+        "certificate": "accepted" if polvet.certify(campaign.policy.verify(), task, campaign.policy).accepted else "rejected",
+        "failures_before": failures(env, table.argmax(axis=1).tolist(), fails, episodes),
+        "failures_after": failures(env, after, fails, episodes), "episodes": episodes,
+        "learned": risk_of(task, endless, table.argmax(axis=1).tolist(), episodes),
+        "best": risk_of(task, endless, best_actions(endless.unwrapped.P), episodes),
+    }  # fmt: skip
+
+
+def best_actions(rows: Any) -> list[int]:
+    """Return actions that reach the goal as often as can be, by value iteration."""
+    values = np.zeros(len(rows))
+    for _ in range(20_000):
+        each = [[sum(p * (r + (not end) * values[t]) for p, t, r, end in rows[s][a]) for a in rows[s]] for s in rows]
+        after = np.array([max(one) for one in each])
+        if np.abs(after - values).max() < 1e-14:
+            break
+        values = after
+    return [int(np.argmax(np.round(one, 9))) for one in each]
+
+
+def risk_of(task: Any, env: Any, actions: list[int], episodes: int) -> dict[str, Any]:
+    """Return polvet's interval for the risk, whether its certificate is accepted, and the failures of the real environment."""
+    policy = task.policy({state: task.labels[action] for state, action in enumerate(actions)})
+    figures = policy.verify(probability=True).figures
+    bound = f"{min(max(math.ceil(figures['probability_upper'] * 10**6), 1), 10**6 - 1)}/{10**6}"
+    proof = policy.verify(max_risk=bound)
+    count = failures(env, actions, FAILS["FrozenLake"], episodes, 10**6)
+    least = float(beta.ppf(0.0005, count, episodes - count + 1)) if count else 0.0
+    most = float(beta.ppf(0.9995, count + 1, episodes - count)) if count < episodes else 1.0
+    return {
+        "risk": [figures["probability_lower"], figures["probability_upper"]], "bound": bound, "verdict": proof.verdict.value,
+        "certificate": "accepted" if polvet.certify(proof, task, policy).accepted else "rejected",
+        "failures": count, "interval": [round(least, 4), round(most, 4)],
+        "agrees": least <= figures["probability_upper"] and figures["probability_lower"] <= most,
     }  # fmt: skip
 
 

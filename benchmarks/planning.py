@@ -3,18 +3,23 @@
 The naive way reads with the package `pddl`, instantiates every schema with every object of its parameters' types, and keeps what
 its static atoms allow; it ends after `--patience` seconds. polvet reads, grounds, enumerates all states and decides whether a
 strong-cyclic policy exists; counts are compared with the published oracle's (`reference.json`).
-    python -m benchmarks.planning [--benchmarks FOLDER] [--patience 20] [-o benchmarks/results/planning.json]
+Then triangles of the tireworld grow (the published pattern: sizes 1 to 3 have the published counts) until one takes longer than `--largest`
+seconds in all: reading, grounding, enumerating all states, deciding.
+    python -m benchmarks.planning [--benchmarks FOLDER] [--patience 20] [--largest 60] [-o benchmarks/results/planning.json]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
+from polvet.budget import Budget
+from polvet.errors import LimitReached
 from polvet.kernel.compiled import Compiled
 from polvet.model.instantiate import instantiate
 from polvet.model.task import TaskOptions
@@ -113,11 +118,55 @@ def row(folder: Path, reference: dict[str, Any], patience: float) -> dict[str, A
     }  # fmt: skip
 
 
+def triangle(size: int) -> str:
+    """Return the problem of the triangle tireworld of that size, in the published pattern."""
+    width, init = 2 * size + 1, ["(vehicle-at l-1-1)", "(not-flattire)"]
+    for row in range(1, width + 1, 2):
+        across = width - row + 1  # places of this row
+        for j in range(1, across):
+            init += [f"(road l-{row}-{j} l-{row}-{j + 1})", f"(road l-{row}-{j} l-{row + 1}-{j})"]
+            init += [f"(road l-{row + 1}-{j} l-{row}-{j + 1})", f"(spare-in l-{row + 1}-{j})"]
+        for j in range(1, across - 1, 2):
+            init += [f"(road l-{row + 1}-{j} l-{row + 2}-{j})", f"(road l-{row + 2}-{j} l-{row + 1}-{j + 1})"]
+        if row > 1:
+            init += {f"(spare-in l-{row}-1)": None, f"(spare-in l-{row}-{across})": None}
+    places = " ".join(f"l-{i}-{j}" for i in range(1, width + 1) for j in range(1, width + 1))
+    goal = f"(:goal (vehicle-at l-1-{width}))"
+    return f"(define (problem t{size}) (:domain triangle-tire) (:objects {places} - location) (:init {' '.join(init)}) {goal})"
+
+
+def largest_triangles(folder: Path, references: dict[str, Any], patience: float) -> list[dict[str, Any]]:
+    """Return what each size takes, up to the first that takes too long."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for size in count(1):
+            problem, domain = Path(scratch) / f"t{size}.pddl", folder / "triangle-tireworld" / "domain.pddl"
+            problem.write_text(triangle(size), encoding="utf-8")
+            begun = time.process_time()
+            task = load_task(problem, TaskOptions(domain=domain))
+            compiled = Compiled(task.network)
+            (start,) = compiled.semantics.initial_states()
+            found: dict[str, Any] = {"triangle": size}
+            try:
+                solved = solve(task, [start], budget=Budget(patience, 6_000, clock=time.process_time))
+                found |= {"states": solved.game.states, "strong_cyclic": solved.is_won(start)}
+            except LimitReached as limit:
+                found |= {"stopped": str(limit)}
+            rows.append({**found, "seconds": round(time.process_time() - begun, 2)})
+            print(json.dumps(rows[-1]), flush=True)
+            known = references.get(f"triangle-tireworld/p{size}")
+            assert known is None or found.get("states") == known["states_goal_absorbing"], (found, known)
+            if rows[-1]["seconds"] > patience or "stopped" in found:
+                return rows
+    raise AssertionError("sizes never end")
+
+
 def main() -> None:
     """Measure the problems and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--benchmarks", type=Path, default=BENCHMARKS)
     parser.add_argument("--patience", type=float, default=20.0)
+    parser.add_argument("--largest", type=float, default=60.0)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "planning.json")
     given = parser.parse_args()
     folder = given.benchmarks / "fond-pddl"
@@ -128,7 +177,10 @@ def main() -> None:
     for name in PROBLEMS:
         rows.append(row(folder, references[name], given.patience))
         print(json.dumps(rows[-1]), flush=True)
-    given.output.write_text(json.dumps({"unit": "CPU seconds", "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    largest = largest_triangles(folder, references, given.largest)
+    given.output.write_text(
+        json.dumps({"unit": "CPU seconds", "rows": rows, "largest": largest}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "tutorial-4-shield",
         "tutorial-5-terminates",
         "tutorial-6-gym",
+        "tutorial-7-planning",
     ),
     "Policies": (
         "policies",

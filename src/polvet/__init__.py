@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Value,
     )
     from polvet.front.shield import LearnedScheduler, Shield
+    from polvet.front.synthesizing import Solved, Unsolvable, synthesize
     from polvet.front.task import Task
     from polvet.model.automata import Model
     from polvet.model.build import ModelBuilder
@@ -71,6 +72,7 @@ _HOMES = {
         "Accepted", "Comparison", "Description", "Evaluation", "Exploration", "Fault", "Faults", "Fence", "Fuzzing", "Gate",
         "Impossible", "Rejected", "Repair", "Safe", "Simulation", "Training", "Unknown", "Unsafe", "Value",
     ),
+    "polvet.front.synthesizing": ("Solved", "Unsolvable", "synthesize"),
     "polvet.front.shield": ("LearnedScheduler", "Shield"),
     "polvet.front.task": ("Task",),
     "polvet.model.build": ("ModelBuilder",),
@@ -81,9 +83,9 @@ __all__ = [
     "Accepted", "Campaign", "Comparison", "Decisions", "Description", "Evaluation", "Exploration", "Fault", "Faults",
     "Fence", "Fuzzing", "Gate", "Generalizing", "GoalMissed", "GoalReaching", "Impossible", "InputError", "LearnedScheduler",
     "LimitReached", "MissingExtra", "Model", "ModelBuilder", "ModelError", "Nonterminating", "Policy", "PolvetError",
-    "Refuted", "Rejected", "Repair", "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Task", "Terminating", "Training",
-    "Unknown", "Unsafe", "Value", "Verdict",
-    "certify", "from_gym", "from_matrix", "gate", "generalizes", "info", "load", "terminates",
+    "Refuted", "Rejected", "Repair", "Run", "Safe", "SafeRegion", "Shield", "Simulation", "Solved", "Task", "Terminating", "Training",
+    "Unknown", "Unsafe", "Unsolvable", "Value", "Verdict",
+    "certify", "from_gym", "from_matrix", "gate", "generalizes", "info", "load", "synthesize", "terminates",
 ]  # fmt: skip
 
 

@@ -39,14 +39,14 @@ from polvet.model.properties import (
     Until,
 )  # fmt: skip
 from polvet.model.task import MODES, ROLES, Avoid, PolicyReading, Source, Task, TaskOptions, condition, resolved
-from polvet.model.world import Reader, WorldFile
+from polvet.model.world import AS_WRITTEN, Reader, Reading, WorldFile
 from polvet.numbers import exact
 from polvet.worlds.formats import domain_of, format_of, is_address, load_model, read_world
 
 if TYPE_CHECKING:
     from polvet.prism import Vocabulary
 
-TASK_KEYS = ("model", "domain", "constants", *ROLES, "policy")
+TASK_KEYS = ("model", "domain", "constants", "bounds", "actions", *ROLES, "policy")
 FUNCTION = re.compile(r"(.+\.py):\w+")
 """An input that is a Python function: its file, and its name."""
 POLICY_KEYS = ("mode", "inputs", "outputs", "output")
@@ -63,6 +63,7 @@ class TaskParts:
     options: TaskOptions  # already part of the fields above, except for `out_of_bounds` and `avoid`
     source: Source
     domain: Path | None = None  # exactly where the model is a PDDL problem
+    problem: Reading = AS_WRITTEN  # how such a problem is read
 
 
 def load_network(
@@ -84,7 +85,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     """Return what the task in a `.toml` file, or a model file with the options, is made of."""
     options = options or TaskOptions()
     data, domain = _model_text(path) if is_address(path) else read_bytes(path), options.domain
-    digest = hashlib.sha256(data)
+    digest, problem = hashlib.sha256(data), AS_WRITTEN
     if is_address(path):
         world, place = read_world(path), Where(str(path))
         model_path, constants = Path(path), {}
@@ -103,6 +104,7 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
         }
         texts = {role: (_text(document, role, where), where.at(role)) for role in ROLES if role in document}
         reading = _reading(_table(document, "policy", where), where.at("policy"), Path(path).parent)
+        problem = _problem(document, where)
     else:
         model_path, constants, texts, reading = Path(path), {}, {}, PolicyReading()
     for role in ROLES:
@@ -114,16 +116,19 @@ def read_parts(path: str | Path, options: TaskOptions | None = None) -> TaskPart
     domain = domain_of(model_path, domain)
     if domain is not None:
         digest.update(read_bytes(domain))
+    elif problem != AS_WRITTEN:
+        what = "'bounds' and 'actions' say how a PDDL problem is read, and the model is none."
+        raise InputError(what, Where(str(path)), "Leave them out.")
     for file in reading.functions.values():
         for one in python_files(file):
             digest.update(sha256(one).encode())
     source = Source(Path(path), digest.hexdigest())
-    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain)
+    return TaskParts(model_path, {**constants, **options.constants}, texts, reading, options, source, domain, problem)
 
 
 def make_task(parts: TaskParts) -> Task:
     """Return the task made of these parts."""
-    world = read_world(parts.model, parts.domain)
+    world = read_world(parts.model, parts.domain, parts.problem)
     network = replace(instantiate(world.model, parts.constants), out_of_bounds=parts.options.out_of_bounds)
     place = Where(str(parts.model))
     texts = {role: (text, place.at(role)) for role, text in world.conditions.items()} | dict(parts.conditions)
@@ -147,9 +152,24 @@ def _with_expressions(
     found = {}
     for text in computed:
         parsed = parse(text, where.at("policy").at("inputs"))
-        if not isinstance(parsed, Name):
+        if parsed != Name(text):
             found[text] = resolved(network, parsed, where.at("policy").at("inputs"))[0]
     return replace(reading, expressions=found)
+
+
+def _problem(document: Mapping[str, Any], where: Where) -> Reading:
+    """Return how the task reads its PDDL problem: `[bounds] fuel = [0, 9]`, `actions = "schemas"`."""
+    bounds: dict[str, tuple[int, int]] = {}
+    for name, given in _table(document, "bounds", where).items():
+        whole = isinstance(given, list) and len(given) == 2 and all(type(end) is int for end in given)
+        if not whole or given[0] > given[1]:
+            what = f"'{name}' has no least and greatest value."
+            raise InputError(what, where.at("bounds").at(name), f"Write {name} = [0, 100].")
+        bounds[name.lower()] = given[0], given[1]
+    chosen = document.get("actions", "ground")
+    if chosen not in ("ground", "schemas"):
+        raise InputError(f"'{chosen}' is unknown.", where.at("actions"), 'Write actions = "ground" or "schemas".')
+    return Reading(bounds, chosen == "schemas")
 
 
 def parse_constants(text: str) -> dict[str, Value]:

@@ -12,6 +12,7 @@ from polvet.errors import LimitReached, Where
 from tests.attack import (
     action_risk,
     ends,
+    general,
     goals,
     grid,
     invariant,
@@ -26,12 +27,15 @@ from tests.attack import (
     run,
     safe_policy,
     safe_region,
+    solves,
     strong_cyclic,
     unsafe_rank,
 )
 
 KINDS = {
     "action-risk": action_risk.false_claims,
+    "general": general.false_claims,
+    "general-refuted": general.false_runs,
     "goal-missed": goals.false_missing,
     "goal-reaching": goals.false_reaching,
     "grid": grid.false_claims,
@@ -50,6 +54,7 @@ KINDS = {
     "run": run.false_claims,
     "safe-policy": safe_policy.false_claims,
     "safe-region": safe_region.false_claims,
+    "solves": solves.false_claims,
     "strong-cyclic": strong_cyclic.false_policies,
     "sure-end": ends.false_ends,
     "unsafe-rank": unsafe_rank.false_claims,

@@ -11,11 +11,14 @@ import pytest
 
 from polvet.check.checker import CHECKERS, Accepted, check
 from polvet.check.ends import possible_outcomes
+from polvet.check.general import _Rules
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
 from tests.attack import action_risk, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
+
+OFFERED = _Rules.steps
 
 
 def _first_row(followed, step):
@@ -29,6 +32,12 @@ def _first_group(step):
 
 def _forgets_ranks(state, row, worth, ranks):
     return expected(row, {target: worth.get(target, 0) for target in row}) >= worth[state]
+
+
+def _only_offered(rules, place):
+    """The first step that the rules offer, as if they offered no other and claimed nothing."""
+    offered, _ = OFFERED(rules, place)
+    return offered[:1], []
 
 
 WEAK = {
@@ -45,6 +54,8 @@ WEAK = {
     "risk-bound": ("polvet.check.risk_bound.possible_rows", _first_row),
     "risk-exceeds": ("polvet.check.risk_bound._attains", _forgets_ranks),
     "safe-region": ("polvet.check.reachable_set.iter_all_starts", lambda arena: iter(())),
+    "general": ("polvet.check.general._Rules.steps", _only_offered),
+    "solves": ("polvet.check.solves.dead_ends", lambda problem, plan: []),
     "sure-end": ("polvet.check.ends.possible_outcomes", _first_group),
     "livelock": ("polvet.check.ends._check_goes_on", lambda followed, states: None),
     "repair": ("polvet.check.repair._taken", lambda fitted, state, applicable: []),

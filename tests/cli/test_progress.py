@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
         ("domain.pddl", blocks.domain),
         ("blocks.pddl", blocks.instance(3)),
         ("sketch.txt", blocks.policy),
+        ("problem.qnp", "count\n1 n 1\n1 n 1\n1 n 0\n1\nfall\n1 n 1\n1 n 0\n"),
     ):
         (found / name).write_text(text)
     (found / "model.pm").write_text(
@@ -63,6 +64,7 @@ LONG = {
     "permit": (["janitor.toml", "--bound", "0.1"], 0, "adding actions"),
     "learn": (["janitor.toml", "--cost", "{cost}", "--bound", "0.2", "--iterations", "2", "--episodes", "50"], None, "learning"),
     "terminates": (["plan.json"], 0, "looking for a proof"),
+    "synthesize": (["problem.qnp"], 0, "looking for a policy"),
     "generalizes": (["sketch.txt", "blocks.pddl", "--domain", "domain.pddl"], 0, "following the rules"),
 }  # fmt: skip
 SHORT = {"info", "certify", "domains", "report", "gate"}

@@ -108,7 +108,6 @@ BAD = {
     "unknown operator": (lambda d: d["edges"][0].update(guard_dnf=[[["x", "=>", 1]]]), "guard_dnf[0][0][1]"),
     "a fraction in a guard": (lambda d: d["edges"][0].update(guard_dnf=[[["x", ">=", 0.5]]]), "guard_dnf[0][0][2]"),
     "unknown initial state": (lambda d: d.update(initial="q7"), "initial"),
-    "an initial state without edges": (lambda d: (d["control_states"].append("q7"), d.update(initial="q7")), "initial"),
     "no initial state": (lambda d: d.pop("initial"), "'initial' is missing"),
     "bounds exchanged": (lambda d: d["variables"][0].update(lower=3, upper=1), "variables[0]"),
     "a state named twice": (lambda d: d["control_states"].append("q0"), "control_states[2]"),

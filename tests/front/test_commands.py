@@ -25,6 +25,7 @@ DOMAIN = """(define (domain boxes) (:predicates (closed ?b))
  (:action close :parameters (?b) :precondition (not (closed ?b)) :effect (closed ?b)))"""
 BOXES = "(define (problem two) (:domain boxes) (:objects a b) (:init (closed a) (closed b)) (:goal (not (closed a))))"
 SKETCH = 'numeric n "n_count(c_primitive(closed,0))"\nn > 0 -> '
+QNP = "count\n1 n 1\n1 n 1\n1 n 0\n1\nfall\n1 n 1\n1 n 0\n"
 MODEL = "mdp\nmodule m\n x : [0..3] init 0;\n [a] x<3 -> 0.5:(x'=x+1) + 0.5:true;\n [b] x<2 -> (x'=x+2);\nendmodule\n"
 
 
@@ -40,6 +41,8 @@ def folder(tmp_path_factory):
     (place / "boxes.pddl").write_text(BOXES, encoding="utf-8")
     (place / "opens.txt").write_text(f"{SKETCH}n-down", encoding="utf-8")
     (place / "turns.txt").write_text(f"{SKETCH}n?", encoding="utf-8")
+    (place / "problem.qnp").write_text(QNP, encoding="utf-8")
+    (place / "vain.qnp").write_text(QNP.replace("fall\n1 n 1\n1 n 0", "rise\n1 n 1\n1 n 1"), encoding="utf-8")
     domains("janitor", width=3, height=3, output=place / "janitor.jani")
     faulty = polvet.load(place / "one-way-line-8-5.toml").policy(place / "one-way-line-8-5-faulty.json")
     faults = faulty.faults()
@@ -127,6 +130,11 @@ CASES = {
     ),
     "terminates": ("plan.json --why --bound", lambda: polvet.terminates("plan.json", why=True, bound=True)),
     "terminates in the goal": ("plan.json --goal x==0", lambda: polvet.terminates("plan.json", goal="x==0")),
+    "synthesize": (
+        "problem.qnp -o solved.json --certificate solves.json",
+        lambda: polvet.synthesize("problem.qnp", output="solved.json", certificate="solves.json"),
+    ),
+    "synthesize in vain": ("vain.qnp", lambda: polvet.synthesize("vain.qnp")),
     "generalizes": (
         "opens.txt boxes.pddl --domain domain.pddl", lambda: polvet.generalizes("opens.txt", "boxes.pddl", domain="domain.pddl"),
     ),

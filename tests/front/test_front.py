@@ -20,8 +20,9 @@ NAMES = tuple(
     """
     Accepted Campaign Comparison Decisions Description Evaluation Exploration Fault Faults Fence Fuzzing Gate Generalizing GoalMissed
     GoalReaching Impossible InputError LearnedScheduler LimitReached MissingExtra Model ModelBuilder ModelError Nonterminating Policy
-    PolvetError Refuted Rejected Repair Run Safe SafeRegion Shield Simulation Task Terminating Training Unknown Unsafe Value Verdict
-    certify from_gym from_matrix gate generalizes info load terminates
+    PolvetError Refuted Rejected Repair Run Safe SafeRegion Shield Simulation Solved Task Terminating Training Unknown
+    Unsafe Unsolvable Value Verdict
+    certify from_gym from_matrix gate generalizes info load synthesize terminates
     """.split()  # noqa: SIM905
 )
 

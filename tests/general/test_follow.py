@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from polvet.errors import InputError, Where
+from polvet.features.instances import read_instance
 from polvet.general.follow import follow
-from polvet.general.instances import read_instance
-from polvet.general.valuations import meanings_of
 from polvet.pddl.parse import parse_domain
 from polvet.policy.finite_memory.sketch import expand, read_sketch
+from polvet.policy.finite_memory.valuations import meanings_of
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Terminating
 from tests.general.worlds import WORLDS

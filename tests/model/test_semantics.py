@@ -233,3 +233,25 @@ def test_constants_in_a_circle_and_without_value_are_refused():
         instantiate(Model("m", ModelType.MDP, (part,), Composition((Instance("A"),)), constants=circle))
     with pytest.raises(InputError, match="constant 'c' has no value"):
         instantiate(Model("m", ModelType.MDP, (part,), Composition((Instance("A"),)), constants=(Constant("c", INT),)))
+
+
+def test_many_edges_are_found_by_the_value_their_guards_begin_with(monkeypatch):
+    """The same moves, in the same order, and the same errors as where every edge is asked."""
+    guards = [f"x = {k % 7} & y < {k % 5 + 1}" for k in range(30)]
+    guards += ["y = 3", "x > 2", "x = 4", "x = 2 & 6 / (y - 1) > 1", "y = 2 & x = 1"]
+    edges = [edge("ab"[k % 2], put("y", "y"), guard=text) for k, text in enumerate(guards)]
+    net = network(automaton("A", *edges), variables=[number("x"), number("y")])
+
+    def answers(semantics: Semantics) -> list[object]:
+        found: list[object] = []
+        for state in ((x, y) for x in range(10) for y in range(10)):
+            try:
+                found.append(semantics.moves(state))
+            except InputError as error:
+                found.append(str(error))
+        return found
+
+    indexed = answers(Semantics(net))
+    monkeypatch.setattr("polvet.model.semantics.FEW_EDGES", 10**9)
+    assert indexed == answers(Semantics(net))
+    assert any(isinstance(one, str) for one in indexed)

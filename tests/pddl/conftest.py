@@ -5,6 +5,7 @@ import json
 import pytest
 
 from polvet.model.instantiate import instantiate
+from polvet.model.network import Kind
 from polvet.model.semantics import Semantics
 from polvet.pddl.translate import World
 from tests.conftest import BENCHMARKS
@@ -28,15 +29,26 @@ class Atoms:
             (_tuple(variable.name), None if variable.values is None else [_tuple(name) for name in variable.values])
             for variable in self.semantics.network.variables
         ]
+        self.numbers = [
+            _tuple(variable.name) if variable.kind is Kind.INT and variable.values is None else None
+            for variable in self.semantics.network.variables
+        ]
         self.names = [name for own, values in self.variables for name in ([own] if values is None else values)]
-        init = {(atom.predicate, *atom.terms) for atom in world.grounding.reach.problem.init}
-        self.fixed = frozenset(init - set(self.names))
+        problem = world.grounding.reach.problem
+        init = {(atom.predicate, *atom.terms) for atom in problem.init}
+        self.fixed = frozenset(init - set(self.names)) | {
+            ("=", (fluent.function, *fluent.terms), value)
+            for fluent, value in problem.numbers.items()
+            if fluent not in world.grounding.fluents
+        }
 
     def show(self, state):
         """Return the state as a set of atoms."""
         true = set()
-        for (name, values), value in zip(self.variables, state, strict=True):
-            if values is not None:
+        for (name, values), number, value in zip(self.variables, self.numbers, state, strict=True):
+            if number is not None:
+                true.add(("=", number, value))
+            elif values is not None:
                 true.add(values[value])
             elif value:
                 true.add(name)
@@ -59,9 +71,14 @@ class Atoms:
 
     def state(self, atoms):
         """Return the state in which these atoms hold."""
+        numbers = {atom[1]: atom[2] for atom in atoms if atom[0] == "="}
         return tuple(
-            name in atoms if values is None else next((k for k, one in enumerate(values) if one in atoms), 0)
-            for name, values in self.variables
+            numbers[name]
+            if number is not None
+            else name in atoms
+            if values is None
+            else next((k for k, one in enumerate(values) if one in atoms), 0)
+            for (name, values), number in zip(self.variables, self.numbers, strict=True)
         )
 
 

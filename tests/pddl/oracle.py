@@ -1,10 +1,15 @@
-"""A naive interpreter of PDDL: nested lists, every ground action tried in every state; shares no code with polvet."""
+"""A naive interpreter of PDDL: nested lists, every ground action tried in every state; shares no code with polvet.
+
+A state is a set of tuples: atoms ("at", "r1", "a"), and numbers ("=", ("fuel", "r1"), 3).
+"""
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
-from itertools import product
+from functools import reduce
+from itertools import count, product
 
 
 def read(text):
@@ -36,9 +41,10 @@ def typed(items):
 
 
 class World:
-    """A problem as sets of ground atoms, tuples such as ("at", "r1", "a")."""
+    """A problem as sets of ground atoms and numbers; `unread` names functions that are no part of states."""
 
-    def __init__(self, domain, problem):
+    def __init__(self, domain, problem, unread=()):
+        self.tags = count()
         domain, problem = read(domain), read(problem)
         self.parents, objects, self.actions = {}, [], []
         for section in domain[2:]:
@@ -53,10 +59,12 @@ class World:
             if section[0] == ":objects":
                 objects += typed(section[1:])
             elif section[0] == ":init":
-                self.init = frozenset(tuple(atom) for atom in section[1:])
+                atoms = [atom for atom in section[1:] if atom[0] not in ("=", "not")]
+                numbers = [("=", tuple(atom[1]), int(float(atom[2]))) for atom in section[1:] if atom[0] == "="]
+                self.init = frozenset([*map(tuple, atoms), *(one for one in numbers if one[1][0] not in unread)])
             elif section[0] == ":goal":
                 self.goal = section[1]
-        self.objects = dict(objects)
+        self.objects, self.unread = dict(objects), unread
 
     def of(self, types):
         """Return the objects of one of the types."""
@@ -91,9 +99,49 @@ class World:
                 return all(self.holds(condition[2], inner, state) for inner in self.values(condition[1], env))
             case "exists":
                 return any(self.holds(condition[2], inner, state) for inner in self.values(condition[1], env))
-            case "=":
+            case "=" if not isinstance(condition[1], list) and not isinstance(condition[2], list):
                 return env.get(condition[1], condition[1]) == env.get(condition[2], condition[2])
+            case "=" | "<" | ">" | "<=" | ">=" as sign:
+                one, other = (self.number(part, env, state) for part in condition[1:])
+                tests = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+                return tests[sign](one, other)
         return tuple(env.get(word, word) for word in condition) in state
+
+    def number(self, part, env, state):
+        """Return what the number is in the state."""
+        if not isinstance(part, list):
+            return int(float(part))
+        if part[0] in ("+", "-", "*"):
+            values = [self.number(one, env, state) for one in part[1:]]
+            if len(values) == 1:
+                return -values[0]
+            return reduce({"+": operator.add, "-": operator.sub, "*": operator.mul}[part[0]], values)
+        fluent = tuple(env.get(word, word) for word in part)
+        return next(one[2] for one in state if one[0] == "=" and one[1] == fluent)
+
+    def shift(self, effect, env, state):
+        """Return a number's change as atoms to add: ("+", fluent, by, a tag of its own), or (":=", fluent, value)."""
+        fluent = tuple(env.get(word, word) for word in effect[1])
+        if fluent[0] in self.unread:
+            return frozenset()
+        amount = self.number(effect[2], env, state)
+        if effect[0] == "assign":
+            return frozenset({(":=", fluent, amount)})
+        if effect[0] == "scale-up":
+            return frozenset({(":=", fluent, amount * self.number(effect[1], env, state))})
+        return frozenset({("+", fluent, -amount if effect[0] == "decrease" else amount, next(self.tags))})
+
+    def after(self, state, deleted, added):
+        """Return the state with the deletes, the adds and the numbers changed."""
+        shifts = [one for one in added if one[0] in ("+", ":=")]
+        atoms = (state - deleted) | {one for one in added if one[0] not in ("+", ":=")}
+        for fluent in {one[1] for one in shifts}:
+            (before,) = [one for one in state if one[0] == "=" and one[1] == fluent]
+            assigned = {one[2] for one in shifts if one[0] == ":=" and one[1] == fluent}
+            by = [one[2] for one in shifts if one[0] == "+" and one[1] == fluent]
+            assert len(assigned) + bool(by) == 1
+            atoms = (atoms - {before}) | {("=", fluent, assigned.pop() if assigned else before[2] + sum(by))}
+        return frozenset(atoms)
 
     def outcomes(self, effect, env, state):
         """Return what may happen: triples of a probability, atoms to delete, atoms to add."""
@@ -114,6 +162,8 @@ class World:
                 chances = [Fraction(word) for word in effect[1::2]]
                 parts = [*zip(chances, effect[2::2], strict=True), (1 - sum(chances), [])]
                 return [(q * p, d, a) for q, part in parts for p, d, a in self.outcomes(part, env, state)]
+            case "increase" | "decrease" | "assign" | "scale-up":
+                return [(Fraction(1), frozenset(), self.shift(effect, env, state))]
             case "not":
                 return [(Fraction(1), frozenset({tuple(env.get(word, word) for word in effect[1])}), frozenset())]
         return [(Fraction(1), frozenset(), frozenset({tuple(env.get(word, word) for word in effect)}))]
@@ -135,7 +185,7 @@ class World:
                     successors = {}
                     for chance, deleted, added in self.outcomes(fields.get(":effect", []), env, state):
                         if chance:
-                            after = (state - deleted) | added
+                            after = self.after(state, deleted, added)
                             successors[after] = successors.get(after, 0) + chance
                     label = f"{name}({','.join(env.values())})" if env else name
                     assert label not in found

@@ -10,7 +10,17 @@ from polvet.check.checker import Subjects, is_by_execution
 from polvet.errors import Where
 from polvet.sources import load_task, options_from_json
 
-ABOUT_PLANS = ("lex-rank", "lasso", "goal-reaching", "goal-missed", "recurrent-set", "its-run")
+ABOUT_PLANS = (
+    "lex-rank",
+    "lasso",
+    "goal-reaching",
+    "goal-missed",
+    "solves",
+    "general",
+    "general-refuted",
+    "recurrent-set",
+    "its-run",
+)
 """Kinds that speak about a finite-memory policy: there is no task with conditions."""
 
 

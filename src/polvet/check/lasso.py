@@ -25,7 +25,7 @@ MAX_REPLAY = 2_000_000
 
 def check_lasso(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that some execution of the policy never ends."""
-    fmp = find_subject(certificate, subjects, about_every_run=False)
+    fmp = find_subject(certificate, subjects, about_every_run=False, about_endless_run=True)
     if isinstance(fmp, Rejected):
         return fmp
     problem = check_replay(fmp, certificate, subjects.budget)

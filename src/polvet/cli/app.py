@@ -55,7 +55,10 @@ COMMANDS: dict[str, str] = {
     "permit": "Compute which actions may be allowed. "
     "Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
     "learn": "Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`.",
-    "terminates": "Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.",
+    "terminates": "Decide whether every execution of a generalized plan ends: also of a sketch, "
+    "a .qnp policy, an integer transition system.",
+    "synthesize": "Search a policy of a qualitative problem that surely ends in the goal. "
+    "Example: `polvet synthesize problem.qnp -o plan.json`.",
     "generalizes": "Follow a general policy's rules on PDDL problems. "
     "Example: `polvet generalizes policy.txt p1.pddl p2.pddl --domain domain.pddl`.",
     "certify": "Check a certificate without trusting whoever made it: accepted (0) or rejected (10).",

@@ -38,12 +38,14 @@ def generalizes(
     with answering.watch("generalizes", "following the rules", limits) as within:
         found = ask(policy, *problems, domain=domain, features=features, output=output, **within)
     if isinstance(found, Refuted):
-        return answering.say(found, _run_lines(found))
+        written = [] if found.written is None else [f"  certificate (general-refuted): {found.written}"]
+        return answering.say(found, [*_run_lines(found), *written])
     told = found.problems if isinstance(found, Generalizing) else found.more["problems"]
     lines = [f"  {one['problem']}: {one['states']} states, runs of at most {one['longest_run']} steps" for one in told]
     if isinstance(found, Generalizing):
         lines.append("  the rules end from every valuation of their features (lex-rank)")
-        lines += [] if found.written is None else [f"  ranking: {found.written}"]
+        assert found.certificate is not None
+        lines += [] if found.written is None else [f"  certificate ({found.certificate['kind']}): {found.written}"]
     return answering.say(found, lines)
 
 

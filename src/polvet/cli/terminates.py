@@ -34,41 +34,70 @@ def terminates(
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
+    forest: Annotated[
+        Path | None, typer.Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
+    ] = None,
     goal: Annotated[
         str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False,
     bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
-    draw: Annotated[Path | None, typer.Option("--draw", help="Write a picture: .dot (Graphviz) or .mmd.")] = None,
+    draw: Annotated[
+        Path | None, typer.Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
+    ] = None,
     export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
     steps: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
     workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
-    """Decide whether every execution of a generalized plan ends; the verdict comes with a certificate.
+    """Decide whether every execution of a generalized plan ends: also of a sketch, a .qnp policy, an integer transition system.
 
-    Example: `polvet terminates plan.json -o certificate.json`.
+    Example: `polvet terminates plan.json -o certificate.json`. terminating (0) comes with a ranking, nonterminating (10) with a run that
+    never ends; both are checked. unknown (20) names the limit, or what was tried.
     """
     from polvet.files import write_whole
     from polvet.front.plans import terminates as decide
-    from polvet.policy.finite_memory import dump_fmp, to_graphviz, to_mermaid
+    from polvet.policy.finite_memory import dump_fmp, load_fmp
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
-            fmp, policy=policy, method=method, forests=forests, goal=goal, why=why, bound=bound, budget=steps,
+            fmp, policy=policy, method=method, forests=forests, forest=forest, goal=goal, why=why, bound=bound, budget=steps,
             output=output, **within,
         )  # fmt: skip
     plan, _ = found.source
     if draw is not None:
-        write_whole(draw, to_mermaid(plan) if draw.suffix == ".mmd" else to_graphviz(plan))
+        write_whole(draw, _picture(plan, draw, found))
     if export is not None:
-        write_whole(export, json.dumps(dump_fmp(plan), ensure_ascii=False, indent=1) + "\n")
+        whole = load_fmp(fmp, policy=policy)  # a sketch is shown over some of its features, and written over all
+        write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
     counts = (f"{key} {value}" for key, value in found.figures.items() if not isinstance(value, list))
     lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in found.more.get("trace", []))]
     lines += _further(plan, found.more, found.word, found.method)
     if output is not None and found.certificate is not None:
         lines.append(f"  certificate ({found.certificate['kind']}): {output}")
     return answering.say(found, lines)
+
+
+def _picture(plan: FiniteMemoryPolicy, file: Path, found: Any) -> str:
+    """Return the plan as the file's ending says; as SVG with the lasso, or the rounds of the proof."""
+    from polvet.errors import InputError, Where
+    from polvet.policy.finite_memory import to_graphviz, to_mermaid
+
+    kinds = {".dot": to_graphviz, ".gv": to_graphviz, ".mmd": to_mermaid}
+    if file.suffix in kinds:
+        return kinds[file.suffix](plan)
+    if file.suffix != ".svg":
+        raise InputError(f"'{file}' has no known ending.", Where("draw"), "Write .svg, .dot or .mmd.")
+    from polvet.report.rounds import MAX_EDGES, MAX_NODES, can_draw, plan_svg
+    from polvet.report.termination import marks_of, rounds_of
+
+    if not can_draw(plan):
+        most = f"at most {MAX_NODES} control states and {MAX_EDGES} edges are drawn."
+        raise InputError(most, Where("draw"), "Write .dot, and lay it out with Graphviz.")
+    certificate = dict(found.certificate or {})
+    if found.more.get("trace_rounds"):
+        certificate["rounds"] = found.more["trace_rounds"]
+    return plan_svg(plan, marks_of(plan, certificate), rounds_of(plan, certificate))
 
 
 def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> list[str]:

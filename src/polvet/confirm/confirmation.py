@@ -40,6 +40,7 @@ PROVES: dict[str, tuple[str, ...]] = {
     "safe risk": ("risk-bound",), "unsafe risk": ("risk-exceeds",),
     "strong-cyclic": ("strong-cyclic",), "not-strong-cyclic": ("no-strong-cyclic",), "permitted": ("permissive", "action-risk"),
     "terminating": ("lex-rank",), "nonterminating": ("lasso", "recurrent-set", "its-run"),
+    "solved": ("solves",), "holds": ("general",), "refuted": ("general-refuted",),
     "goal-reaching": ("goal-reaching",), "goal-missed": ("goal-missed",),
 }  # fmt: skip
 """The kinds of certificates that prove a verdict."""

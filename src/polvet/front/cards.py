@@ -21,7 +21,7 @@ ROWS, FIRST = 20, 6
 CARD = "border:1px solid #8884;border-left:4px solid;border-radius:6px;padding:.7em 1em;margin:.3em 0;font-family:sans-serif"
 LINE, CELL = "margin:.3em 0", "padding:.2em .7em;text-align:left;border-bottom:1px solid #8884;white-space:nowrap"
 COLOURS = {"good": "#1a7f37", "bad": "#b42318", "open": "#8a6d00"}
-GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "holds", "done"}
+GOOD = {"safe", "terminating", "accepted", "no faults", "repaired", "permitted", "passed", "holds", "solved", "done"}
 BAD = {"unsafe", "nonterminating", "rejected", "faults", "faults remain", "impossible", "failed", "refuted"}
 
 

@@ -22,13 +22,15 @@ from polvet.front.result import Result, Run, Verdict, why, write_certificate
 
 if TYPE_CHECKING:
     from polvet.general.follow import Followed
-    from polvet.general.valuations import Function
     from polvet.policy.finite_memory.sketch import Sketch
+    from polvet.policy.finite_memory.valuations import Function
 
 MAX_STATES = 1_000_000
 """Of one problem, where no other limit is given."""
 MODELLED = ("rule", "action")
-RANKING_ALONE = "the ranking was checked, so the rules end from every valuation; what they do in the problems has no kind of certificate"
+MOST_PLACES = 100_000
+"""That a certificate lists; of more states the ranking alone is written and checked."""
+RANKING_ALONE = "the ranking was checked, so the rules end from every valuation; what they do in the problems was not"
 BY_EXECUTION = "; features that are Python functions count by the answers they gave"
 
 
@@ -36,7 +38,7 @@ BY_EXECUTION = "; features that are Python functions count by the answers they g
 class Generalizing(Result):
     """In each of the problems every run of the rules ends in the goal, and the rules end from every valuation of their features.
 
-    `problems` tells of each its `states` and `longest_run`; the certificate is a ranking of the rules.
+    `problems` tells of each its `states` and `longest_run`; the certificate is a ranking of the rules, and of their places in the problems.
     """
 
     problems: tuple[Mapping[str, Any], ...] = ()
@@ -84,11 +86,11 @@ def generalizes(
     """Return whether the rules of a sketch (`policy`) reach the goal in every one of the PDDL problems, and are proved to end.
 
     `domain` is by default `domain.pddl` beside the first problem. What a feature means stands in the sketch, or is a function of its
-    name among `features`: a Python file, which is executed, or functions by name. `output` names a file for the ranking.
+    name among `features`: a Python file, which is executed, or functions by name. `output` names a file for the certificate.
     """
+    from polvet.features.instances import read_instance
     from polvet.general.follow import follow
-    from polvet.general.instances import read_instance
-    from polvet.general.valuations import meanings_of
+    from polvet.policy.finite_memory.valuations import meanings_of
 
     work = Work.begin(limits, Chance, max_states=MAX_STATES)
     if not problems:
@@ -98,7 +100,9 @@ def generalizes(
     sketch = _sketch(path(policy, "policy"))
     functions = _functions(sketch, features)
     meanings = meanings_of(sketch, functions)
-    known = _domain(Path(problems[0]), domain)
+    known, domain_text = _domain(Path(problems[0]), domain)
+    file, target = Path(policy), None if output is None else Path(output)
+    checkable = _Checkable(file, domain_text, bool(functions), target)
     texts = [(str(problem), _text(problem)) for problem in problems]
     told: list[Mapping[str, Any]] = []
     more = {"problems": told}
@@ -107,17 +111,55 @@ def generalizes(
             work.tell(f"following the rules in {name}")
             followed = follow(sketch, meanings, read_instance(text, Where(name), known), budget=work.budget)
             if followed.failure is not None:
-                return _refuted(sketch, name, followed, told, work, bool(functions))
+                return _refuted(sketch, name, followed, told, work, checkable)
+            checkable.add(name, text, followed)
             told.append({"problem": name, "states": len(followed.ranks), "longest_run": followed.longest_run})
     except LimitReached as limit:
         return Undecided(**why(limit), figures=_figures(told), more=more, **work.told())
-    return _proved(sketch, Path(policy), told, work, None if output is None else Path(output), bool(functions))
+    return _proved(sketch, told, work, checkable)
+
+
+@dataclass(slots=True)
+class _Checkable:
+    """What a certificate needs: the sketch's file, the domain, and each problem with its places, as long as they are not too many."""
+
+    sketch: Path
+    domain: str
+    by_execution: bool  # features are Python functions: nothing can be checked
+    output: Path | None
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    places: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all places of all problems are remembered."""
+        return not self.by_execution and self.places <= MOST_PLACES
+
+    def add(self, name: str, text: str, followed: Followed) -> None:
+        """Remember the places of a problem and their ranks."""
+        self.places += len(followed.ranks)
+        if self.is_whole:
+            listed = [[memory, f"{state:x}", rank] for (memory, state), rank in followed.ranks.items()]
+            self.problems.append({"name": name, "text": text, "places": listed})
+
+    def confirmed(
+        self, verdict: str, proof: Mapping[str, Any], work: Work
+    ) -> tuple[Mapping[str, Any] | None, Any, str | None]:
+        """Return the certificate, what the checker said of it, and where it was written."""
+        from polvet.termination.certificates import confirmed
+
+        certificate, checked = confirmed(
+            verdict, proof, self.sketch, None, found=work.spent(), budget=work.budget, output=self.output
+        )
+        if self.output is None or certificate is None:
+            return certificate, checked, None
+        return certificate, checked, str(write_certificate(certificate, self.output))
 
 
 def _refuted(
-    sketch: Sketch, name: str, followed: Followed, told: list[Mapping[str, Any]], work: Work, by_execution: bool
+    sketch: Sketch, name: str, followed: Followed, told: list[Mapping[str, Any]], work: Work, checkable: _Checkable
 ) -> Refuted:
-    from polvet.general.instances import shown
+    from polvet.features.instances import shown
 
     failure, instance = followed.failure, followed.instance
     assert failure is not None
@@ -129,47 +171,51 @@ def _refuted(
     valuations = tuple(
         dict(zip(sketch.features.names, followed.values[state], strict=True)) for _, state in failure.places
     )
+    certificate: Mapping[str, Any] | None = None
+    checked: Any = NotChecked(NO_KIND.reason + BY_EXECUTION)
+    written = None
+    if not checkable.by_execution:
+        proof = {
+            "kind": "general-refuted", "domain": checkable.domain, "problem": {"name": name, "text": instance.text},
+            "failure": failure.kind, "places": [[memory, f"{state:x}"] for memory, state in failure.places],
+            "actions": list(failure.actions), "back_to": failure.back_to,
+        }  # fmt: skip
+        certificate, checked, written = checkable.confirmed("refuted", proof, work)
     return Refuted(
         problem=name, failure=failure.kind, reason=f"{name}: {failure.why}", run=Run(states, failure.actions, failure.kind),
         valuations=valuations, back_to=failure.back_to, problems=tuple(told), figures=_figures(told), source=followed,
-        confirmation=NotChecked(NO_KIND.reason + BY_EXECUTION) if by_execution else NO_KIND, **work.told(),
+        certificate=certificate, written=written, confirmation=checked, **work.told(),
     )  # fmt: skip
 
 
 def _proved(
-    sketch: Sketch, file: Path, told: list[Mapping[str, Any]], work: Work, output: Path | None, by_execution: bool
+    sketch: Sketch, told: list[Mapping[str, Any]], work: Work, checkable: _Checkable
 ) -> Generalizing | Undecided:
-    """Return that it holds if the rules are proved to end, with the ranking, which the checker has accepted."""
-    from polvet.policy.finite_memory.sketch import MAX_FEATURES, expand
-    from polvet.termination.certificates import confirmed
-    from polvet.termination.decide import terminates
+    """Return that it holds if the rules are proved to end, with the ranking and the places, which the checker has accepted."""
+    from polvet.termination.sketches import sketch_terminates
     from polvet.termination.verdicts import Terminating
 
     reached = f"in all {len(told)} problems every run reaches the goal, but"
     more = {"problems": told}
-    if len(sketch.features.names) > MAX_FEATURES:
-        too_many = f"{reached} whether the rules end is decided for at most {MAX_FEATURES} features"
-        return Undecided(reason=too_many, figures=_figures(told), more=more, **work.told())
     work.tell("proving that the rules end")
-    try:
-        found = terminates(expand(sketch, work.budget), seed=work.chance, budget=work.budget)
-    except LimitReached as limit:
-        told_limit = {**why(limit), "reason": f"{reached} the rules are not proved to end: {limit}"}
-        return Undecided(**told_limit, figures=_figures(told), more=more, **work.told())
+    found, _ = sketch_terminates(sketch, work.budget)
     if not isinstance(found, Terminating):
         reason = getattr(found, "reason", None) or "from some valuation of the features they can be followed for ever"
         return Undecided(
             reason=f"{reached} the rules are not proved to end: {reason}", limit=getattr(found, "limit", None),
             figures=_figures(told), more=more, method=found.method, **work.told(),
         )  # fmt: skip
-    certificate, ranked = confirmed(
-        "terminating", found.certificate, file, None, found=work.spent(), budget=work.budget, output=output
-    )
-    written = None if output is None or certificate is None else str(write_certificate(certificate, output))
-    reason = str(ranked) if isinstance(ranked, NotChecked) else RANKING_ALONE
+    assert found.certificate is not None
+    if checkable.is_whole:
+        bundle = {**found.certificate, "kind": "general", "domain": checkable.domain, "problems": checkable.problems}
+        certificate, checked, written = checkable.confirmed("holds", bundle, work)
+    else:
+        certificate, checked, written = checkable.confirmed("terminating", found.certificate, work)
+        reason = str(checked) if isinstance(checked, NotChecked) else RANKING_ALONE
+        checked = NotChecked(reason + BY_EXECUTION if checkable.by_execution else reason)
     return Generalizing(
         problems=tuple(told), figures=_figures(told), certificate=certificate, written=written, source=found,
-        confirmation=NotChecked(reason + BY_EXECUTION if by_execution else reason), **work.told(),
+        confirmation=checked, **work.told(),
     )  # fmt: skip
 
 
@@ -234,12 +280,14 @@ def _answering(file: Path, name: str, function: Callable[..., Any]) -> Function:
     return ask
 
 
-def _domain(problem: Path, given: str | os.PathLike[str] | None) -> Any:
+def _domain(problem: Path, given: str | os.PathLike[str] | None) -> tuple[Any, str]:
+    """Return the domain, and its text."""
     from polvet.pddl import domain_beside
     from polvet.pddl.parse import parse_domain
 
     file = domain_beside(problem) if given is None else Path(given)
-    return parse_domain(_text(file), Where(str(file)))
+    text = _text(file)
+    return parse_domain(text, Where(str(file))), text
 
 
 def _text(file: str | os.PathLike[str]) -> str:

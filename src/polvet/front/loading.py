@@ -221,7 +221,11 @@ def save_task(task: ModelTask, path: Path) -> Path:
         beside = "domain.pddl" if model.name != "domain.pddl" else "its-domain.pddl"
         write_whole(path.with_name(beside), read_bytes(parts.domain))
         texts = {"domain": beside, **texts}
-    write_whole(path, _toml(model.name, texts, parts.reading, parts.constants))
+    if parts.problem.schemas:
+        texts = {"actions": "schemas", **texts}
+    bounds = [f"{json.dumps(name)} = [{low}, {high}]\n" for name, (low, high) in parts.problem.bounds.items()]
+    text = _toml(model.name, texts, parts.reading, parts.constants)
+    write_whole(path, text + ("".join(["[bounds]\n", *bounds]) if bounds else ""))
     return path
 
 

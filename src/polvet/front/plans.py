@@ -6,13 +6,18 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from polvet.errors import InputError, LimitReached
+from polvet.choices import AUTO
+from polvet.errors import InputError, LimitReached, Where
 from polvet.front import given
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
+
+if TYPE_CHECKING:
+    from polvet.policy.finite_memory import FiniteMemoryPolicy
+    from polvet.policy.finite_memory.load import PlanFile
 
 HINT = "A .qnp problem's own goal already stops its policy; ask without --goal."
 
@@ -68,8 +73,9 @@ def terminates(
     plan: str | os.PathLike[str],
     *,
     policy: str | os.PathLike[str] | None = None,
-    method: str = "auto",
+    method: str = AUTO,
     forests: int = 20,
+    forest: str | os.PathLike[str] | None = None,
     goal: str | None = None,
     why: bool = False,
     bound: bool = False,
@@ -79,20 +85,29 @@ def terminates(
 ) -> Terminating | Nonterminating | GoalMissed | Undecided:
     """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso.
 
+    `forest` names a file with the elimination forest that GenSieve is to take (`forest/1`); it chooses that method.
     With a `goal` (`state == q2 && x == 0`) every execution must also end there; `why` lists edges that block a proof, `bound` says how
     the longest run grows. `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are
     those of all verbs.
     """
     from polvet.policy.finite_memory.goal import parse_goal
     from polvet.policy.finite_memory.load import read_plan
+    from polvet.policy.finite_memory.projection import project
     from polvet.policy.finite_memory.qnp import dead_ends
     from polvet.system import memory_limited
     from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
+    from polvet.termination.forest_file import read_forest
     from polvet.termination.goal import judge_plan
     from polvet.termination.its import its_terminates
+    from polvet.termination.sketches import sketch_terminates
 
     work, path = Work.begin(limits, Chance), given.path(plan, "plan")
+    chosen_forest = None if forest is None else read_forest(given.path(forest, "forest"))
+    if chosen_forest is not None:
+        if method not in (AUTO, "gensieve"):
+            raise InputError(f"the method {method} takes no forest.", Where("forest"), "Ask for --method gensieve.")
+        method = "gensieve"
     chosen = None if policy is None else Path(policy)
     with memory_limited(work.budget.megabytes):
         read = read_plan(path, policy=chosen, budget=work.budget)
@@ -100,50 +115,67 @@ def terminates(
             raise InputError(
                 "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=HINT
             )
-        work.tell(control_states=len(read.plan.control_states), edges=len(read.plan.edges))
-        if read.system is not None:
-            found = its_terminates(read.system, work.budget)
+        if read.sketch is not None and method == AUTO and goal is None:
+            found, seen = sketch_terminates(read.sketch, work.budget)
+            shown = seen or project(read.sketch, ())[0]
+            judged = judge_plan(shown, found, None, work.budget)
         else:
-            found = decide(
-                read.plan, method=method, seed=work.chance, forests=forests, most_steps=budget, budget=work.budget
-            )
-        wanted = None if goal is None else parse_goal(goal, read.plan)
-        judged = judge_plan(read.plan, found, wanted, work.budget)
+            shown = read.whole(work.budget)
+            work.tell(control_states=len(shown.control_states), edges=len(shown.edges))
+            if read.system is not None:
+                found = its_terminates(read.system, work.budget)
+            else:
+                found = decide(
+                    shown,
+                    method=method,
+                    seed=work.chance,
+                    forests=forests,
+                    most_steps=budget,
+                    budget=work.budget,
+                    forest=chosen_forest,
+                )
+            judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
+        proof = judged.certificate
+        if proof is not None and "trace_rounds" in found.figures:
+            proof = {**proof, "rounds": found.figures["trace_rounds"]}  # for pictures: the checker reads the ranking
         target = None if output is None else Path(output)
         certificate, checked = confirmed(
-            judged.word, judged.certificate, path, chosen, found=work.spent(), budget=work.budget, output=target
+            judged.word, proof, path, chosen, found=work.spent(), budget=work.budget, output=target
         )
     written = None if target is None or certificate is None else str(write_certificate(certificate, target))
     figures = dict(found.figures)
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
     more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
     if read.problem is not None:
-        stuck = dead_ends(read.problem, read.plan)
+        stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
-    more |= _further(read.plan, work, why=why, bound=bound)
+    more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
-        source=(read.plan, found), method=found.method, more=more,
+        source=(shown, found), method=found.method, more=more,
         **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
     )  # fmt: skip
     return result
 
 
-def _further(plan: Any, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
-    """Return what else was asked about the plan; a limit that is reached here is told in its place."""
+def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
+    """Return what else was asked about the plan; a limit that is reached here is told in its place.
+
+    What blocks a proof is told of the plan that is shown; how long runs get, of all of it.
+    """
     from polvet.termination.bound import Bound, longest_run
     from polvet.termination.why import find_blocking_edges
 
     more: dict[str, Any] = {}
     if why:
         try:
-            blocking = find_blocking_edges(plan, work.budget)
+            blocking = find_blocking_edges(shown, work.budget)
             more["why"] = None if blocking is None else {"edges": list(blocking.edges), "smallest": blocking.smallest}
         except LimitReached as limit:
             more["why"] = {"edges": None, "reason": str(limit)}
     if bound:
         try:
-            growth = longest_run(plan, budget=work.budget)
+            growth = longest_run(read.whole(work.budget), budget=work.budget)
         except LimitReached as limit:
             growth = Bound("unknown", reason=str(limit))
         more["longest_run"] = {"relation": growth.relation, "exponent": growth.exponent, "reason": growth.reason}

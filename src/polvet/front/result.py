@@ -35,6 +35,7 @@ class Verdict(Enum):
     NONTERMINATING = "nonterminating"
     GOAL_REACHING = "goal-reaching"
     GOAL_MISSED = "goal-missed"
+    SOLVED = "solved"
     HOLDS = "holds"
     REFUTED = "refuted"
     STRONG_CYCLIC = "strong-cyclic"

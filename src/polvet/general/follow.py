@@ -21,10 +21,10 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError
-from polvet.general.instances import Instance, State
-from polvet.general.valuations import Meaning, Valuations, Values, broken_claim, is_open
+from polvet.features.instances import Instance, State
 from polvet.policy.finite_memory.features import Rule
 from polvet.policy.finite_memory.sketch import Sketch
+from polvet.policy.finite_memory.valuations import Meaning, Valuations, Values, broken_claim, is_open
 
 Place = tuple[str, State]
 """A memory state and a state of the instance."""

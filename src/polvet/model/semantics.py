@@ -6,6 +6,7 @@ branches. Assignments are executed by ascending index; those of one index all re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,15 @@ from typing import TypeAlias
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
+from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
-from polvet.model.expressions import Expression, Name, conjuncts, names
+from polvet.model.expressions import Binary, Expression, IntLiteral, Name, conjuncts, names
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 
 State: TypeAlias = tuple[Value, ...]
 MAX_INITIAL_RANGE = 10_000_000
+FEW_EDGES = 8
+"""So many edges are simply asked one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Semantics:
         self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
         self._guards = [self.compile(edge.guard) for edge in network.edges]
         self._branches = [self._compile_branches(edge) for edge in network.edges]
+        self._candidates = [[self._find_candidates(edges) for edges in joint.participants] for joint in network.joints]
 
     def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
         """Return the function from a state to the value of a resolved expression."""
@@ -109,10 +114,10 @@ class Semantics:
             return enabled[edge]
 
         result = []
-        for joint in self.network.joints:
+        for joint, candidates in zip(self.network.joints, self._candidates, strict=True):
             ready: list[list[int]] = []
-            for edges in joint.participants:
-                ready.append([edge for edge in edges if is_enabled(edge)])
+            for candidates_in in candidates:
+                ready.append([edge for edge in candidates_in(state) if is_enabled(edge)])
                 if not ready[-1]:
                     break  # whoever comes later is not asked
             for edges in product(*ready) if ready[-1] else ():
@@ -137,6 +142,38 @@ class Semantics:
             if move.label == label or move.label is None
             for outcome in move.outcomes
         )
+
+    def _find_candidates(self, edges: tuple[int, ...]) -> Callable[[State], Sequence[int]]:
+        """Return the function from a state to the edges that may be enabled there, in their order.
+
+        Many edges whose guards begin with `x = 3`, as in a world given state by state, are found by the value of `x`.
+        """
+        # SOUND: a guard is read from the left, so an edge is left out only where the first part of its guard is false.
+        firsts = {edge: self._first_test(self.network.edges[edge].guard) for edge in edges}
+        tested = Counter(first[0] for first in firsts.values() if first is not None)
+        if not tested or len(edges) < FEW_EDGES:
+            return lambda state: edges
+        ((place, _),) = tested.most_common(1)
+        others = tuple(edge for edge, first in firsts.items() if first is None or first[0] != place)
+        if len(others) > FEW_EDGES:
+            return lambda state: edges
+        found: dict[Value, list[int]] = {}
+        for edge, first in firsts.items():
+            if first is not None and first[0] == place:
+                found.setdefault(first[1], []).append(edge)
+        order = {edge: k for k, edge in enumerate(edges)}
+        by_value = {value: sorted((*mine, *others), key=order.__getitem__) for value, mine in found.items()}
+        return lambda state: by_value.get(state[place], others)
+
+    def _first_test(self, guard: Expression) -> tuple[int, int] | None:
+        """Return the variable and the integer that the first part of the guard compares; None where it is something else."""
+        while isinstance(guard, Binary) and guard.operator == "∧":
+            guard = guard.left
+        match guard:
+            case Binary("=", Name(name), IntLiteral(value)) if self.slots[self.position[name]].kind is Kind.INT:
+                return self.position[name], value
+            case _:
+                return None
 
     @contextmanager
     def _computing(self, state: State, edge: int) -> Iterator[None]:
@@ -241,7 +278,9 @@ class LeavesBounds(ModelError):
 
 
 def show_state(network: Network, state: Sequence[Value]) -> str:
-    """Return the state as `x=1,y=2`, the way the command line takes it."""
+    """Return the state as `x=1,y=2`, or by the atoms that are true in a planning problem: the way the command line takes it."""
+    if METADATA in network.model.metadata:
+        return show_atoms(network.variables, state)
     return ",".join(
         f"{variable.name}={show_value(variable, value)}"
         for variable, value in zip(network.variables, state, strict=False)

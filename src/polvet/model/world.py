@@ -24,11 +24,22 @@ Reader = Callable[[str, Where], Expression]
 """How a text over a world's states is read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task reads a PDDL problem: between which bounds its numbers are to stay, and whether policies choose schemas."""
+
+    bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    schemas: bool = False
+
+
+AS_WRITTEN = Reading()
+
+
 class WorldFile:
     """A world's file, and what readers make of it; of an address only its text is there."""
 
-    def __init__(self, path: str | Path, domain: Path | None = None) -> None:
-        self.path, self.domain, self.where = Path(path), domain, Where(str(path))
+    def __init__(self, path: str | Path, domain: Path | None = None, reading: Reading = AS_WRITTEN) -> None:
+        self.path, self.domain, self.reading, self.where = Path(path), domain, reading, Where(str(path))
 
     @property
     def address(self) -> str:

@@ -1,7 +1,8 @@
 """FOND-PDDL, a domain and a problem, read into the same `Model` as JANI; runs and checks nothing.
 
 Read `lexer` (brackets and places), `parse` with `formulas` (names, arities, types), `reachable` with `facts` (which
-ground actions can matter), `ground` (what they mean), `translate` (the model). docs/pddl.md tells the semantics.
+ground actions can matter), `ground` with `numeric` (what they mean), `groups` and `bounds` (which variables tell it),
+`encoding` and `translate` (the model). docs/pddl.md tells the semantics.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from polvet.errors import InputError, Where
 from polvet.files import read_text
+from polvet.model.world import AS_WRITTEN, Reading, WorldFile, WorldFormat
 from polvet.model.world import World as AnyWorld
-from polvet.model.world import WorldFile, WorldFormat
 
 if TYPE_CHECKING:
     from polvet.pddl.translate import World
@@ -31,15 +32,19 @@ def domain_beside(problem: str | Path) -> Path:
     return beside
 
 
-def read_pddl(problem: str | Path, domain: str | Path | None = None) -> World:
+def read_pddl(problem: str | Path, domain: str | Path | None = None, reading: Reading = AS_WRITTEN) -> World:
     """Return the world of the problem in a file; the domain is by default in `domain.pddl` beside it."""
     path = domain_beside(problem) if domain is None else domain
-    return load_pddl(read_text(problem), read_text(path), Where(str(problem)), Where(str(path)))
+    return load_pddl(read_text(problem), read_text(path), Where(str(problem)), Where(str(path)), reading)
 
 
 def load_pddl(
-    problem: str, domain: str, where: Where = Where("problem"), domain_where: Where = Where("domain")
-) -> World:  # fmt: skip
+    problem: str,
+    domain: str,
+    where: Where = Where("problem"),
+    domain_where: Where = Where("domain"),
+    reading: Reading = AS_WRITTEN,
+) -> World:
     """Return the world of the problem and the domain that the texts are.
 
     >>> domain = "(define (domain d) (:predicates (p) (q)) (:action a :precondition (p) :effect (oneof (q) (not (p)))))"
@@ -51,7 +56,7 @@ def load_pddl(
     from polvet.pddl.translate import translate
 
     known = parse_domain(domain, domain_where)
-    world = translate(known, parse_problem(problem, where, known))
+    world = translate(known, parse_problem(problem, where, known), reading=reading)
     check_model(world.model)
     return world
 
@@ -60,7 +65,7 @@ def _read(file: WorldFile) -> AnyWorld:
     """Return the world; its goal is a property of its model, and a goal that is given takes its place."""
     from polvet.pddl.translate import GOAL
 
-    found = read_pddl(file.path, file.domain)
+    found = read_pddl(file.path, file.domain, file.reading)
     return AnyWorld(found.model, {"goal": f"property:{GOAL}"}, condition=found.condition, number=found.number)
 
 

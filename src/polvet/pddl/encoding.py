@@ -4,6 +4,7 @@ atom `(chain)`                     the truth value `chain`
 group `at(mill)`, `at(inn)`, ...   the variable `at(*)`; its value is the number of the atom that is true, 0 where none may be. Each atom
                                    is defined besides, as a transient truth value `at(mill)`, true where `at(*)` has its number: so
                                    it can be named wherever an expression stands, in JANI as well
+fluent `(fuel truck)`              the bounded integer `fuel(truck)`; a cost is a transient number: what the step adds
 """
 
 from __future__ import annotations
@@ -26,23 +27,27 @@ from polvet.model.expressions import (
     negation,
 )
 from polvet.model.infix import chained_operands
-from polvet.model.types import BOOL, IntType
+from polvet.model.types import BOOL, REAL, IntType
 from polvet.pddl import syntax
+from polvet.pddl.bounds import Bounds
 from polvet.pddl.ground import Grounding, Outcome, folded, literals
 from polvet.pddl.groups import Group
-from polvet.pddl.syntax import And, Atom, Condition, Not, Or
+from polvet.pddl.syntax import And, Arithmetic, Atom, Case, Compare, Condition, Fluent, Not, Number, Or
+
+OPERATORS = {"<": "<", "<=": "≤", "=": "=", "!=": "≠"}
 
 
 class Encoding:
     """The variables of a ground problem, and what its conditions and outcomes are over them."""
 
-    def __init__(self, grounding: Grounding, groups: Sequence[Group]) -> None:
-        self.grounding, self.groups = grounding, groups
+    def __init__(self, grounding: Grounding, groups: Sequence[Group], bounds: Bounds) -> None:
+        self.grounding, self.groups, self.bounds = grounding, groups, bounds
         self.group_of = {atom: group for group in groups for atom in group.atoms}
         self.value = {atom: k for group in groups for k, atom in enumerate(group.atoms, start=group.lowest)}
 
-    def variables(self, init: frozenset[Atom], where: Where) -> Iterator[VariableDeclaration]:
-        """Yield the variables, each in the place of its first atom."""
+    def variables(self, where: Where) -> Iterator[VariableDeclaration]:
+        """Yield the variables, each in the place of its first atom, then the fluents."""
+        init, numbers = self.grounding.reach.problem.init, self.grounding.reach.problem.numbers
         told: set[str] = set()
         for atom in self.grounding.atoms:
             group = self.group_of.get(atom)
@@ -53,6 +58,13 @@ class Encoding:
                 first = next((self.value[one] for one in group.atoms if one in init), 0)
                 kind = IntType(IntLiteral(0), IntLiteral(group.highest))
                 yield VariableDeclaration(group.name, kind, IntLiteral(first), where=where)
+        for fluent in self.grounding.fluents:
+            if fluent in self.bounds.costs:
+                yield VariableDeclaration(str(fluent), REAL, IntLiteral(0), transient=True, where=where)
+            else:
+                low, high = self.bounds.ranges[fluent]
+                kind = IntType(IntLiteral(low), IntLiteral(high))
+                yield VariableDeclaration(str(fluent), kind, IntLiteral(numbers[fluent]), where=where)
 
     def definitions(self, where: Where) -> tuple[tuple[VariableDeclaration, ...], tuple[Assignment, ...]]:
         """Return the atoms of groups as transient truth values, and what they are in every state."""
@@ -68,6 +80,8 @@ class Encoding:
                 if group is None:
                     return Name(str(condition))
                 return Binary("=", Name(group.name), IntLiteral(self.value[condition]))
+            case Compare(operator, left, right):
+                return Binary(OPERATORS[operator], self.number(left), self.number(right))
             case Not(part):
                 return negation(self.expression(part))
             case And(parts):
@@ -76,6 +90,18 @@ class Encoding:
                 return chained_operands("∨", [self.expression(part) for part in parts]) if parts else FALSE
             case _:
                 raise AssertionError("a ground condition has no quantifier")
+
+    def number(self, number: Number) -> Expression:
+        """Return the ground number over the variables."""
+        match number:
+            case int():
+                return IntLiteral(number)
+            case Fluent():
+                return Name(str(number))
+            case Arithmetic(operator, left, right):
+                return Binary(operator, self.number(left), self.number(right))
+            case Case(condition, then, otherwise):
+                return Conditional(self.expression(condition), self.number(then), self.number(otherwise))
 
     def guard(self, condition: Condition) -> tuple[Condition, dict[Atom, bool]]:
         """Return the guard without what groups say already, and all atoms whose value it tells."""
@@ -107,6 +133,11 @@ class Encoding:
             found = self._value(self.group_of[values[0][0]], values, known)
             if found != Name(name):
                 yield name, found
+        for fluent, number in outcome.numbers:
+            told = _folded_cases(number, known)
+            if fluent in self.bounds.costs and isinstance(told, Arithmetic):
+                told = told.right  # nothing but additions: (+ fluent sum)
+            yield str(fluent), self.number(told)
 
     def _value(self, group: Group, values: list[tuple[Atom, Condition]], known: Mapping[Atom, bool]) -> Expression:
         """The variable of the group afterwards: the number of the one atom that is true, the same where it is none of these."""
@@ -127,3 +158,17 @@ class Encoding:
         for test, value in reversed(options):
             otherwise = Conditional(test, value, otherwise)
         return otherwise
+
+
+def _folded_cases(number: Number, known: Mapping[Atom, bool]) -> Number:
+    """Return the number with the conditions of its cases folded where these atoms are known."""
+    match number:
+        case Case(condition, then, otherwise):
+            held = folded(condition, known.get)
+            if held in (syntax.TRUE, syntax.FALSE):
+                return _folded_cases(then if held == syntax.TRUE else otherwise, known)
+            return Case(held, _folded_cases(then, known), _folded_cases(otherwise, known))
+        case Arithmetic(operator, left, right):
+            return Arithmetic(operator, _folded_cases(left, known), _folded_cases(right, known))
+        case _:
+            return number

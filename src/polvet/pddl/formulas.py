@@ -13,17 +13,23 @@ from polvet.pddl.lexer import Group, Tree, Word
 from polvet.pddl.syntax import (
     NOTHING,
     And,
+    Arithmetic,
     Atom,
     Change,
     Choice,
+    Compare,
     Condition,
     Effect,
     Equal,
     Every,
     Exists,
+    Fluent,
     ForAll,
     Not,
+    Number,
     Or,
+    Predicate,
+    Shift,
     Together,
     Variable,
     Vocabulary,
@@ -31,8 +37,10 @@ from polvet.pddl.syntax import (
 )
 from polvet.pddl.typed_lists import Typed, name_of, read_typed_list, type_names
 
-NUMERIC = ("increase", "decrease", "assign", "scale-up", "scale-down", "<", ">", "<=", ">=", "+", "*", "/")
-EFFECT_WORDS = ("when", "oneof", "probabilistic")
+SHIFTS = ("increase", "decrease", "assign", "scale-up")
+COMPARISONS = ("<", "<=", ">", ">=")
+EFFECT_WORDS = ("when", "oneof", "probabilistic", *SHIFTS)
+INTEGER = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 CONDITION_WORDS = ("or", "imply", "exists")
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?(/[0-9]+)?|\.[0-9]+")
 
@@ -87,9 +95,17 @@ def read_condition(tree: Tree, scope: Scope) -> Condition:
             body = read_condition(parts[1], inner)
             return Exists(variables, body) if quantifier == "exists" else ForAll(variables, body)
         case "=":
-            _expect_parts(tree, 2, "(= ?x ?y)")
+            _expect_parts(tree, 2, "(= ?x ?y), or (= (f ?x) 3)")
+            if any(_is_number(part, scope) for part in parts):
+                return Compare("=", read_number(parts[0], scope), read_number(parts[1], scope))
             left, right = (_term(part, scope) for part in parts)
             return Equal(left.name, right.name)
+        case operator if operator in COMPARISONS:
+            _expect_parts(tree, 2, f"({operator} (f ?x) 3)")
+            one, other = (read_number(part, scope) for part in parts)
+            return Compare(
+                operator[0].replace(">", "<") + operator[1:], *((other, one) if operator[0] == ">" else (one, other))
+            )
         case word if word in EFFECT_WORDS:
             raise InputError(f"'{word}' stands in a condition.", tree.where, "It belongs into an :effect.")
         case word:
@@ -131,11 +147,64 @@ def read_effect(tree: Tree, scope: Scope) -> Effect:
             return Choice(tuple((Fraction(1, len(parts)), read_effect(part, scope)) for part in parts))
         case "probabilistic":
             return _read_probabilistic(tree, scope)
-        case word if word in (*CONDITION_WORDS, "="):
+        case word if word in SHIFTS:
+            return _read_shift(tree, scope)
+        case word if word in (*CONDITION_WORDS, *COMPARISONS, "="):
             raise InputError(f"'{word}' stands in an effect.", tree.where, "It belongs into a condition.")
         case word:
             refuse_foreign(word, tree.where)
             return Change(read_atom(tree, scope), True)
+
+
+def _read_shift(tree: Group, scope: Scope) -> Shift:
+    """The change of a number: increased by an amount, or assigned one."""
+    _expect_parts(tree, 2, f"({tree.head} (f ?x) 1)")
+    fluent = read_number(tree.items[1], scope)
+    if not isinstance(fluent, Fluent):
+        raise InputError(
+            f"'{tree.head}' changes no number here.", tree.items[1].where, f"Write ({tree.head} (f ?x) 1)."
+        )
+    amount = read_number(tree.items[2], scope)
+    if tree.head == "decrease":
+        amount = -amount if isinstance(amount, int) else Arithmetic("-", 0, amount)
+    elif tree.head == "scale-up":
+        amount = Arithmetic("*", fluent, amount)
+    return Shift(fluent, amount, tree.head in ("assign", "scale-up"), tree.where)
+
+
+def read_number(tree: Tree, scope: Scope) -> Number:
+    """Return the integer, the fluent or what is computed of them."""
+    if isinstance(tree, Word):
+        if found := INTEGER.fullmatch(tree.text):
+            return int(found[1])
+        if NUMBER.fullmatch(tree.text.lstrip("+-")):
+            raise InputError(f"'{tree.shown[:30]}' is no integer.", tree.where, "Numbers are integers: scale them.")
+        raise InputError(f"'{tree.shown[:30]}' stands where a number should be.", tree.where, "Write 3 or (f ?x).")
+    parts = tree.items[1:]
+    match tree.head:
+        case "+" | "*" | "-" as operator:
+            least, most = (1, 2) if operator == "-" else (2, len(parts))
+            if not least <= len(parts) <= most:
+                raise InputError(
+                    f"'{operator}' has {len(parts)} parts here.", tree.where, f"Write ({operator} 1 (f ?x))."
+                )
+            first, *others = (read_number(part, scope) for part in parts)
+            if not others:
+                return Arithmetic("-", 0, first)
+            for other in others:
+                first = Arithmetic(operator, first, other)
+            return first
+        case "/":
+            raise InputError("'/' may leave the integers.", tree.where, "Multiply the other side instead.")
+        case _:
+            name, terms = _applied(tree, scope, scope.words.functions, "function")
+            return Fluent(name, terms)
+
+
+def _is_number(tree: Tree, scope: Scope) -> bool:
+    if isinstance(tree, Group):
+        return True
+    return tree.text not in scope.words.objects and NUMBER.fullmatch(tree.text.lstrip("+-")) is not None
 
 
 def _read_probabilistic(tree: Group, scope: Scope) -> Choice:
@@ -172,12 +241,22 @@ def _quantified(tree: Group, scope: Scope, form: str) -> tuple[Scope, tuple[Vari
 
 def read_atom(tree: Group, scope: Scope) -> Atom:
     """Return the atom; its predicate must be declared, the number and the types of its arguments must fit."""
+    return Atom(*_applied(tree, scope, scope.words.predicates, "predicate"))
+
+
+def _applied(tree: Group, scope: Scope, known: Mapping[str, Predicate], kind: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the terms of a predicate or of a function."""
     if not tree.items:
-        raise InputError("'()' stands where an atom should be.", tree.where, "Write (p ?x).")
-    name = name_of(tree.items[0], "a predicate")
-    predicate = scope.words.predicates.get(name.text)
+        what = "an atom" if kind == "predicate" else "a number"
+        raise InputError(f"'()' stands where {what} should be.", tree.where, "Write (p ?x).")
+    name = name_of(tree.items[0], f"a {kind}")
+    predicate = known.get(name.text)
     if predicate is None:
-        raise InputError(f"no predicate '{name.shown}'.", name.where, suggest(name.text, scope.words.predicates))
+        other = scope.words.functions if kind == "predicate" else scope.words.predicates
+        hint = suggest(name.text, known)
+        if name.text in other:
+            hint = "It is a number: compare it." if kind == "predicate" else "It is true or false."
+        raise InputError(f"no {kind} '{name.shown}'.", name.where, hint)
     terms = [_term(item, scope) for item in tree.items[1:]]
     wanted = len(predicate.parameters)
     if len(terms) != wanted:
@@ -190,7 +269,7 @@ def read_atom(tree: Group, scope: Scope) -> Atom:
         if not any(scope.words.is_below(one, parameter.types) for one in term.types):
             what = f"'{term.name}' is of type {' or '.join(term.types)}, but '{name.shown}' takes {' or '.join(parameter.types)}"
             raise InputError(f"{what} there.", item.where, "Give an object of that type.")
-    return Atom(predicate.name, tuple(term.name for term in terms))
+    return predicate.name, tuple(term.name for term in terms)
 
 
 def _term(tree: Tree, scope: Scope) -> Variable:
@@ -210,10 +289,8 @@ def _term(tree: Tree, scope: Scope) -> Variable:
 
 def refuse_foreign(word: str, where: Where) -> None:
     """Refuse by name what is PDDL, but not read."""
-    if word in NUMERIC:
-        raise InputError(
-            f"'{word}' is numeric; numeric fluents are not read.", where, "Remove it, or model the numbers as objects."
-        )
+    if word == "scale-down":
+        raise InputError("'scale-down' may leave the integers.", where, "Model it with scale-up, or with predicates.")
     if word in ("at-start", "over", "preference", "always", "sometime", "unknown", "observe"):
         raise InputError(f"'{word}' is not read.", where, "Remove it.")
 

@@ -4,19 +4,22 @@ Semantics of an action in a state where its precondition holds
     conditions   of `when` and of quantifiers are read in the state before
     choices      one outcome of each `oneof` and `probabilistic`, independently of each other; under a `when` whose
                  condition does not hold, whatever is chosen changes nothing
-    changes      of the chosen outcome happen at once; an atom that is both deleted and added is true afterwards
+    changes      of the chosen outcome happen at once; an atom that is both deleted and added is true afterwards; numbers are
+                 computed in the state before (`numeric`)
 An atom is folded where it is true at first and no ground action deletes it, or false at first and none adds it. Folding
 may show that an action is never applicable, and then further atoms to be constant: this is repeated until nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count
 
 from polvet.errors import InputError, Where
 from polvet.pddl.facts import Values
+from polvet.pddl.numeric import Known, Undefined, folded_comparison, folded_number, ground_number, unknown, value_after
 from polvet.pddl.reachable import Reach
 from polvet.pddl.syntax import (
     FALSE,
@@ -27,27 +30,34 @@ from polvet.pddl.syntax import (
     Atom,
     Change,
     Choice,
+    Compare,
     Condition,
     Domain,
     Effect,
     Equal,
     Every,
     Exists,
+    Fluent,
     ForAll,
     Not,
+    Number,
     Or,
     Problem,
+    Shift,
     Together,
     Variable,
     When,
     changes,
     negated,
     normal,
+    shifts,
 )
 
 MAX_OUTCOMES = 4096
 Truth = Callable[[Atom], bool | None]
 """The value of a ground atom in every state, or None where it may change."""
+Way = frozenset[tuple[Condition, Change | Shift]]
+"""What happens together: each change under its condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +72,27 @@ class GroundAction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One outcome: its probability, and the value of each atom afterwards as a condition on the state before."""
+    """One outcome: its probability, and the value of each atom and fluent afterwards, told by the state before."""
 
     probability: Fraction
     values: tuple[tuple[Atom, Condition], ...]
+    numbers: tuple[tuple[Fluent, Number], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """A ground problem. `atoms` are those that may change; `truth` tells of all others what they are."""
+    """A ground problem. `atoms` and `fluents` are those that may change; `truth` and `number` tell what all others are."""
 
     reach: Reach = field(compare=False, repr=False)
     atoms: tuple[Atom, ...]
     actions: tuple[GroundAction, ...]
     truth: Truth = field(compare=False, repr=False)
+    fluents: tuple[Fluent, ...] = ()
+    number: Known = field(default=unknown, compare=False, repr=False)
 
     def condition(self, condition: Condition) -> Condition:
-        """Return a condition over the problem's objects as one over the atoms that may change."""
-        return folded(ground_condition(normal(condition), {}, self.reach), self.truth)
+        """Return a condition over the problem's objects as one over the atoms and fluents that may change."""
+        return folded(ground_condition(normal(condition), {}, self.reach), self.truth, self.number)
 
 
 def ground(domain: Domain, problem: Problem) -> Grounding:
@@ -92,32 +105,55 @@ def ground(domain: Domain, problem: Problem) -> Grounding:
         added = {change.atom for action in actions for change in changes(action.effect) if change.value}
         deleted = {change.atom for action in actions for change in changes(action.effect) if not change.value}
         changing = {atom for atom in added if atom not in problem.init} | (deleted & problem.init)
+        moving = {shift.fluent: shift for action in actions for shift in shifts(action.effect)}
 
         def truth(atom: Atom, changing: set[Atom] = changing) -> bool | None:
             return None if atom in changing else atom in problem.init
 
-        kept = [
-            replace(action, guard=guard, effect=folded_effect(action.effect, truth))
-            for action in actions
-            if (guard := folded(action.guard, truth)) != FALSE
-        ]
+        def number(fluent: Fluent, moving: Mapping[Fluent, Shift] = moving) -> int | None:
+            if fluent not in moving and fluent not in problem.numbers:
+                raise Undefined(fluent)
+            return None if fluent in moving else problem.numbers[fluent]
+
+        kept = [folded_one for action in actions if (folded_one := _folded_action(action, truth, number)) is not None]
         if kept == actions:
             break
         actions = kept
+    for fluent, shift in moving.items():
+        if fluent not in problem.numbers:
+            what = f"'{fluent}' is changed here, but has no value in :init."
+            raise InputError(what, shift.where, f"Write (= ({' '.join((fluent.function, *fluent.terms))}) 0) in :init.")
     order = _order(domain, problem)
-    return Grounding(reach, tuple(sorted(changing, key=order)), tuple(actions), truth)
+    fluents = tuple(sorted(moving, key=order))
+    return Grounding(reach, tuple(sorted(changing, key=order)), tuple(actions), truth, fluents, number)
 
 
-def _order(domain: Domain, problem: Problem) -> Callable[[Atom], tuple[int, ...]]:
-    predicates = {name: k for k, name in enumerate(domain.words.predicates)}
+def _folded_action(action: GroundAction, truth: Truth, number: Known) -> GroundAction | None:
+    """Return the action without what never changes; None where it is never applicable."""
+    guard = folded(action.guard, truth, number)
+    if guard == FALSE:
+        return None
+    try:
+        return replace(action, guard=guard, effect=folded_effect(action.effect, truth, number))
+    except Undefined:
+        return None
+
+
+def _order(domain: Domain, problem: Problem) -> Callable[[Atom | Fluent], tuple[int, ...]]:
+    names = {name: k for k, name in enumerate((*domain.words.predicates, *domain.words.functions))}
     objects = {name: k for k, name in enumerate(problem.words.objects)}
-    return lambda atom: (predicates[atom.predicate], *(objects[term] for term in atom.terms))
+
+    def place(one: Atom | Fluent) -> tuple[int, ...]:
+        name = one.predicate if isinstance(one, Atom) else one.function
+        return names[name], *(objects[term] for term in one.terms)
+
+    return place
 
 
 def _instance(action: Action, row: tuple[str, ...], reach: Reach) -> GroundAction:
     values = dict(zip((one.name for one in action.parameters), row, strict=True))
     guard = ground_condition(normal(action.precondition), values, reach)
-    effect = _ground_effect(action.effect, values, reach)
+    effect = _numbered(_ground_effect(action.effect, values, reach), count())
     return GroundAction(str(Atom(action.name, row)), guard, effect, action.where)
 
 
@@ -131,6 +167,8 @@ def ground_condition(condition: Condition, values: Values, reach: Reach) -> Cond
             return atom if reach.may_be_false(atom) else TRUE
         case Equal(left, right):
             return TRUE if values.get(left, left) == values.get(right, right) else FALSE
+        case Compare(operator, one, other):
+            return Compare(operator, ground_number(one, values), ground_number(other, values))
         case Not(part):
             return negated(ground_condition(part, values, reach))
         case And(parts):
@@ -156,6 +194,9 @@ def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
     match effect:
         case Change(Atom(predicate, terms), value):
             return Change(Atom(predicate, tuple(values.get(term, term) for term in terms)), value)
+        case Shift(Fluent(function, terms), amount, absolute, where):
+            fluent = Fluent(function, tuple(values.get(term, term) for term in terms))
+            return Shift(fluent, ground_number(amount, values), absolute, where)
         case Together(parts):
             return Together(tuple(_ground_effect(part, values, reach) for part in parts))
         case When(condition, inner):
@@ -171,41 +212,61 @@ def _ground_effect(effect: Effect, values: Values, reach: Reach) -> Effect:
             return Choice(tuple((chance, _ground_effect(inner, values, reach)) for chance, inner in outcomes))
 
 
-def folded(condition: Condition, truth: Truth) -> Condition:
-    """Return the ground condition without atoms whose value is known."""
+def _numbered(effect: Effect, numbers: Iterator[int]) -> Effect:
+    """Return the effect with a number for each of its shifts: two that are written alike are two."""
+    match effect:
+        case Shift():
+            return replace(effect, number=next(numbers))
+        case Together(parts):
+            return Together(tuple(_numbered(part, numbers) for part in parts))
+        case When(condition, inner):
+            return When(condition, _numbered(inner, numbers))
+        case Choice(outcomes):
+            return Choice(tuple((chance, _numbered(inner, numbers)) for chance, inner in outcomes))
+        case _:
+            return effect
+
+
+def folded(condition: Condition, truth: Truth, number: Known = unknown) -> Condition:
+    """Return the ground condition without atoms and fluents whose value is known."""
     match condition:
         case Atom():
             value = truth(condition)
             return condition if value is None else TRUE if value else FALSE
+        case Compare():
+            return folded_comparison(condition, number)
         case Not(part):
-            return negated(folded(part, truth))
+            return negated(folded(part, truth, number))
         case And(parts):
-            return conjoined(folded(part, truth) for part in parts)
+            return conjoined(folded(part, truth, number) for part in parts)
         case Or(parts):
-            return disjoined(folded(part, truth) for part in parts)
+            return disjoined(folded(part, truth, number) for part in parts)
         case _:
             return condition
 
 
-def folded_effect(effect: Effect, truth: Truth) -> Effect:
+def folded_effect(effect: Effect, truth: Truth, number: Known = unknown) -> Effect:
     """Return the ground effect without changes to atoms whose value is known, and without idle parts."""
     match effect:
+        case Shift(_, amount, absolute):
+            by = folded_number(amount, number)
+            return NOTHING if by == 0 and not absolute else replace(effect, amount=by)
         case Change(atom, _):
             # SOUND: an atom that is known keeps its value, so a change of it says what it is already.
             return effect if truth(atom) is None else NOTHING
         case Together(parts):
             found: list[Effect] = []
             for part in parts:
-                inner = folded_effect(part, truth)
+                inner = folded_effect(part, truth, number)
                 found += inner.parts if isinstance(inner, Together) else (inner,)
             return found[0] if len(found) == 1 else Together(tuple(found))
         case When(condition, inner):
-            held, inner = folded(condition, truth), folded_effect(inner, truth)
-            if held == FALSE or inner == NOTHING:
+            held = folded(condition, truth, number)
+            if held == FALSE or (inner := folded_effect(inner, truth, number)) == NOTHING:
                 return NOTHING
             return inner if held == TRUE else When(held, inner)
         case Choice(outcomes):
-            choices = tuple((chance, folded_effect(inner, truth)) for chance, inner in outcomes)
+            choices = tuple((chance, folded_effect(inner, truth, number)) for chance, inner in outcomes)
             return NOTHING if all(inner == NOTHING for _, inner in choices) else Choice(choices)
         case _:
             return effect
@@ -218,20 +279,17 @@ def outcomes_of(action: GroundAction) -> tuple[Outcome, ...]:
     def truth(atom: Atom) -> bool | None:
         return known.get(atom)
 
-    ways: dict[frozenset[tuple[Condition, Change]], Fraction] = _ways(action.effect, TRUE, action)
-    found: dict[tuple[tuple[Atom, Condition], ...], Fraction] = {}
-    for way, probability in ways.items():
-        values = _values_after(way, truth)
-        found[values] = found.get(values, Fraction(0)) + probability
-    return tuple(Outcome(probability, values) for values, probability in found.items())
+    found: dict[tuple[tuple[tuple[Atom, Condition], ...], tuple[tuple[Fluent, Number], ...]], Fraction] = {}
+    for way, probability in _ways(action.effect, TRUE, action).items():
+        key = _values_after(way, truth), _numbers_after(way, truth, action)
+        found[key] = found.get(key, Fraction(0)) + probability
+    return tuple(Outcome(probability, *key) for key, probability in found.items())
 
 
-def _values_after(
-    way: frozenset[tuple[Condition, Change]], truth: Truth
-) -> tuple[tuple[Atom, Condition], ...]:  # fmt: skip
+def _values_after(way: Way, truth: Truth) -> tuple[tuple[Atom, Condition], ...]:
     added: dict[Atom, list[Condition]] = {}
     deleted: dict[Atom, list[Condition]] = {}
-    for condition, change in sorted(way, key=_rank):
+    for condition, change in sorted(((one, other) for one, other in way if isinstance(other, Change)), key=_rank):
         (added if change.value else deleted).setdefault(change.atom, []).append(folded(condition, truth))
     found = []
     for atom in sorted({*added, *deleted}, key=str):
@@ -243,26 +301,38 @@ def _values_after(
     return tuple(found)
 
 
-def _ways(
-    effect: Effect, condition: Condition, action: GroundAction
-) -> dict[frozenset[tuple[Condition, Change]], Fraction]:  # fmt: skip
+def _numbers_after(way: Way, truth: Truth, action: GroundAction) -> tuple[tuple[Fluent, Number], ...]:
+    made: dict[Fluent, list[tuple[Condition, Shift]]] = {}
+    mine = ((condition, one) for condition, one in way if isinstance(one, Shift))
+    for condition, shift in sorted(mine, key=lambda item: item[1].number):
+        if (held := folded(condition, truth)) != FALSE:
+            made.setdefault(shift.fluent, []).append((held, shift))
+    after = ((fluent, value_after(made[fluent], action.label, _exclude)) for fluent in sorted(made, key=str))
+    return tuple((fluent, value) for fluent, value in after if value != fluent)
+
+
+def _exclude(one: Condition, other: Condition) -> bool:
+    return conjoined([one, other]) == FALSE
+
+
+def _ways(effect: Effect, condition: Condition, action: GroundAction) -> dict[Way, Fraction]:
     """The changes, each under its condition, of every combination of choices, with the combination's probability."""
     match effect:
-        case Change():
+        case Change() | Shift():
             return {frozenset({(condition, effect)}): Fraction(1)}
         case When(inner_condition, inner):
             return _ways(inner, conjoined([condition, inner_condition]), action)
         case Choice(outcomes):
-            found: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+            found: dict[Way, Fraction] = {}
             for chance, inner in outcomes:
                 for way, probability in _ways(inner, condition, action).items():
                     found[way] = found.get(way, Fraction(0)) + chance * probability
             return found
         case Together(parts):
             found = {frozenset(): Fraction(1)}
-            certain: set[tuple[Condition, Change]] = set()
+            certain: set[tuple[Condition, Change | Shift]] = set()
             for part in parts:
-                product: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+                product: dict[Way, Fraction] = {}
                 more = _ways(part, condition, action)
                 if len(more) == 1:
                     certain.update(*more)
@@ -275,7 +345,7 @@ def _ways(
                         both = one | other
                         product[both] = product.get(both, Fraction(0)) + probability * chance
                 found = product
-            together: dict[frozenset[tuple[Condition, Change]], Fraction] = {}
+            together: dict[Way, Fraction] = {}
             for way, probability in found.items():
                 whole = way | certain
                 together[whole] = together.get(whole, Fraction(0)) + probability

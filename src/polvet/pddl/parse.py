@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import count
 
 from polvet.errors import InputError, Where, suggest
-from polvet.pddl.formulas import Scope, check_types, read_atom, read_condition, read_count, read_effect, refuse_foreign
+from polvet.pddl.formulas import (
+    COMPARISONS,
+    SHIFTS,
+    Scope,
+    check_types,
+    read_atom,
+    read_condition,
+    read_count,
+    read_effect,
+    read_number,
+    refuse_foreign,
+)
 from polvet.pddl.lexer import Group, Tree, Word, read_tree
 from polvet.pddl.syntax import (
     NOTHING,
@@ -16,6 +28,8 @@ from polvet.pddl.syntax import (
     Atom,
     Condition,
     Domain,
+    Fluent,
+    Number,
     Predicate,
     Problem,
     Variable,
@@ -26,17 +40,17 @@ from polvet.pddl.typed_lists import name_of, read_typed_list, type_names
 KNOWN_REQUIREMENTS = {
     ":strips", ":typing", ":equality", ":negative-preconditions", ":disjunctive-preconditions",
     ":existential-preconditions", ":universal-preconditions", ":quantified-preconditions", ":conditional-effects",
-    ":adl", ":non-deterministic", ":probabilistic-effects",
+    ":adl", ":non-deterministic", ":probabilistic-effects", ":fluents", ":numeric-fluents", ":action-costs",
 }  # fmt: skip
 FOREIGN_REQUIREMENTS = {
-    ":fluents", ":numeric-fluents", ":object-fluents", ":durative-actions", ":derived-predicates", ":axioms",
-    ":timed-initial-literals", ":preferences", ":constraints", ":action-costs", ":goal-utilities", ":rewards", ":mdp",
+    ":object-fluents", ":durative-actions", ":derived-predicates", ":axioms",
+    ":timed-initial-literals", ":preferences", ":constraints", ":goal-utilities", ":rewards", ":mdp",
     ":duration-inequalities", ":continuous-effects", ":partial-observability",
 }  # fmt: skip
-DOMAIN_SECTIONS = (":requirements", ":types", ":constants", ":predicates", ":action")
-PROBLEM_SECTIONS = (":domain", ":requirements", ":objects", ":init", ":goal")
+DOMAIN_SECTIONS = (":requirements", ":types", ":constants", ":predicates", ":functions", ":action")
+PROBLEM_SECTIONS = (":domain", ":requirements", ":objects", ":init", ":goal", ":metric")
 FOREIGN_SECTIONS = {
-    ":functions": "numeric fluents", ":metric": "metrics", ":derived": "derived predicates",
+    ":derived": "derived predicates",
     ":durative-action": "durative actions", ":constraints": "constraints", ":axiom": "axioms", ":length": "lengths",
     ":goal-reward": "rewards", ":observe": "observations", ":sensor": "sensors",
 }  # fmt: skip
@@ -49,7 +63,8 @@ def parse_domain(text: str, where: Where) -> Domain:
     empty = Vocabulary(parents, {}, {})
     constants = _read_objects(_only(sections, ":constants"), empty)
     predicates = _read_predicates(_only(sections, ":predicates"), empty)
-    words = Vocabulary(parents, constants, predicates)
+    functions = _read_functions(_only(sections, ":functions"), empty, predicates)
+    words = Vocabulary(parents, constants, predicates, functions)
     actions: dict[tuple[str, int], Action] = {}
     for section in sections:
         if section.head == ":action":
@@ -74,7 +89,7 @@ def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
             what = f"this is a problem of the domain '{word.shown}', but {domain.where} defines '{domain.name}'."
             raise InputError(what, word.where, "Give the right file with --domain.")
     objects = _read_objects(_only(sections, ":objects"), domain.words)
-    words = Vocabulary(domain.words.parents, objects, domain.words.predicates)
+    words = replace(domain.words, objects=objects)
     scope = Scope(words, {}, count())
     init = _only(sections, ":init")
     goal = _only(sections, ":goal")
@@ -85,12 +100,19 @@ def parse_problem(text: str, where: Where, domain: Domain) -> Problem:
     assert goal is not None
     if len(goal.items) != 2:
         raise InputError("':goal' needs one condition.", goal.where, "Write (:goal (and ...)).")
-    return Problem(name, words, _read_init(init, scope), read_condition(goal.items[1], scope), Where(where.file))
+    _check_metric(_only(sections, ":metric"), scope)
+    true, numbers = _read_init(init, scope)
+    return Problem(name, words, true, read_condition(goal.items[1], scope), Where(where.file), numbers)
 
 
 def parse_condition(text: str, words: Vocabulary, where: Where) -> Condition:
     """Return the condition that the text is, over the objects of a problem."""
     return read_condition(read_tree(text, where), Scope(words, {}, count()))
+
+
+def parse_number(text: str, words: Vocabulary, where: Where) -> Number:
+    """Return the number that the text is, over the objects of a problem: `(fuel truck1)`."""
+    return read_number(read_tree(text, where), Scope(words, {}, count()))
 
 
 def parse_count(text: str, words: Vocabulary, where: Where) -> tuple[tuple[Variable, ...], Condition]:
@@ -182,20 +204,50 @@ def _read_objects(section: Group | None, words: Vocabulary) -> dict[str, tuple[s
     return objects
 
 
-def _read_predicates(section: Group | None, words: Vocabulary) -> dict[str, Predicate]:
+def _read_predicates(section: Group | None, words: Vocabulary, kind: str = "predicate") -> dict[str, Predicate]:
     found: dict[str, Predicate] = {}
     for item in section.items[1:] if section is not None else ():
         if isinstance(item, Word):
             raise InputError(f"'{item.shown[:30]}' stands in no brackets.", item.where, f"Write ({item.shown[:30]}).")
         if not item.items:
-            raise InputError("'()' declares no predicate.", item.where, "Write (p ?x - t).")
-        name = name_of(item.items[0], "a predicate's name")
+            raise InputError(f"'()' declares no {kind}.", item.where, "Write (p ?x - t).")
+        name = name_of(item.items[0], f"a {kind}'s name")
         if name.text in found:
-            raise InputError(f"the predicate '{name.shown}' is declared twice.", name.where, "Declare it once.")
+            raise InputError(f"the {kind} '{name.shown}' is declared twice.", name.where, "Declare it once.")
         if name.text in ("and", "or", "not", "imply", "exists", "forall", "when", "oneof", "probabilistic"):
-            raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, "Rename the predicate.")
+            raise InputError(f"'{name.shown}' is a word of PDDL.", name.where, f"Rename the {kind}.")
         found[name.text] = Predicate(name.text, _parameters(item.items[1:], words), name.where)
     return found
+
+
+def _read_functions(
+    section: Group | None, words: Vocabulary, predicates: Mapping[str, Predicate]
+) -> dict[str, Predicate]:  # fmt: skip
+    """The numeric functions; `- number` may stand behind them."""
+    if section is None:
+        return {}
+    items = list(section.items)
+    for place, item in enumerate(items[:-1]):
+        if isinstance(item, Word) and item.text == "-":
+            kind = items[place + 1]
+            if not isinstance(kind, Word) or kind.text != "number":
+                raise InputError("only functions with numbers as values are read.", kind.where, "Write - number.")
+    kept = [one for one in items if not (isinstance(one, Word) and one.text in ("-", "number"))]
+    found = _read_predicates(replace(section, items=tuple(kept)), words, "function")
+    for name, function in found.items():
+        if name in predicates or name in (*COMPARISONS, *SHIFTS, "+", "*"):
+            raise InputError(f"'{name}' is no name for a function: it has a meaning.", function.where, "Rename it.")
+    return found
+
+
+def _check_metric(section: Group | None, scope: Scope) -> None:
+    """Refuse a metric that says nothing; what it says is not used: no plan is sought that costs least."""
+    if section is None:
+        return
+    direction = section.items[1] if len(section.items) == 3 else None
+    if not isinstance(direction, Word) or direction.text not in ("minimize", "maximize"):
+        raise InputError("':metric' needs a direction and a number.", section.where, "Write (:metric minimize (f)).")
+    read_number(section.items[2], scope)
 
 
 def _parameters(items: tuple[Tree, ...], words: Vocabulary) -> tuple[Variable, ...]:
@@ -238,8 +290,9 @@ def _read_action(section: Group, words: Vocabulary) -> Action:
     return Action(name.text, parameters, precondition, effect, section.where)
 
 
-def _read_init(section: Group, scope: Scope) -> frozenset[Atom]:
+def _read_init(section: Group, scope: Scope) -> tuple[frozenset[Atom], dict[Fluent, int]]:
     true: set[Atom] = set()
+    numbers: dict[Fluent, int] = {}
     false: dict[Atom, Tree] = {}
     for item in section.items[1:]:
         if isinstance(item, Word):
@@ -247,7 +300,12 @@ def _read_init(section: Group, scope: Scope) -> frozenset[Atom]:
         if item.head in ("oneof", "or", "unknown", "probabilistic", "and"):
             raise InputError(f"'{item.head}' stands in :init.", item.where, "The initial state is a list of atoms.")
         if item.head == "=":
-            raise InputError("'=' gives a number in :init; numeric fluents are not read.", item.where, "Remove it.")
+            fluent, value = (read_number(part, scope) for part in item.items[1:]) if len(item.items) == 3 else (0, 0)
+            if not isinstance(fluent, Fluent) or not isinstance(value, int):
+                raise InputError("'=' gives no number here.", item.where, "Write (= (f a) 3).")
+            if numbers.setdefault(fluent, value) != value:
+                raise InputError(f"'{fluent}' has two values in :init.", item.where, "Give one.")
+            continue
         refuse_foreign(item.head, item.where)
         if item.head == "not":
             inner = item.items[1] if len(item.items) == 2 else None
@@ -259,4 +317,4 @@ def _read_init(section: Group, scope: Scope) -> frozenset[Atom]:
     for atom, place in false.items():
         if atom in true:
             raise InputError(f"'{atom}' is both true and false in :init.", place.where, "Remove one of the two.")
-    return frozenset(true)
+    return frozenset(true), numbers

@@ -80,7 +80,46 @@ class ForAll:
     body: Condition
 
 
-Condition: TypeAlias = Atom | Equal | Not | And | Or | Exists | ForAll
+@dataclass(frozen=True, slots=True)
+class Fluent:
+    """`(function term ...)`: an integer that may change; ground where its terms are objects."""
+
+    function: str
+    terms: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function}({','.join(self.terms)})" if self.terms else self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`(+ left right)`, `(- left right)` or `(* left right)`."""
+
+    operator: str
+    left: Number
+    right: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One number where the condition holds, another elsewhere: what conditional effects make."""
+
+    condition: Condition
+    then: Number
+    otherwise: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`left operator right` with `<`, `<=`, `=` or `!=`; the opposite of each is one of them."""
+
+    operator: str
+    left: Number
+    right: Number
+
+
+Number: TypeAlias = int | Fluent | Arithmetic | Case
+Condition: TypeAlias = Atom | Equal | Compare | Not | And | Or | Exists | ForAll
 TRUE, FALSE = And(()), Or(())
 
 
@@ -122,13 +161,24 @@ class Choice:
     outcomes: tuple[tuple[Fraction, Effect], ...]
 
 
-Effect: TypeAlias = Change | Together | When | Every | Choice
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A fluent that becomes `amount` (`absolute`), or more by it; `number` tells apart those that are written alike."""
+
+    fluent: Fluent
+    amount: Number
+    absolute: bool
+    where: Where = field(compare=False, repr=False)
+    number: int = 0
+
+
+Effect: TypeAlias = Change | Shift | Together | When | Every | Choice
 NOTHING = Together(())
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A declared predicate and the types of its arguments."""
+    """A declared predicate (or numeric function) and the types of its arguments."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -153,6 +203,7 @@ class Vocabulary:
     parents: Mapping[str, tuple[str, ...]]
     objects: Mapping[str, tuple[str, ...]]  # with their types, in the order of the files
     predicates: Mapping[str, Predicate]
+    functions: Mapping[str, Predicate] = field(default_factory=dict)  # of numeric fluents
 
     def is_below(self, kind: str, types: tuple[str, ...]) -> bool:
         """Return whether the type is one of these, or lies below one."""
@@ -190,6 +241,7 @@ class Problem:
     init: frozenset[Atom]
     goal: Condition
     where: Where = field(compare=False, repr=False)
+    numbers: Mapping[Fluent, int] = field(default_factory=dict)
 
 
 def negated(condition: Condition) -> Condition:
@@ -209,6 +261,10 @@ def negated(condition: Condition) -> Condition:
             return ForAll(variables, negated(body))
         case ForAll(variables, body):
             return Exists(variables, negated(body))
+        case Compare("=" | "!=" as operator, left, right):
+            return Compare("!=" if operator == "=" else "=", left, right)
+        case Compare(operator, left, right):
+            return Compare("<=" if operator == "<" else "<", right, left)
         case _:
             return Not(condition)
 
@@ -237,9 +293,26 @@ def changes(effect: Effect) -> Iterator[Change]:
         match pending.pop():
             case Change() as change:
                 yield change
+            case Shift():
+                pass
             case Together(parts):
                 pending += parts
             case When(_, inner) | Every(_, inner):
                 pending.append(inner)
             case Choice(outcomes):
                 pending += (inner for _, inner in outcomes)
+
+
+def shifts(effect: Effect) -> Iterator[Shift]:
+    """Yield every change of a number that the effect may make, of all its outcomes."""
+    pending = [effect]
+    while pending:
+        match pending.pop():
+            case Shift() as shift:
+                yield shift
+            case Together(parts):
+                pending += reversed(parts)
+            case When(_, inner) | Every(_, inner):
+                pending.append(inner)
+            case Choice(outcomes):
+                pending += (inner for _, inner in reversed(outcomes))

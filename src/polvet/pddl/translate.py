@@ -1,6 +1,7 @@
 """A ground problem as a `Model`: one automaton with one location, and variables that tell which atoms are true (`encoding`).
 
-action `(move a b)`     an edge with the label `move(a,b)`; its outcomes are the edge's destinations
+action `(move a b)`     an edge with the label `move(a,b)`, or `move` where policies choose schemas; its outcomes are the edge's
+                        destinations
 goal                    the goal of the property `goal`; conditions given besides are read by `World.condition`
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from polvet.errors import InputError, Where, suggest
+from polvet.model.atoms import METADATA
 from polvet.model.automata import (
     Assignment,
     Automaton,
@@ -35,19 +37,25 @@ from polvet.model.expressions import (
 )
 from polvet.model.infix import parse_expression
 from polvet.model.properties import Objective, PolicyTask, Property, StateCondition
+from polvet.model.world import AS_WRITTEN, Reading
+from polvet.pddl.bounds import find_bounds
 from polvet.pddl.encoding import Encoding
 from polvet.pddl.ground import GroundAction, Grounding, Outcome, folded, ground, instances, outcomes_of
 from polvet.pddl.groups import find_groups
-from polvet.pddl.parse import parse_condition, parse_count
+from polvet.pddl.numeric import Undefined, fluents_in, folded_number, ground_number
+from polvet.pddl.parse import parse_condition, parse_count, parse_number
 from polvet.pddl.syntax import FALSE as NEVER
 from polvet.pddl.syntax import TRUE as ALWAYS
-from polvet.pddl.syntax import Condition, Domain, Problem, Vocabulary
+from polvet.pddl.syntax import Condition, Domain, Number, Problem, Vocabulary
 
 LOCATION = "l"
 GOAL = "goal"
-PDDL_TEXT = re.compile(r"\s*\(\s*(?:\)|=|(?:and|or|not|imply|exists|forall)\b|[\w.@+-]+\s*(?:\)\s*$|\s[?\w]))", re.I)
+PDDL_TEXT = re.compile(
+    r"\s*\(\s*(?:\)|[=<>]|(?:and|or|not|imply|exists|forall)\b|[\w.@+-]+\s*(?:\)\s*$|\s[?\w]))", re.I
+)
 COUNT_TEXT = re.compile(r"\s*\(\s*count\b", re.I)
 """How a condition starts that is written in PDDL, and not infix: `(and (p a))`, `(at r1 a)`, `()`."""
+HEAD = re.compile(r"\s*\(\s*([^\s()]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,13 @@ class World:
     def condition(self, text: str, where: Where) -> Expression:
         """Return the condition over the model's variables: PDDL, or infix with atoms such as `at(r1,a)`."""
         if PDDL_TEXT.match(text):
-            return self._expression(parse_condition(text, self.words, where))
+            return self._expression(parse_condition(text, self.words, where), where)
         return self._with_atoms(parse_expression(text, where), where)
 
     def number(self, text: str, where: Where) -> Expression:
-        """Return what a policy may read: a condition, an infix expression, or how many objects satisfy one: `(count (?x - t) (p ?x))`."""
+        """Return what a policy may read: a condition, a number, infix, or how many objects satisfy one: `(count (?x - t) (p ?x))`."""
+        if (head := HEAD.match(text)) is not None and (head[1].lower() in self.words.functions or head[1] in "+-*"):
+            return self._number(text, where)
         if not COUNT_TEXT.match(text):
             return self.condition(text, where)
         variables, body = parse_count(text, self.words, where)
@@ -84,36 +94,61 @@ class World:
     def _with_atoms(self, expression: Expression, where: Where) -> Expression:
         match expression:
             case Call(function, arguments) if all(isinstance(one, Name) for one in arguments):
-                terms = tuple(one.name for one in arguments if isinstance(one, Name))
-                return self._atom(f"({' '.join((function, *terms))})", where)
+                return self._named((function, *(one.name for one in arguments if isinstance(one, Name))), where)
             case Name(name) if name not in self._variables():
                 found = re.fullmatch(r"([^()]+)\(([^()]*)\)", name)
                 words = (found[1], *found[2].split(",")) if found else (name,)
-                if words[0].lower() not in self.words.predicates:
+                if words[0].lower() not in {**self.words.predicates, **self.words.functions}:
                     raise InputError(f"no atom '{name}'.", where, suggest(words[0].lower(), self.words.predicates))
-                return self._atom(f"({' '.join(words)})", where)
+                return self._named(words, where)
             case _:
                 return rebuild(expression, lambda part: self._with_atoms(part, where))
 
-    def _atom(self, text: str, where: Where) -> Expression:
-        return self._expression(parse_condition(text, self.words, Where(where.file, where.path)))
+    def _named(self, words: tuple[str, ...], where: Where) -> Expression:
+        """The atom or the fluent of that name, with its objects."""
+        text, place = f"({' '.join(words)})", Where(where.file, where.path)
+        if words[0].lower() in self.words.functions:
+            return self._number(text, place)
+        return self._expression(parse_condition(text, self.words, place), place)
 
-    def _expression(self, condition: Condition) -> Expression:
-        return self.encoding.expression(self.grounding.condition(condition))
+    def _number(self, text: str, where: Where) -> Expression:
+        try:
+            found = folded_number(ground_number(parse_number(text, self.words, where), {}), self.grounding.number)
+        except Undefined as undefined:
+            raise InputError(f"'{undefined}' has no value in :init.", where, "Give it one, or leave it out.") from None
+        self._refuse_costs(found, where)
+        return self.encoding.number(found)
+
+    def _expression(self, condition: Condition, where: Where) -> Expression:
+        found = self.grounding.condition(condition)
+        self._refuse_costs(found, where)
+        return self.encoding.expression(found)
+
+    def _refuse_costs(self, part: Number | Condition, where: Where) -> None:
+        for fluent in fluents_in(part):
+            if fluent in self.encoding.bounds.costs:
+                what = f"'{fluent}' is what steps cost, and no part of a state: no bounds follow for it."
+                raise InputError(what, where, f"Declare them in a task.toml: [bounds] {fluent.function} = [0, 100].")
 
     def _variables(self) -> set[str]:
-        return {variable.name for variable in self.model.variables}
+        costs = {str(fluent) for fluent in self.encoding.bounds.costs}
+        return {variable.name for variable in self.model.variables} - costs
 
 
-def translate(domain: Domain, problem: Problem, *, grouped: bool = True) -> World:
+def translate(domain: Domain, problem: Problem, *, grouped: bool = True, reading: Reading = AS_WRITTEN) -> World:
     """Return the problem as a model; `grouped`: with mutex groups as variables, else every atom is one."""
     grounding = ground(domain, problem)
+    for name in reading.bounds:
+        if name not in domain.words.functions and name not in map(str, grounding.fluents):
+            known = (*domain.words.functions, *map(str, grounding.fluents))
+            raise InputError(f"no number '{name}' that changes.", Where("bounds"), suggest(name, known))
     outcomes = [outcomes_of(action) for action in grounding.actions]
-    encoding = Encoding(grounding, find_groups(grounding, outcomes) if grouped else ())
+    groups = find_groups(grounding, outcomes) if grouped else ()
+    encoding = Encoding(grounding, groups, find_bounds(grounding, outcomes, reading.bounds))
     edges = tuple(
         edge
         for action, mine in zip(grounding.actions, outcomes, strict=True)
-        if (edge := _edge(action, mine, encoding)) is not None
+        if (edge := _edge(action, mine, encoding, reading.schemas)) is not None
     )
     names, values = encoding.definitions(problem.where)
     location = Location(LOCATION, values)
@@ -122,14 +157,15 @@ def translate(domain: Domain, problem: Problem, *, grouped: bool = True) -> Worl
     model = Model(
         problem.name, ModelType.MDP, (automaton,), Composition((Instance(domain.name),)),
         actions=tuple(dict.fromkeys(edge.action for edge in edges if edge.action is not None)),
-        variables=(*encoding.variables(problem.init, problem.where), *names),
-        properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),), where=problem.where,
+        variables=(*encoding.variables(problem.where), *names),
+        properties=(Property(GOAL, PolicyTask(objective=Objective(goal)), where=problem.where),),
+        metadata=(METADATA,), where=problem.where,
     )  # fmt: skip
     return World(model, problem.words, encoding)
 
 
-def _edge(action: GroundAction, outcomes: Sequence[Outcome], encoding: Encoding) -> Edge | None:
-    """Return the action as an edge; None where groups show that it is never applicable."""
+def _edge(action: GroundAction, outcomes: Sequence[Outcome], encoding: Encoding, schemas: bool) -> Edge | None:
+    """Return the action as an edge with its own label, or its schema's; None where groups show that it is never applicable."""
     condition, known = encoding.guard(action.guard)
     if condition == NEVER:
         return None
@@ -143,4 +179,5 @@ def _edge(action: GroundAction, outcomes: Sequence[Outcome], encoding: Encoding)
         for probability, assignments in encoding.outcomes(outcomes, known)
     )
     guard = encoding.expression(condition)
-    return Edge(LOCATION, action.label, None if guard == TRUE else guard, destinations, where=action.where)
+    label = action.label.partition("(")[0] if schemas else action.label
+    return Edge(LOCATION, label, None if guard == TRUE else guard, destinations, where=action.where)

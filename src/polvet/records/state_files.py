@@ -9,8 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from polvet.errors import InputError, Where, suggest
+from polvet.errors import InputError, Where
 from polvet.files import parse_json, read_text
+from polvet.model import atoms
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
@@ -20,17 +21,15 @@ from polvet.records.state_json import BIGGEST_JSON_INTEGER, state_to_json
 
 MAX_BYTES = 4 * 1024**3
 COMMA = re.compile(r",(?![^(]*\))")
-ATOMS = re.compile(r"\s*(?:\(\s*[^\s()=]+(?:\s+[^\s()=]+)*\s*\)\s*)+")
 
 
 def parse_state(task: Task, text: str, where: Where) -> State:
     """Return the state written as `x=3,crashed=false`; values may be quoted, as location names sometimes must be.
 
-    Commas inside brackets belong to a name: `at(r1,a)=true`. A state of truth values alone may be given by those that are
-    true, as planners write it: `(at r1 a) (calm)`.
+    Commas inside brackets belong to a name: `at(r1,a)=true`. It may be given as planners write it, too: `(at r1 a) (= (fuel) 3)`.
     """
-    if ATOMS.fullmatch(text):
-        return _state_of_atoms(task, text, where)
+    if atoms.STATE.fullmatch(text):
+        return state_from_names(task.network, atoms.read_atoms(task.network.variables, text, where), where)
     values: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in COMMA.split(text))):
         name, sign, value = part.partition("=")
@@ -40,19 +39,6 @@ def parse_state(task: Task, text: str, where: Where) -> State:
             raise InputError(f"'{name.strip()}' is given twice.", where, "Give it once.")
         values[name.strip()] = value.strip()
     return state_from_names(task.network, values, where)
-
-
-def _state_of_atoms(task: Task, text: str, where: Where) -> State:
-    variables = task.network.variables
-    if any(variable.kind is not Kind.BOOL and variable.values is None for variable in variables):
-        raise InputError("atoms give truth values, but there are numbers here.", where, "Write x=3,crashed=false.")
-    atoms = [found.lower().split() for found in re.findall(r"\(([^()]*)\)", text)]
-    names = [f"{words[0]}({','.join(words[1:])})" if words[1:] else words[0] for words in atoms]
-    known = dict.fromkeys(name for variable in variables for name in variable.values or (variable.name,))
-    for name in names:
-        if name not in known:
-            raise InputError(f"'{name}' is no atom that changes.", where, suggest(name, known))
-    return state_from_names(task.network, {name: name in names for name in known}, where)
 
 
 class StateFormat:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import cos, pi, sin
 
 from polvet.report.markup import text
 
+SORTS = ("cycle", "falls", "removed", "gone", "prefix")
 COLUMN, ROW, BOX_HEIGHT, MARGIN = 190.0, 96.0, 34.0, 60.0
 
 
@@ -20,35 +22,86 @@ class Arc:
     sort: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """The inside of an SVG, and its size."""
+
+    width: float
+    height: float
+    body: str
+
+    def svg(self, title: str, style: str = "", *, x: float | None = None, y: float = 0) -> str:
+        """Return the drawing as an SVG element; inside another one it stands at a place."""
+        place = "" if x is None else f' x="{x:.0f}" y="{y:.0f}"'
+        space = ' xmlns="http://www.w3.org/2000/svg"' if style else ""
+        sheet = f"<style>{style}</style>" if style else ""
+        return (
+            f'<svg{space}{place} viewBox="0 0 {self.width:.0f} {self.height:.0f}" width="{self.width:.0f}" height="{self.height:.0f}" '
+            f'role="img" aria-label="{text(title)}">{sheet}{self.body}</svg>'
+        )
+
+
 def draw_graph(names: Sequence[str], initial: Sequence[int], arcs: Sequence[Arc], title: str) -> str:
     """Return the drawing as a figure; colours come from the page's style."""
-    place = _layers(len(names), initial, arcs)
-    width = 2 * MARGIN + COLUMN * max((x for x, _ in place), default=0) + 40
-    height = 2 * MARGIN + ROW * max((y for _, y in place), default=0) + 40
-    at = [(MARGIN + 20 + COLUMN * x, MARGIN + 20 + ROW * y) for x, y in place]
+    return in_figure(graph_drawing(names, initial, arcs), title)
+
+
+def in_figure(drawing: Drawing, title: str) -> str:
+    """Return a drawing as a figure of a page."""
+    return f'<figure class="graph scroll" tabindex="0" role="group" aria-label="{text(title)}">{drawing.svg(title)}</figure>'
+
+
+def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[Arc]) -> Drawing:
+    """Return the graph: in layers by the distance from the initial nodes, or around a circle where most are initial."""
+    around = len(names) > 2 and 2 * len(initial) > len(names)
+    if around:
+        at = _circle(len(names))
+    else:
+        at = [(MARGIN + 20 + COLUMN * x, MARGIN + 20 + ROW * y) for x, y in _layers(len(names), initial, arcs)]
+    width = max((x + half_width(name[:16]) for (x, _), name in zip(at, names, strict=True)), default=0) + 40
+    height = max((y for _, y in at), default=0) + MARGIN + 20
     beside: dict[tuple[int, int], int] = {}
-    parts = []
+    edges: list[tuple[bool, str]] = []
+    middle = (sum(x for x, _ in at) / max(1, len(at)), sum(y for _, y in at) / max(1, len(at))) if around else None
     for arc in arcs:
         number = beside[arc.source, arc.target] = beside.get((arc.source, arc.target), -1) + 1
-        parts.append(_edge(arc, at[arc.source], at[arc.target], number))
+        drawn = _edge(arc, at[arc.source], at[arc.target], number, middle)
+        edges.append((arc.sort not in ("", "gone"), drawn))
+    parts = [drawn for _, drawn in sorted(edges, key=lambda edge: edge[0])]  # what is marked lies on top
     for k, name in enumerate(names):
-        x, y = at[k]
-        shown = name if len(name) <= 16 else name[:15] + "…"
-        half = max(22.0, 4.4 * len(shown) + 10)
-        sort = "node initial" if k in initial else "node"
-        parts.append(
-            f'<g class="{sort}"><title>{text(name)}</title><rect x="{x - half:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" '
-            f'width="{2 * half:.1f}" height="{BOX_HEIGHT:g}" rx="8"/><text x="{x:.1f}" y="{y + 4.5:.1f}" '
-            f'text-anchor="middle">{text(shown)}</text></g>'
-        )
-    marker = (
-        '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
-        'markerUnits="userSpaceOnUse" orient="auto"><path class="arrow" d="M0 0 L10 5 L0 10 z"/></marker></defs>'
-    )
+        parts.append(box(name, *at[k], "node initial" if k in initial else "node"))
+    return Drawing(width, height, ARROWS + "".join(parts))
+
+
+ARROWS = "<defs>" + "".join(
+    f'<marker id="arrow{sort}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
+    f'markerUnits="userSpaceOnUse" orient="auto"><path class="arrow {sort}" d="M0 0 L10 5 L0 10 z"/></marker>'
+    for sort in ("", *SORTS)
+) + "</defs>"  # fmt: skip
+"""Heads of edges, one for each colour."""
+
+
+def box(name: str, x: float, y: float, sort: str, longest: int = 16) -> str:
+    """Return a name in a box around a point; long ones are cut, and whole in the tooltip."""
+    shown = name if len(name) <= longest else name[: longest - 1] + "…"
+    half = half_width(shown)
     return (
-        f'<figure class="graph scroll" tabindex="0" role="group" aria-label="{text(title)}"><svg viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" role="img" aria-label="{text(title)}">{marker}{"".join(parts)}</svg></figure>'
+        f'<g class="{sort}"><title>{text(name)}</title><rect x="{x - half:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" '
+        f'width="{2 * half:.1f}" height="{BOX_HEIGHT:g}" rx="8"/><text x="{x:.1f}" y="{y + 4.5:.1f}" '
+        f'text-anchor="middle">{text(shown)}</text></g>'
     )
+
+
+def half_width(shown: str) -> float:
+    """Return half the width of a box around the text."""
+    return max(22.0, 4.4 * len(shown) + 10)
+
+
+def _circle(count: int) -> list[tuple[float, float]]:
+    radius = max(125.0, 22.0 * count)
+    middle = radius + MARGIN + 20
+    turns = [2 * pi * k / count - pi / 2 for k in range(count)]
+    return [(middle + 1.15 * radius * cos(turn) + 0.15 * radius, middle + radius * sin(turn)) for turn in turns]
 
 
 def _layers(count: int, initial: Sequence[int], arcs: Sequence[Arc]) -> list[tuple[int, int]]:
@@ -71,13 +124,16 @@ def _layers(count: int, initial: Sequence[int], arcs: Sequence[Arc]) -> list[tup
     return place
 
 
-def _edge(arc: Arc, start: tuple[float, float], end: tuple[float, float], number: int) -> str:
+def _edge(
+    arc: Arc, start: tuple[float, float], end: tuple[float, float], number: int, middle: tuple[float, float] | None
+) -> str:
+    """Return an edge as a curve; a loop rises above its node, or points away from the middle of a circle."""
     (x1, y1), (x2, y2) = start, end
     if arc.source == arc.target:
-        top = y1 - BOX_HEIGHT / 2
-        rise = 34 + 20 * number
+        down = middle is not None and y1 > middle[1]
+        top, rise = (y1 + BOX_HEIGHT / 2, -34.0 - 20 * number) if down else (y1 - BOX_HEIGHT / 2, 34.0 + 20 * number)
         path = f"M{x1 - 12:.1f} {top:.1f} C{x1 - 34:.1f} {top - rise:.1f} {x1 + 34:.1f} {top - rise:.1f} {x1 + 12:.1f} {top:.1f}"
-        tx, ty = x1, top - rise * 0.78
+        tx, ty = x1, top - rise * 0.78 + (6 if down else 0)
     else:
         dx, dy = x2 - x1, y2 - y1
         length = max(1.0, (dx * dx + dy * dy) ** 0.5)
@@ -87,9 +143,10 @@ def _edge(arc: Arc, start: tuple[float, float], end: tuple[float, float], number
         bx, by = _border(x2, y2, mx, my)
         path = f"M{ax:.1f} {ay:.1f} Q{mx:.1f} {my:.1f} {bx:.1f} {by:.1f}"
         tx, ty = (x1 + x2) / 4 + mx / 2, (y1 + y2) / 4 + my / 2
+    head = arc.sort if arc.sort in SORTS else ""
     shown = arc.label if len(arc.label) <= 28 else arc.label[:27] + "…"
     return (
-        f'<g class="edge {arc.sort}"><title>{text(arc.label)}</title><path d="{path}" marker-end="url(#arrow)"/>'
+        f'<g class="edge {arc.sort}"><title>{text(arc.label)}</title><path d="{path}" marker-end="url(#arrow{head})"/>'
         f'<text x="{tx:.1f}" y="{ty:.1f}" text-anchor="middle">{text(shown)}</text></g>'
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,20 @@ from polvet.check.counters import find_subject
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory import Choice, FiniteMemoryPolicy
 from polvet.policy.finite_memory.draw import edge_label
-from polvet.report.graph import Arc, draw_graph
+from polvet.report.graph import in_figure
 from polvet.report.markup import code, plural, section, table, text
 from polvet.report.page import Page, Part
+from polvet.report.rounds import (
+    MAX_EDGES,
+    Round,
+    can_draw,
+    plan_drawing,
+    round_drawing,
+    rounds_of_ranking,
+    rounds_of_trace,
+)
 
-MAX_NODES, MAX_EDGES = 60, 200
+MAX_ROUNDS = 12
 
 
 def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | None, policy: Path | None) -> Page:
@@ -45,23 +55,23 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
     parts = [_graph(plan, certificate if isinstance(result, Accepted) else {})]
     if isinstance(result, Accepted) and certificate.get("components"):
         parts.append(_ranking(certificate))
+        drawn = _rounds(plan, certificate)
+        parts += [] if drawn is None else [drawn]
     if isinstance(result, Accepted) and certificate["kind"] == "lasso":
         parts.append(_lasso(certificate))
     return Page(f"Termination of {plan.name}", head, tuple(parts))
 
 
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
-    marks = _marked(certificate) if certificate.get("kind") == "lasso" else _falling(plan, certificate)
-    number = {name: k for k, name in enumerate(plan.control_states)}
+    marks = marks_of(plan, certificate)
     rows = [
         (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))
         for edge in plan.edges[:MAX_EDGES]
     ]  # fmt: skip
     body = ""
-    if len(plan.control_states) <= MAX_NODES and len(plan.edges) <= MAX_EDGES:
-        arcs = [Arc(number[e.source], number[e.target], edge_label(e), marks.get(e.id, "")) for e in plan.edges]
-        title = f"{plan.name}: {plural(len(number), 'control state')}, {plural(len(arcs), 'edge')}"
-        body += draw_graph(plan.control_states, [number[name] for name in plan.initial], arcs, title)
+    if can_draw(plan):
+        title = f"{plan.name}: {plural(len(plan.control_states), 'control state')}, {plural(len(plan.edges), 'edge')}"
+        body += in_figure(plan_drawing(plan, marks), title)
         if "cycle" in marks.values():
             body += "<p>Dashed: the way to the cycle. Thick: the cycle that can be repeated for ever.</p>"
         elif marks:
@@ -78,21 +88,57 @@ def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
 SAYS = {"prefix": "on the way", "cycle": "on the cycle", "falls": "lowers the rank"}
 
 
-def _falling(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> dict[Any, str]:
-    """The edges all of whose choices lower the rank of a component they lie in, at whatever depth."""
+def marks_of(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> dict[Any, str]:
+    """Return how each edge is to be drawn: on the lasso, or as one that lowers the rank of a component, at whatever depth."""
+    if certificate.get("kind") == "lasso":
+        return _marked(certificate)
     marks: dict[Any, str] = {}
     agenda = list(certificate.get("components", []))
     while agenda:
         entry = agenda.pop()
         agenda += entry.get("children", [])
-        potential = entry.get("potential", {})
-        for edge in plan.edges:
-            if edge.source in potential and edge.target in potential:
-                step = int(potential[edge.target]) - int(potential[edge.source])
-                weights = {name: int(value) for name, value in entry.get("lambda", {}).items()}
-                if all(_highest(plan, choice, weights) + step < 0 for choice in edge.choices):
-                    marks[edge.id] = "falls"
+        marks |= dict.fromkeys(falling(plan, entry), "falls")
     return marks
+
+
+def falling(plan: FiniteMemoryPolicy, entry: Mapping[str, Any]) -> list[Any]:
+    """Return the edges all of whose choices lower the rank of the component."""
+    potential = entry.get("potential", {})
+    weights = {name: int(value) for name, value in entry.get("lambda", {}).items()}
+    found = []
+    for edge in plan.edges:
+        if edge.source in potential and edge.target in potential:
+            step = int(potential[edge.target]) - int(potential[edge.source])
+            if all(_highest(plan, choice, weights) + step < 0 for choice in edge.choices):
+                found.append(edge.id)
+    return found
+
+
+def rounds_of(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> tuple[Round, ...]:
+    """Return the rounds to be drawn: GenSieve's where they are told, else the levels of the ranking; none without a proof."""
+    if not can_draw(plan) or certificate.get("tracked"):
+        return ()
+    if (trace := certificate.get("rounds")) is not None:
+        return rounds_of_trace(plan, trace)
+    return rounds_of_ranking(plan, certificate.get("components", []), partial(falling, plan))
+
+
+def _rounds(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part | None:
+    try:
+        rounds = rounds_of(plan, certificate)[:MAX_ROUNDS]
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError):
+        return None  # what GenSieve told is not read by the checker: it may be anything
+    if not rounds:
+        return None
+    told = (
+        "as GenSieve told them; what is checked is the ranking"
+        if "rounds" in certificate
+        else "a level of the ranking each"
+    )
+    body = f"<p>The rounds of the proof, {told}. Dashed: removed in this round. Faint: gone before, or on no cycle.</p>"
+    for number, one in enumerate(rounds, start=1):
+        body += in_figure(round_drawing(plan, one, number), f"round {number}: {one.note}")
+    return Part("rounds", "Rounds", section("rounds", "Round by round", body))
 
 
 def _highest(plan: FiniteMemoryPolicy, choice: Choice, weights: Mapping[str, int]) -> float:

@@ -19,7 +19,7 @@ from polvet.model.network import Kind, Network
 from polvet.model.semantics import State
 from polvet.model.task import Task, state_to_names
 from polvet.policy.inputs import Input, InputFunction, kind_over
-from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, Lanes, Step
+from polvet.shield.lanes import EVENTS, FAIL, GOAL, LIMIT, RUNNING, Lanes, Step
 
 gymnasium: Any = import_module("gymnasium") if find_spec("gymnasium") else None
 
@@ -36,8 +36,10 @@ class Rewards:
 
     def of(self, step: Step) -> NDArray[np.float64]:
         """Return the reward of every lane."""
-        ended: NDArray[np.float64] = self.fail_reward * (step.end == FAIL) + self.goal_reward * (step.end == GOAL)
-        return ended - step.cost
+        of_end = np.zeros(RUNNING + 1)
+        of_end[FAIL], of_end[GOAL] = self.fail_reward, self.goal_reward
+        found: NDArray[np.float64] = of_end[step.end] - step.cost
+        return found
 
 
 class ModelEnv(_Env):  # type: ignore[misc]

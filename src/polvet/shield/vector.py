@@ -22,8 +22,14 @@ from polvet.shield.file import Shield
 from polvet.shield.gym import Rewards, gymnasium, require_gymnasium, spaces_of
 from polvet.shield.lanes import EVENTS, LIMIT, RUNNING, Step, make_lanes
 
-ENDED = [
-    {**{name: number == end for name, end in EVENTS.items()}, "TimeLimit.truncated": number == LIMIT}
+NOTHING = {"fail": False, "goal": False}
+"""The info of a lane of stable-baselines3 whose episode goes on."""
+ENDED: list[dict[str, Any]] = [
+    {
+        **{name: number == end for name, end in EVENTS.items()},
+        "TimeLimit.truncated": number == LIMIT,
+        "terminal_observation": None,
+    }
     for number in range(RUNNING)
 ]
 """The info of a lane of stable-baselines3 whose episode ended so."""
@@ -117,6 +123,7 @@ def sb3_vec_env(
             self.rewards, self._asked = Rewards(**rewards), None
             self._masks = np.ones((n, self.lanes.labels), dtype=np.bool_)
             self._seeds: list[int | None] = [None] * n
+            self._running: list[dict[str, Any]] = []
             super().__init__(n, *spaces_of(self.lanes))
 
         def reset(self) -> Any:
@@ -130,11 +137,19 @@ def sb3_vec_env(
         def step_wait(self) -> Any:
             step = self.lanes.step(self._asked)
             self._masks = step.masks
-            infos: list[dict[str, Any]] = [{"fail": False, "goal": False} for _ in range(n)]
             done = step.end != RUNNING
-            for lane in np.flatnonzero(done).tolist():
-                infos[lane] = {**ENDED[step.end[lane]], "terminal_observation": step.last[lane]}
+            infos = self._running_infos()
+            ended = np.flatnonzero(done)
+            for lane, end, last in zip(ended.tolist(), step.end[ended].tolist(), step.last[ended], strict=True):
+                info = infos[lane] = ENDED[end].copy()
+                info["terminal_observation"] = last
             return step.rows, self.rewards.of(step).astype(np.float32), done, infos
+
+        def _running_infos(self) -> list[dict[str, Any]]:
+            """Return each lane's dictionary for as long as it runs: the same one again, unless somebody wrote into one."""
+            if sum(map(len, self._running)) != n * len(NOTHING):
+                self._running = [NOTHING.copy() for _ in range(n)]
+            return self._running.copy()
 
         def action_masks(self) -> Any:
             return self._masks

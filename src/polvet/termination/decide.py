@@ -14,6 +14,7 @@ from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Variable, dump_fmp, normalise
 from polvet.policy.finite_memory.fmp import Atom
 from polvet.termination.complete import Cycle, Effort, find_ranking
+from polvet.termination.forest_file import GivenForest
 from polvet.termination.guards import prove_with_guards
 from polvet.termination.lasso import lasso_certificate
 from polvet.termination.method import Method, Request
@@ -29,6 +30,7 @@ def terminates(
     forests: int = 20,
     most_steps: int | None = 1_000_000,
     budget: Budget = UNLIMITED,
+    forest: GivenForest | None = None,
 ) -> TerminationResult:
     """Return whether every execution of the policy ends, from every valuation, with evidence.
 
@@ -36,7 +38,7 @@ def terminates(
     `complete` leaves those out; the sieves are the paper's, and only say *nonterminating* under qualitative semantics.
     """
     METHODS.chosen(method)
-    request = Request(seed, forests, most_steps, budget)
+    request = Request(seed, forests, most_steps, budget, forest)
     try:
         graph = normalise(fmp, budget=budget)
         return _decide(graph, request, guards=True) if method == AUTO else METHODS[method].run(graph, request)

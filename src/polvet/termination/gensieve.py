@@ -24,6 +24,7 @@ from polvet.errors import LimitReached
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.decide import judge, size_of
 from polvet.termination.elimination import Chooser, Tree, elimination_forest, lowest_remaining_height, random_vertex
+from polvet.termination.forest_file import check_forest, choosers
 from polvet.termination.method import Method, Request
 from polvet.termination.trace import trace_lines, trace_rounds
 from polvet.termination.verdicts import TerminationResult
@@ -121,13 +122,20 @@ class _Paths:
 
 
 def gensieve(
-    graph: Multigraph, choose: Chooser, *, most_steps: int | None = 1_000_000, budget: Budget = UNLIMITED
+    graph: Multigraph,
+    choose: Chooser,
+    *,
+    given: Sequence[Chooser] = (),
+    most_steps: int | None = 1_000_000,
+    budget: Budget = UNLIMITED,
 ) -> GenSieveTrace:
-    """Return GenSieve's rounds with one forest, chosen anew after every removal; guards are dropped."""
+    """Return GenSieve's rounds with one forest, chosen anew after every removal, first as is given; guards are dropped."""
     paths = _Paths(graph, most_steps, budget)
     rounds: list[tuple[Turn, ...]] = []
     edges = list(range(len(graph.edges)))
-    while forest := elimination_forest(edges, paths.ends, choose, paths.spend):
+    while forest := elimination_forest(
+        edges, paths.ends, given[len(rounds)] if len(rounds) < len(given) else choose, paths.spend
+    ):
         turns = tuple(_turn(paths, tree) for tree in forest)
         rounds.append(turns)
         gone = {edge for turn in turns for edge in turn.removed}
@@ -205,13 +213,16 @@ def _terminates(graph: Multigraph, request: Request) -> TerminationResult:
     """Return the verdict of several forests: the lowest first, then random ones."""
     rng, budget = random.Random(request.seed), request.budget
     last: GenSieveTrace | None = None
-    for attempt in range(max(1, request.forests)):
+    given = [] if request.forest is None else choosers(request.forest, graph)
+    for attempt in range(1 if given else max(1, request.forests)):
         budget.check()
         choose = partial(lowest_remaining_height, budget=budget) if attempt == 0 else random_vertex(rng)
-        last = gensieve(graph, choose, most_steps=request.most_steps, budget=budget)
+        last = gensieve(graph, choose, given=given, most_steps=request.most_steps, budget=budget)
         if last.proves_termination:
             break
     assert last is not None
+    if request.forest is not None:
+        check_forest(request.forest, graph, [[turn.tree for turn in turns] for turns in last.rounds])
     figures = {**size_of(graph), "forests": attempt + 1, "rounds": len(last.rounds), "steps": last.steps}
     figures["trace"] = trace_lines(graph, last)
     figures["trace_rounds"] = trace_rounds(graph, last)

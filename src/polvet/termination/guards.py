@@ -6,7 +6,8 @@
      the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
      when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
   4. then `find_guarded_ranking` on the tracked multigraph;
-  5. small concrete runs that come back to a configuration, or to a larger one; replayed with guards;
+  5. `find_bounded_lasso`: all configurations in small boxes; then small concrete runs that leave them, and come back to
+     a configuration, or to a larger one; replayed with guards;
   6. recurrent sets, for executions that never repeat.
 Every answer is checked before it is given. Otherwise the verdict is unknown, with the list of what was tried.
 """
@@ -23,6 +24,7 @@ from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
 from polvet.policy.finite_memory.primitive import Interval
+from polvet.termination.bounded_search import find_bounded_lasso
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import Segment, find_path, join_walks, name_step, write_lasso
@@ -104,6 +106,9 @@ def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list
             tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
             return {"kind": "lex-rank", "tracked": tracked, "components": found.components}
         break
+    tried.append("all configurations in small boxes")
+    if (lasso := find_bounded_lasso(fmp, budget)) is not None:
+        return lasso
     tried.append("small concrete runs")
     lasso = find_concrete_lasso(fmp, rng=random.Random(seed), budget=budget)
     if lasso is not None:

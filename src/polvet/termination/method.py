@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.policy.finite_memory import Multigraph
 from polvet.termination.verdicts import TerminationResult
+
+if TYPE_CHECKING:
+    from polvet.termination.forest_file import GivenForest
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,7 @@ class Request:
     forests: int = 20  # that GenSieve tries
     most_steps: int | None = 1_000_000  # of its path search
     budget: Budget = UNLIMITED
+    forest: GivenForest | None = None  # that GenSieve takes instead of its own
 
 
 @dataclass(frozen=True, slots=True)

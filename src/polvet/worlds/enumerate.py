@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
 from polvet.worlds.clonable import Clonable, Restore, Snapshot
-from polvet.worlds.table import Outcome, TransitionTable, simplest_fraction
+from polvet.worlds.table import Outcome, TransitionTable, exact_reward
 
 MOST_STATES = 100_000
 EPISODES, STEPS = 20, 200
@@ -114,16 +115,16 @@ class _Enumeration:
         found: dict[int, None] = {}
         if seeds is not None:
             for seed in seeds:
-                observation, _ = self.world.env.reset(seed=int(seed))
+                observation = self._reset(seed=int(seed))
                 found[self._number(observation, None)] = None
             return tuple(found)
-        self.world.env.reset(seed=0)
+        self._reset(seed=0)
         saved = self.world.save()
         try:
             for chance in iter_scripts(self.cuts):
                 self.world.put_back(saved)
                 self.world.env.unwrapped.np_random = chance
-                observation, _ = self.world.env.reset()
+                observation = self._reset()
                 found[self._number(observation, None)] = None
         except NotEnumerable as why:
             raise InputError(
@@ -132,6 +133,19 @@ class _Enumeration:
                 f"Give the seeds of some resets as `seeds`. {STATISTICAL}",
             ) from None
         return tuple(found)
+
+    def _reset(self, **given: int) -> Any:
+        """Begin an episode and return what it shows."""
+        try:
+            shown = self.world.env.reset(**given)
+        except NotEnumerable:
+            raise
+        except Exception as error:
+            what = f"reset({', '.join(f'{name}={value}' for name, value in given.items())}) raises {type(error).__name__}: {error}."
+            raise InputError(what, self.where, "Correct the environment.") from error
+        if not isinstance(shown, tuple) or len(shown) != 2:
+            raise InputError("reset does not return two things.", self.where, "Follow Gymnasium's interface.")
+        return shown[0]
 
     def _number(self, observation: Any, path: tuple[int, int] | None) -> int:
         """Return the number of the state that the environment is in and goes on from: it is to be tried, at most twice."""
@@ -214,6 +228,7 @@ class _Enumeration:
         if not isinstance(shown, tuple) or len(shown) != 5:
             raise InputError("step does not return five things.", self.where, "Follow Gymnasium's interface.")
         observation, reward, ended, _, info = shown
+        exact_reward(reward, self.where)
         following = self._known(observation) if ended else self._number(observation, (number, action))
         return Seen(chance.probability, following, float(reward), bool(ended), info)
 
@@ -245,7 +260,7 @@ def table_of(
     for place, seen in found.rows.items():
         merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
         for one in seen:
-            reward = simplest_fraction(one.reward) if found.rewarded else Fraction(0)
+            reward = exact_reward(one.reward, found.where) if found.rewarded else Fraction(0)
             key = one.state, reward, event(one)
             merged[key] = merged.get(key, Fraction(0)) + one.probability
         rows[place] = tuple(Outcome(chance, *key) for key, chance in merged.items())
@@ -317,6 +332,8 @@ def _frozen(value: Any, where: Where) -> Hashable:
     if isinstance(value, list | tuple):
         return tuple(_frozen(one, where) for one in value)
     hashing: Any = type(value).__hash__
+    if isinstance(value, float) and isnan(value):
+        raise InputError("the state holds a NaN, which equals nothing.", where, "Give a `state` function without it.")
     if value is not None and (hashing is None or hashing is object.__hash__):
         raise InputError(
             f"the state cannot be compared: a {type(value).__name__} in it is equal to itself only, or to nothing.",

@@ -14,7 +14,7 @@ from pathlib import Path
 from polvet.choices import Registry, listed
 from polvet.errors import InputError, Where
 from polvet.model.automata import Model
-from polvet.model.world import World, WorldFile, WorldFormat
+from polvet.model.world import AS_WRITTEN, Reading, World, WorldFile, WorldFormat
 
 FORMATS: Registry[WorldFormat] = Registry(
     "world",
@@ -80,11 +80,11 @@ def domain_of(path: str | Path, given: Path | None) -> Path | None:
     return None
 
 
-def read_world(path: str | Path, domain: Path | None = None) -> World:
+def read_world(path: str | Path, domain: Path | None = None, reading: Reading = AS_WRITTEN) -> World:
     """Return the world in the file, or at the address; the domain of a PDDL problem is by default in `domain.pddl` beside it."""
     if is_address(path):
         return _at_address(str(path))
-    return format_of(WorldFile(path)).read(WorldFile(path, domain_of(path, domain)))
+    return format_of(WorldFile(path)).read(WorldFile(path, domain_of(path, domain), reading))
 
 
 def load_model(path: str | Path, domain: Path | None = None) -> Model:

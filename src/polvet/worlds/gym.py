@@ -24,7 +24,7 @@ from polvet.errors import InputError, MissingExtra, Where
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.worlds.clonable import Restore, Snapshot
 from polvet.worlds.enumerate import enumerate_env, find_difference, table_of
-from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, simplest_fraction
+from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
 PACKAGES = {"MiniGrid": "minigrid"}
@@ -290,7 +290,7 @@ def _outcomes(
     merged: dict[tuple[int, Fraction, str | None], Fraction] = {}
     for chance, (_, state, reward, ended) in zip(chances, given, strict=True):
         if chance > 0:
-            key = (int(state), simplest_fraction(float(reward)), event(int(state), float(reward), bool(ended)))
+            key = (int(state), exact_reward(reward, where), event(int(state), float(reward), bool(ended)))
             merged[key] = merged.get(key, Fraction(0)) + chance
     return tuple(Outcome(chance, state, reward, happened) for (state, reward, happened), chance in merged.items())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ulp
+from math import isfinite, nan, ulp
 from typing import Any
 
 from polvet.errors import InputError, Where
@@ -107,6 +107,17 @@ def exact_distribution(given: Sequence[float | Fraction], where: Where) -> tuple
         shown = " + ".join(str(one) for one in given)
         raise InputError(f"the probabilities {shown} are not a distribution.", where, "Make them sum to 1.")
     return tuple(one / total for one in exact)
+
+
+def exact_reward(reward: Any, where: Where) -> Fraction:
+    """Return the reward as the simplest fraction that rounds to it; refuse what is no number."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        number = nan
+    if not isfinite(number):
+        raise InputError(f"the reward {reward} is no finite number.", where, "Give finite rewards.")
+    return simplest_fraction(number)
 
 
 def simplest_fraction(number: float, roundings: int = 0) -> Fraction:

@@ -198,7 +198,7 @@ def build_from_rules(
         for rule in rules:
             if rule.memory not in (None, memory) or not any(_holds(c, pattern) for c in rule.conditions):
                 continue
-            for after, effects in _outcomes(features, rule, pattern):
+            for after, effects in outcomes(features, rule, pattern):
                 target = rule.following or memory, after
                 if target not in seen:
                     seen[target] = None
@@ -218,7 +218,7 @@ def _holds(condition: Mapping[int, bool], pattern: Pattern) -> bool:
     return all(pattern[index] == value for index, value in condition.items())
 
 
-def _outcomes(features: Features, rule: Rule, pattern: Pattern) -> list[tuple[Pattern, dict[str, Effect]]]:
+def outcomes(features: Features, rule: Rule, pattern: Pattern) -> list[tuple[Pattern, dict[str, Effect]]]:
     """Return the patterns that can follow, with the effects on numbers; none if a number at 0 would be lowered."""
     options: list[list[bool]] = []
     effects: dict[str, Effect] = {}

@@ -9,7 +9,8 @@ Differs  an edge may stand several times between two control states (a multigrap
 Semantics. A step from control state `q` with valuation `v` takes an edge from `q` one of whose guard conjunctions
 holds in `v`, one of its choices, and for every variable an integer amount within its effect, such that every variable
 stays within its bounds. Under *qualitative* semantics only the sign of a fixed effect counts: an increase is any
-amount from 1 up, a decrease any amount from 1 up that keeps the variable within its bounds.
+amount from 1 up, a decrease any amount from 1 up that keeps the variable within its bounds. An interval means its own
+integers under every semantics, also where it holds one number only.
 """
 
 from __future__ import annotations
@@ -97,10 +98,14 @@ ALWAYS: Guard = ((),)
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a choice adds to one variable: any integer from `low` to `high`; None means unbounded on that side."""
+    """What a choice adds to one variable: any integer from `low` to `high`; None means unbounded on that side.
+
+    `measured` is a fixed amount that was written as an interval: it is meant exactly, under qualitative semantics, too.
+    """
 
     low: int | None
     high: int | None
+    measured: bool = False
 
     @classmethod
     def exactly(cls, amount: int) -> Effect:
@@ -118,7 +123,7 @@ class Effect:
 
     def qualitatively(self) -> Effect:
         """Return the effect of which only the sign is known: an amount from 1 up, or from -1 down."""
-        if not self.is_fixed or self.low == 0:
+        if self.measured or not self.is_fixed or self.low == 0:
             return self
         assert self.low is not None
         return Effect(1, None) if self.low > 0 else Effect(None, -1)
@@ -186,7 +191,7 @@ def check_fmp(fmp: FiniteMemoryPolicy, where: Where | None = None) -> FiniteMemo
     """Return the policy itself if it is well formed, else raise an InputError that names the place.
 
     Checked: names are unique and known, bounds and intervals are not empty, guards have atoms, some initial control
-    state exists and, where there are edges at all, some edge leaves an initial control state.
+    state exists. A policy whose initial control states no edge leaves is well formed: it ends at once.
     """
     where = where or Where(fmp.name)
     names = _unique([variable.name for variable in fmp.variables], where.at("variables"), "variable")
@@ -229,12 +234,6 @@ def check_fmp(fmp: FiniteMemoryPolicy, where: Where | None = None) -> FiniteMemo
                 if effect.low is not None and effect.high is not None and effect.low > effect.high:
                     what = f"the interval from {effect.low} to {effect.high} is empty."
                     raise InputError(what, spot, "Exchange its ends.")
-    if fmp.edges and not any(edge.source in fmp.initial for edge in fmp.edges):
-        raise InputError(
-            f"no edge leaves the initial control state '{fmp.initial[0]}': nothing else can be reached.",
-            where.at("initial"),
-            "Name the control state where executions start.",
-        )
     return fmp
 
 

@@ -131,10 +131,11 @@ def _effect(item: Any, where: Where) -> Effect:
         return Effect.exactly(parse_integer(item, where, "an effect"))
     refuse_unknown_keys(item, EFFECT_KEYS, where)
     low, high = (_needed(item, key, where) for key in ("lo", "hi"))
-    return Effect(
+    ends = (
         None if low is None else parse_integer(low, where.at("lo"), "an end of an interval"),
         None if high is None else parse_integer(high, where.at("hi"), "an end of an interval"),
     )
+    return Effect(*ends, measured=ends[0] == ends[1] and ends[0] not in (None, 0))
 
 
 def parse_integer(item: Any, where: Where, what: str) -> int:
@@ -205,7 +206,8 @@ def _dump_edge(edge: Edge) -> dict[str, Any]:
 
 
 def _dump_effect(effect: Effect) -> Any:
-    return portable(effect.low) if effect.is_fixed else {"lo": portable(effect.low), "hi": portable(effect.high)}
+    fixed = effect.is_fixed and not effect.measured
+    return portable(effect.low) if fixed else {"lo": portable(effect.low), "hi": portable(effect.high)}
 
 
 def portable(value: int | None) -> int | str | None:

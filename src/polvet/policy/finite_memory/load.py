@@ -28,10 +28,17 @@ def is_its(text: str) -> bool:
 class PlanFile:
     """A plan as a file holds it: the finite-memory policy, and what it was made of where it is no such policy itself."""
 
-    plan: FiniteMemoryPolicy
+    plan: FiniteMemoryPolicy | None  # None: a sketch, which was not expanded
     system: TransitionSystem | None = None  # an integer transition system, of which the plan is an abstraction
     problem: Problem | None = None  # the .qnp problem that the policy solves
     sketch: Sketch | None = None  # the sketch whose rules the policy follows
+
+    def whole(self, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
+        """Return the policy; of a sketch, over the patterns of all its features."""
+        if self.plan is not None:
+            return self.plan
+        assert self.sketch is not None
+        return expand(self.sketch, budget)
 
 
 def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
@@ -39,11 +46,11 @@ def load_fmp(path: str | Path, *, policy: str | Path | None = None, budget: Budg
 
     An integer transition system is abstracted: its runs are runs of the policy, but not the other way round.
     """
-    return read_plan(path, policy=policy, budget=budget).plan
+    return read_plan(path, policy=policy, budget=budget).whole(budget)
 
 
 def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Budget = UNLIMITED) -> PlanFile:
-    """Return what is in the file, read once."""
+    """Return what is in the file, read once; a sketch is left as it is."""
     text = read_text(path)
     where = Where(str(path))
     if text.lstrip()[:1] in ("{", "[") and "->" not in text.lstrip().splitlines()[0]:
@@ -61,6 +68,5 @@ def read_plan(path: str | Path, *, policy: str | Path | None = None, budget: Bud
         problem = parse_qnp(text, where)
         return PlanFile(build_from_qnp(problem, read_text(policy), Where(str(policy)), budget), problem=problem)
     if is_sketch(text):
-        sketch = read_sketch(text, where)
-        return PlanFile(expand(sketch, budget), sketch=sketch)
+        return PlanFile(None, sketch=read_sketch(text, where))
     return PlanFile(parse_edge_list(text, where))

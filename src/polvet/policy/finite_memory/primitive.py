@@ -16,7 +16,7 @@ from itertools import product
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
-from polvet.policy.finite_memory.fmp import Atom, Effect, FiniteMemoryPolicy, Variable
+from polvet.policy.finite_memory.fmp import NO_EFFECT, Atom, Choice, Effect, FiniteMemoryPolicy, Variable
 
 Interval = tuple[int | None, int | None]
 """All integers between two ends, both included; None means unbounded on that side."""
@@ -79,10 +79,10 @@ def normalise(
     leaving: dict[str, list[int]] = {}
     for index, edge in enumerate(fmp.edges):
         leaving.setdefault(edge.source, []).append(index)
-    effects_of = [
-        [tuple(clipped(fmp.effect(choice, v.name), v) for v in fmp.variables) for choice in edge.choices]
-        for edge in fmp.edges
-    ]
+    effects_of: list[list[tuple[Effect, ...]]] = []
+    for edge in fmp.edges:
+        budget.check()
+        effects_of.append([_effects(fmp, choice, order) for choice in edge.choices])
     bounds: Box = tuple((variable.lower, variable.upper) for variable in fmp.variables)
     number: dict[Node, int] = {}
     for state in fmp.initial:
@@ -123,6 +123,14 @@ def normalise(
     nodes = tuple(number)
     names = tuple(node_name(node, tuple(tracked)) for node in nodes)
     return Multigraph(fmp, tracked, nodes, names, initial, tuple(edges))
+
+
+def _effects(fmp: FiniteMemoryPolicy, choice: Choice, order: Mapping[str, int]) -> tuple[Effect, ...]:
+    """Return what the choice does to each variable; those that it does not name keep their value."""
+    effects = [NO_EFFECT] * len(order)
+    for name in choice.effects:
+        effects[order[name]] = clipped(fmp.effect(choice, name), fmp.variables[order[name]])
+    return tuple(effects)
 
 
 def _width(variable: Variable, window: Window) -> int:

@@ -25,6 +25,7 @@ from polvet.policy.finite_memory.features import (
     TRUE,
     UP,
     Features,
+    Pattern,
     Rule,
     build_from_rules,
     parse_condition,
@@ -124,6 +125,22 @@ def parse_qnp(text: str, where: Where) -> Problem:
 
 def build_from_qnp(problem: Problem, policy_text: str, where: Where, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     """Return the finite-memory policy that the rules of `policy_text` make of the problem."""
+    rules = parse_rules(problem, policy_text, where)
+    memory = next((rule.memory for rule in rules if rule.memory), "")
+    return build_from_rules(
+        problem.features,
+        rules,
+        [(memory, pattern) for pattern in starts_of(problem)],
+        [problem.goal],
+        first_match=True,
+        name=problem.name,
+        where=where,
+        budget=budget,
+    )
+
+
+def parse_rules(problem: Problem, policy_text: str, where: Where) -> tuple[Rule, ...]:
+    """Return the rules of a policy's text, each with its condition joined with the precondition of its action."""
     if policy_text.lstrip().startswith("{"):
         entries = _json_rules(policy_text, where)
     else:
@@ -138,24 +155,18 @@ def build_from_qnp(problem: Problem, policy_text: str, where: Where, budget: Bud
             hint = did_you_mean(str(entry["action"]), by_name) or f"Actions: {', '.join(by_name)}."
             raise InputError(f"no action '{entry['action']}'.", place, hint)
         conditions = parse_condition(entry["when"], problem.features, place)
-        rules.append((conditions, action, entry))
-    memory = next((entry["memory"] for entry, _ in entries if entry.get("memory")), "")
+        rules.append(_guarded(conditions, action, entry))
+    return tuple(rules)
+
+
+def starts_of(problem: Problem) -> list[Pattern]:
+    """Return the patterns of the initial situation: a boolean that it leaves out is false, a number may be either."""
     options = [
         [problem.initial[index]] if index in problem.initial else [False] if name not in problem.features.numeric
         else [False, True]
         for index, name in enumerate(problem.features.names)
     ]  # fmt: skip
-    starts = [(memory, pattern) for pattern in product(*options)]
-    return build_from_rules(
-        problem.features,
-        [_guarded(conditions, action, entry) for conditions, action, entry in rules],
-        starts,
-        [problem.goal],
-        first_match=True,
-        name=problem.name,
-        where=where,
-        budget=budget,
-    )
+    return list(product(*options))
 
 
 def dead_ends(problem: Problem, fmp: FiniteMemoryPolicy) -> list[str]:

@@ -21,6 +21,7 @@ from polvet.policy.finite_memory.sketch_brackets import is_bracketed, read_brack
 from polvet.policy.finite_memory.sketch_lines import read_lines
 
 MAX_FEATURES = 14
+"""Of a sketch that is expanded: `projection` needs no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ def expand(sketch: Sketch, budget: Budget = UNLIMITED) -> FiniteMemoryPolicy:
     names = sketch.features.names
     if len(names) > MAX_FEATURES:
         raise InputError(
-            f"{len(names)} features make too many control states; at most {MAX_FEATURES}.",
+            f"{len(names)} features make too many control states; at most {MAX_FEATURES} for this question.",
             sketch.where,
-            "Use fewer features.",
+            "Ask for termination alone (--method auto, without --goal, --export), or use fewer features.",
         )
     starts = [(sketch.memory[0], pattern) for pattern in product([False, True], repeat=len(names))]
     return build_from_rules(

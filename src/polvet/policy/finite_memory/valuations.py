@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from polvet.errors import InputError, Where
 from polvet.features.denote import View
+from polvet.features.instances import Instance, State
 from polvet.features.structure import goal_atoms
 from polvet.features.terms import Term, check_words, parse_term
-from polvet.general.instances import Instance, State
 from polvet.policy.finite_memory.features import ANY, DOWN, FALSE, NOT_DOWN, NOT_UP, TRUE, UP, Rule
 from polvet.policy.finite_memory.sketch import Sketch
 

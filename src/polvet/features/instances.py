@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from polvet.errors import Where
+from polvet.errors import InputError, Where
 from polvet.features.structure import Rows, Structure, structure_of
+from polvet.pddl.bounds import read_fluents
 from polvet.pddl.ground import Grounding, ground, outcomes_of
 from polvet.pddl.parse import parse_problem
 from polvet.pddl.syntax import TRUE, And, Atom, Condition, Domain, Not, Or, Problem
@@ -55,9 +56,15 @@ def read_instance(text: str, where: Where, domain: Domain) -> Instance:
     problem = parse_problem(text, where, domain)
     grounding = ground(domain, problem)
     number = {atom: index for index, atom in enumerate(grounding.atoms)}
+    outcomes = [outcomes_of(action) for action in grounding.actions]
+    if read := read_fluents(grounding, outcomes):
+        what = (
+            f"'{min(map(str, read))}' is a number that conditions read: general policies are followed over atoms alone."
+        )
+        raise InputError(what, where, "Model it with predicates.")
     actions = tuple(
-        (action.label, _test(action.guard, number), tuple(_step(one.values, number) for one in outcomes_of(action)))
-        for action in grounding.actions
+        (action.label, _test(action.guard, number), tuple(_step(one.values, number) for one in mine))
+        for action, mine in zip(grounding.actions, outcomes, strict=True)
     )
     structure = structure_of(problem.words, problem.goal)
     constant = structure.rows(atom for atom in problem.init if atom not in number)

@@ -1,0 +1,106 @@
+"""Policies of qualitative numeric planning problems, found: they surely end in the goal, and a ranking proves it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+from polvet.confirm.outcome import NO_KIND
+from polvet.errors import InputError, LimitReached, Where
+from polvet.front.limits import Chance, Work
+from polvet.front.plans import Undecided
+from polvet.front.result import Result, Verdict, why, write_certificate
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Solved(Result):
+    """A policy was found: `policy` is its document (`rules/1`), `policy_file` where it was written; the certificate is its ranking."""
+
+    policy: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    policy_file: str | None = None
+    verdict: ClassVar[Verdict] = Verdict.SOLVED
+
+    def _more(self) -> Mapping[str, Any]:
+        return {"policy": dict(self.policy) if self.policy_file is None else self.policy_file}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Unsolvable(Result):
+    """No policy with as many memory states as were allowed surely ends in the goal: all of them were ruled out."""
+
+    verdict: ClassVar[Verdict] = Verdict.IMPOSSIBLE
+
+
+def synthesize(
+    problem: str | os.PathLike[str],
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    memory: int = 1,
+    output: str | os.PathLike[str] | None = None,
+    certificate: str | os.PathLike[str] | None = None,
+    **limits: Any,
+) -> Solved | Unsolvable | Undecided:
+    """Return a policy of a `.qnp` problem that surely ends in the goal, with its ranking, or that there is none.
+
+    `policy` are rules that are to be followed wherever they are open: a partial plan. Policies without memory are tried first, then
+    with up to `memory` memory states. `output` names a file for the policy, `certificate` one for the ranking.
+    """
+    from polvet.files import read_text, write_whole
+    from polvet.policy.finite_memory.qnp import build_from_qnp, parse_qnp, parse_rules
+    from polvet.system import memory_limited
+    from polvet.termination.arena import build_arena
+    from polvet.termination.certificates import confirmed
+    from polvet.termination.decide import terminates
+    from polvet.termination.plan_rules import policy_document
+    from polvet.termination.synthesis import synthesize as search
+    from polvet.termination.verdicts import Terminating
+
+    work, file = Work.begin(limits, Chance), Path(problem)
+    if memory < 1:
+        raise InputError(f"{memory} memory states are too few.", Where("memory"), "Give 1 or more.")
+    known = parse_qnp(read_text(file), Where(str(file)))
+    fixed = () if policy is None else parse_rules(known, read_text(Path(policy)), Where(str(policy)))
+    if any(rule.memory is not None or rule.following is not None for rule in fixed):
+        raise InputError(
+            "the rules of a partial plan have no memory.", Where(str(policy)), "Remove 'memory' and 'next'."
+        )
+    figures: dict[str, Any] = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
+    with memory_limited(work.budget.megabytes), TemporaryDirectory() as folder:
+        try:
+            for states in range(1, memory + 1):
+                work.tell(f"looking for a policy with {states} memory states" if states > 1 else "looking for a policy")
+                arena = build_arena(known, states, fixed, work.budget)
+                found = search(arena, work.budget)
+                figures = {
+                    "control_states": len(arena.nodes), "memory": states, "proposals": figures["proposals"] + found.proposals,
+                    "tested": figures["tested"] + found.tested, "cores": figures["cores"] + found.cores,
+                }  # fmt: skip
+                if found.chosen is not None:
+                    break
+        except LimitReached as limit:
+            return Undecided(**why(limit), figures=figures, method="search", **work.told())
+        if found.chosen is None:
+            reason = f"no policy {'without memory' if memory == 1 else f'with up to {memory} memory states'} surely ends in the goal"
+            return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.told())
+        figures["rules"] = len((document := policy_document(known, arena, found.chosen, states))["rules"])
+        text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+        place = Path(folder) / "policy.json" if output is None else Path(output)
+        write_whole(place, text)
+        proof = terminates(build_from_qnp(known, text, Where(str(place)), work.budget), budget=work.budget)
+        if not isinstance(proof, Terminating):  # Sieve and the complete test agree: only a limit comes between them
+            reason = f"a policy was found, but no ranking: {getattr(proof, 'reason', '')}"
+            return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.told())
+        target = None if certificate is None else Path(certificate)
+        claim, checked = confirmed(
+            "solved", {**(proof.certificate or {}), "kind": "solves"}, file, place, found=work.spent(), budget=work.budget, output=target
+        )  # fmt: skip
+    written = None if target is None or claim is None else str(write_certificate(claim, target))
+    return Solved(
+        figures=figures, certificate=claim, confirmation=checked, written=written, source=found, policy=document,
+        policy_file=None if output is None else str(output), **work.told(),
+    )  # fmt: skip
