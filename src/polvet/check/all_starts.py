@@ -1,14 +1,15 @@
 """All start states of a task, for checkers: values are tried variable by variable, cut off where a conjunct can no longer hold.
 
 Whether a conjunct can hold is asked of intervals: known variables have their value, the others their bounds. What intervals do
-not understand is taken as possible, and is tested when all its variables are known.
+not understand is taken as possible, and is tested when all its variables are known. A long disjunction, such as a list of states, is
+followed case by case: those that say another value of a variable are left behind.
 Cost     a few hundred thousand tries per second; nothing is stored
 Limits   variables between finite bounds, or with an initial value
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from polvet.check.arena import Arena
@@ -24,6 +25,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
     conjuncts,
+    disjuncts,
     names,
 )
 from polvet.model.network import Kind, Variable
@@ -33,6 +35,10 @@ from polvet.records.state_json import Malformed
 Interval = tuple[float, float]
 ANYTHING: Interval = (-inf, inf)
 MOST_EXACT = 2**53
+MANY_CASES = 8
+"""A disjunction with so many cases is followed case by case."""
+Case = Mapping[str, Value]
+"""The values that a case of a disjunction says of variables; there may be more to it."""
 
 
 def is_start(arena: Arena, state: State) -> bool:
@@ -63,28 +69,70 @@ def _iter_all_starts(arena: Arena) -> Iterator[State]:
     level = {variables[place].name: k for k, place in enumerate(order)}
     tests: list[list[Evaluator]] = [[] for _ in range(len(order) + 1)]
     hopes: list[list[Expression]] = [[] for _ in range(len(order) + 1)]
+    lists: list[Sequence[Case]] = []
     for part in parts:
         levels = sorted(level[name] + 1 for name in names(part))
         tests[levels[-1] if levels else 0].append(arena.semantics.compile(part))
+        cases = [_case(one) for one in disjuncts(part)]
+        if len(cases) >= MANY_CASES:
+            lists.append(cases)
+            continue
         for k in levels[:-1]:
             hopes[k].append(part)
     chosen: list[Value] = [0] * len(variables)
 
-    def extend(depth: int) -> Iterator[State]:
+    def extend(depth: int, lists: Sequence[Sequence[Case]]) -> Iterator[State]:
         if not all(test(chosen) for test in tests[depth]) or any(not _can_hold(part, bounds) for part in hopes[depth]):
             return
         if depth == len(order):
             yield tuple(chosen)
             return
         name, before = variables[order[depth]].name, bounds[variables[order[depth]].name]
-        for value in ranges[depth]:
+        by_value = [_Cases(name, cases) for cases in lists]
+        values = ranges[depth]
+        for one in by_value:
+            if not one.others:
+                values = [value for value in one.said if value in values]
+        for value in values:
             arena.budget.check()
+            left = [one.saying(value) for one in by_value]
+            if not all(left):
+                continue
             chosen[order[depth]] = value
             bounds[name] = (float(value), float(value))
-            yield from extend(depth + 1)
+            yield from extend(depth + 1, left)
         bounds[name] = before
 
-    return extend(0)
+    return extend(0, lists)
+
+
+class _Cases:
+    """The cases of a disjunction by what they say of one variable."""
+
+    def __init__(self, name: str, cases: Sequence[Case]) -> None:
+        self.others: list[Case] = []  # that say nothing of it
+        by_value: dict[Value, list[Case]] = {}
+        for case in cases:
+            (by_value.setdefault(case[name], []) if name in case else self.others).append(case)
+        self.said = dict(sorted(by_value.items()))
+
+    def saying(self, value: Value) -> list[Case]:
+        # SOUND: a case that says another value is false; that the condition holds is tested besides.
+        return [*self.said.get(value, ()), *self.others]
+
+
+def _case(condition: Expression) -> Case:
+    """Return the values that a case says; one that says two of a variable keeps the first, and is false anyway."""
+    said: dict[str, Value] = {}
+    for part in conjuncts(condition):
+        match part:
+            case Binary("=", Name(name), IntLiteral(value)) | Binary("=", IntLiteral(value), Name(name)):
+                said.setdefault(name, value)
+            case Name(name):
+                said.setdefault(name, True)
+            case Unary("¬", Name(name)):
+                said.setdefault(name, False)
+    return said
 
 
 def _reading_order(variables: Sequence[Variable], parts: Sequence[Expression]) -> list[int]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
@@ -22,6 +22,7 @@ from polvet.model.expressions import Binary, Expression, IntLiteral, Name, conju
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 
 State: TypeAlias = tuple[Value, ...]
+T = TypeVar("T")
 MAX_INITIAL_RANGE = 10_000_000
 FEW_EDGES = 8
 """So many edges are simply asked one after the other."""
@@ -53,6 +54,17 @@ class _Write:
     update: Update
 
 
+class _OnDemand(dict[int, T]):
+    """What is made of an edge when it is first asked for: of thousands of edges a run meets few."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+
+    def __missing__(self, edge: int) -> T:
+        made = self[edge] = self._make(edge)
+        return made
+
+
 class Semantics:
     """Runs a network."""
 
@@ -61,8 +73,8 @@ class Semantics:
         self.slots: tuple[Variable, ...] = (*network.variables, *network.scratch)
         self.position: Mapping[str, int] = {variable.name: i for i, variable in enumerate(self.slots)}
         self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
-        self._guards = [self.compile(edge.guard) for edge in network.edges]
-        self._branches = [self._compile_branches(edge) for edge in network.edges]
+        self._guards = _OnDemand(lambda edge: self.compile(network.edges[edge].guard))
+        self._branches = _OnDemand(lambda edge: self._compile_branches(network.edges[edge]))
         self._candidates = [[self._find_candidates(edges) for edges in joint.participants] for joint in network.joints]
 
     def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
