@@ -66,6 +66,7 @@ def test_there_is_a_tutorial_for_each_capability():
         "shield",
         "terminates",
         "gym",
+        "planning",
     ]
 
 

@@ -59,6 +59,7 @@ class Space:
         progress: Callable[[int, int], None] | None,
         policy: BoundPolicy | None = None,
         threads: int = 1,
+        fewest: int = 256,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,6 @@ from polvet import _core
 from polvet.budget import Budget
 from polvet.domains import generate
 from polvet.domains.shipped import find_shipped
-from polvet.errors import InputError, ModelError
 from polvet.kernel.compiled import Compiled
 from polvet.kernel.lower import Reward
 from polvet.kernel.starts import Starts
@@ -33,10 +34,20 @@ def everything(space: _core.Space, build: bool) -> list[np.ndarray]:
     return [space.states(), space.initial, space.parent, counts, *map(np.asarray, matrix[:-1]), *matrix[-1]]
 
 
-def assert_same(compiled: Compiled, initial=None, *, build: bool, **given) -> None:
-    one = everything(compiled.explore(initial, build=build, parents=True, **given), build)
+def explored(
+    compiled: Compiled, initial, build: bool, stop_at, policy, threads: int, states: int = 2**32 - 3
+) -> _core.Space:
+    """Return the space; threads work together from the first state on."""
+    starts = compiled.initial() if initial is None else initial
+    return _core.Space(
+        compiled.program, starts, build, True, list(stop_at), math.inf, 2**64 - 1, states, None, policy, threads, 0
+    )
+
+
+def assert_same(compiled: Compiled, initial=None, *, build: bool, stop_at=(), policy=None) -> None:
+    one = everything(explored(compiled, initial, build, stop_at, policy, 1), build)
     for threads in THREADS:
-        other = everything(compiled.explore(initial, build=build, parents=True, threads=threads, **given), build)
+        other = everything(explored(compiled, initial, build, stop_at, policy, threads), build)
         assert len(one) == len(other)
         for mine, yours in zip(one, other, strict=True):
             np.testing.assert_array_equal(mine, yours)
@@ -49,17 +60,9 @@ def test_random_models_are_numbered_alike(model):
     if network is None:
         return
     compiled = Compiled(network)
-    faults = []
-    for threads in (1, *THREADS):
-        try:
-            space = compiled.explore(build=True, parents=True, threads=threads, budget=Budget(states=3_000))
-        except (ModelError, InputError) as error:
-            faults.append(str(error))
-        else:
-            faults.append(None)
-            whole = space.status == _core.Status.DONE
-    assert len(set(faults)) == 1  # the same state is blamed
-    if faults[0] is None and whole:
+    spaces = [explored(compiled, None, True, (), None, threads, states=3_000) for threads in (1, *THREADS)]
+    assert len({(space.status == _core.Status.FAULT, space.fault, space.faulty) for space in spaces}) == 1
+    if spaces[0].status == _core.Status.DONE:
         assert_same(compiled, build=True)
 
 

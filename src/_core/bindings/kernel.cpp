@@ -199,10 +199,11 @@ void bind_kernel(nb::module_& m) {
 
     nb::class_<Space>(m, "Space")
         .def(nb::new_([](std::shared_ptr<Program> p, Array<uint64_t> initial, bool build, bool parents, std::vector<uint32_t> stop_at,
-                         double seconds, uint64_t bytes, uint64_t states, nb::object progress, const BoundPolicy* policy, size_t threads) {
+                         double seconds, uint64_t bytes, uint64_t states, nb::object progress, const BoundPolicy* policy, size_t threads,
+                         size_t fewest) {
                  auto space = std::make_unique<Space>(p);
                  Limits limits{seconds, bytes, std::min<uint64_t>(states, UINT32_MAX - 2), listening(progress)};
-                 ExploreOptions options{build, parents, threads, std::move(stop_at), policy};
+                 ExploreOptions options{build, parents, threads, fewest, std::move(stop_at), policy};
                  {
                      nb::gil_scoped_release release;
                      explore(*space, initial.data(), initial.shape(0), options, limits);
@@ -210,7 +211,7 @@ void bind_kernel(nb::module_& m) {
                  return space.release();
              }),
              "program"_a, "initial"_a, "build"_a, "parents"_a, "stop_at"_a, "seconds"_a, "bytes"_a, "states"_a, "progress"_a.none(),
-             "policy"_a.none() = nb::none(), "threads"_a = 1)
+             "policy"_a.none() = nb::none(), "threads"_a = 1, "fewest"_a = 256)
         .def("__len__", &Space::size)
         .def_ro("status", &Space::status)
         .def_ro("fault", &Space::fault)

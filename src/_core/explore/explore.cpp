@@ -21,8 +21,8 @@ AnyStore make_store(uint32_t words) {
 
 namespace {
 
-constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;    // of one thread alone: what the nearest cache holds
-constexpr size_t SLICE_STATES = 4096, FEWEST_TOGETHER = 64;  // of each of several threads: what is worth waiting for the others
+constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;  // of one thread alone: what the nearest cache holds
+constexpr size_t SLICE_STATES = 4096;                      // of each of several threads
 
 template <int W> class Search {
 public:
@@ -41,19 +41,22 @@ public:
     }
 
     void run() {
-        if (options_.threads > 1 && !(options_.policy && !options_.policy->threads)) together(options_.threads);
-        else alone();
+        Slice<W> slice(space_, store_, options_);
+        const bool many = options_.threads > 1 && !(options_.policy && !options_.policy->threads);
+        const size_t wide = many ? options_.threads * options_.fewest : SIZE_MAX;
+        const size_t head = alone(slice, 0, wide, [&](size_t done) { return limits_.poll(bytes(), done, store_.size()); });
+        if (space_.status == Status::DONE && head < store_.size()) together(head, wide);
+        add(slice.counts);
         if (space_.status == Status::DONE && store_.size() > limits_.states) space_.status = Status::STATES;
     }
 
 private:
-    void alone() {
-        Slice<W> slice(space_, store_, options_);
-        uint64_t until_poll = 0;
-        for (size_t head = 0; head < store_.size() && space_.status == Status::DONE; head += slice.size()) {
+    // Go on from state `head` until nothing is open, or so much that several threads are worth it; returns where that is.
+    template <class Poll> size_t alone(Slice<W>& slice, size_t head, size_t wide, const Poll& poll) {
+        for (size_t until_poll = head; head < store_.size() && store_.size() - head < wide; head += slice.size()) {
             if (head >= until_poll) {
                 until_poll = head + 2048;
-                space_.status = limits_.poll(bytes(), head, store_.size());
+                space_.status = poll(head);
                 if (space_.status != Status::DONE) break;
             }
             if (!slice.expand(head, std::min(head + BATCH_STATES, store_.size()), BATCH_BRANCHES)) {
@@ -64,28 +67,32 @@ private:
             for (size_t b = 0; b < slice.branches(); ++b) number(slice, b);
             if (options_.build) slice.write_rows(space_.matrix);
         }
-        add(slice.counts);
+        return head;
     }
 
-    // All threads expand and look up a slice each; the first one numbers what is new, slice by slice; all write their rows.
-    void together(size_t threads) {
+    // All threads expand and look up a slice each; the first one numbers what is new, slice by slice; all write their rows. Where little
+    // is open, the first one goes on alone.
+    void together(size_t head, size_t wide) {
+        const size_t threads = options_.threads;
         std::vector<std::unique_ptr<Slice<W>>> slices;
         for (size_t k = 0; k < threads; ++k) slices.push_back(std::make_unique<Slice<W>>(space_, store_, options_));
         std::vector<Matrix> parts(options_.build ? threads : 0);
         Crew crew;
         Gate gate(threads, crew.stop);
-        size_t head = 0, each = 0;  // written by the first thread while the others wait
+        size_t each = 0;  // with `head`, written by the first thread while the others wait
         bool over = false;
-        std::atomic<uint64_t> done = 0, known = 0;  // for whoever watches
+        std::atomic<uint64_t> done = head, known = store_.size();  // for whoever watches
+        const auto full = [&](size_t at) {
+            done = at;
+            known = store_.size();
+            return store_.size() > limits_.states ? Status::STATES : bytes() > limits_.bytes ? Status::MEMORY : crew.stop.load();
+        };
         const auto plan = [&] {
             for (Matrix& part : parts) append_rows(space_.matrix, part);
-            const size_t open = store_.size() - head;
-            each = std::clamp((open + threads - 1) / threads, FEWEST_TOGETHER, SLICE_STATES);
-            if (space_.status == Status::DONE && store_.size() > limits_.states) space_.status = Status::STATES;
-            if (space_.status == Status::DONE && bytes() > limits_.bytes) space_.status = Status::MEMORY;
-            over = open == 0 || space_.status != Status::DONE;
-            done = head;
-            known = store_.size();
+            if (space_.status == Status::DONE) space_.status = full(head);
+            if (space_.status == Status::DONE) head = alone(*slices[0], head, wide, full);
+            over = head == store_.size() || space_.status != Status::DONE;
+            each = std::min((store_.size() - head + threads - 1) / threads, SLICE_STATES);
         };
         const auto number_all = [&] {
             for (auto& slice : slices) {

@@ -58,7 +58,8 @@ struct Space {
 
 struct ExploreOptions {
     bool build = false, parents = false;
-    size_t threads = 1;  // the states, their numbers and the matrix are the same for any number
+    size_t threads = 1;   // the states, their numbers and the matrix are the same for any number
+    size_t fewest = 256;  // open states for each of them, below which one goes on alone
     std::vector<uint32_t> stop_at;
     const BoundPolicy* policy = nullptr;
 };

@@ -39,7 +39,7 @@ class Chances:
 
 
 def goal_chances(bound: Bound, starts: Words, *, max_steps: int, budget: Budget = UNLIMITED) -> Chances | None:
-    """Return bounds for each packed start; None where the chain is too large. A time limit raises LimitReached.
+    """Return bounds for each packed start; None where the chain is too large, or too fine for doubles. A time limit raises LimitReached.
 
     >>> from fractions import Fraction
     >>> from polvet.model.build import ModelBuilder
@@ -62,8 +62,11 @@ def goal_chances(bound: Bound, starts: Words, *, max_steps: int, budget: Budget 
         return None
     if space.transitions * max_steps > CHAIN_WORK:
         return None
+    chain = _chain(space)
+    if chain.is_too_fine:
+        return None
     places, goal = places_of(space, starts), (space.mask(GOAL).astype(bool)) & ~space.mask(FAIL).astype(bool)
-    value = solve(_chain(space), Reach(goal, step_bound=max_steps), budget=few)
+    value = solve(chain, Reach(goal, step_bound=max_steps), budget=few)
     few.check()  # a solver that was cut short leaves values that depend on the clock
     # SOUND: sharing a probability among operators rounds once more, by a relative 2^-53 per step: no run of so many steps
     # becomes likelier or less likely by more than this.

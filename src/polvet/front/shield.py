@@ -345,7 +345,7 @@ def _confirmed(
 def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> LearnedScheduler | Impossible | Unknown:
     """Return bounds on the least cost within the bound on failing, or within a shield."""
     from polvet.shield.file import load_shield
-    from polvet.shield.learning import LearningOptions, learn
+    from polvet.shield.learning import LearningOptions, learn, lost_at_once
 
     known = ("iterations", "episodes", "gap", "kappa", "deterministic")
     limits = {name: value for name, value in options.items() if name not in known}
@@ -369,7 +369,7 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
         work.tell("learning", states=world.mdp.states)
         rng, budget = random.Random(work.chance), work.budget.share(SEARCH_SHARE)
-        found = learn(
+        found = lost_at_once(world, limit) or learn(
             world, limit, experience=_experience(task, world, asked, how.explore, rng, budget), options=how,
             inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))), rng=rng, budget=budget,
             on_round=lambda one: work.tell(

@@ -114,9 +114,14 @@ class SparseMdp:
         """Whether every probability is known as a fraction."""
         return self.probability_index is not None and self.fractions is not None
 
+    @property
+    def is_too_fine(self) -> bool:
+        """Return whether a probability is too small for the solvers that use doubles."""
+        return not self.is_exact and len(self.probability) > 0 and 0 < self.probability.min() < LEAST_NORMAL
+
     def core(self) -> Any:
         """Return the arrays as the kernels take them; nothing is copied when the types fit."""
-        if not self.is_exact and len(self.probability) and 0 < self.probability.min() < LEAST_NORMAL:
+        if self.is_too_fine:
             # SOUND: the solvers' bounds count on relative errors of a few units, which such doubles do not have.
             raise InputError(f"a probability is below {LEAST_NORMAL:.3g}, too small for doubles.", hint="Use --exact.")
         return _core.MdpModel(

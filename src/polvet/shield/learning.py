@@ -108,8 +108,8 @@ def learn(
     `inside` fixes the permissive scheduler (a given shield) instead of computing one per iteration.
     """
     how = options or LearningOptions()
-    if world.fail[world.mdp.initial].any() and bound < 1:
-        return Impossible(1.0, 1.0, Fraction(1))
+    if (lost := lost_at_once(world, bound)) is not None:
+        return lost
     check_world(world)
     chance = rng or random.Random(0)
     spent = stopwatch()
@@ -230,6 +230,11 @@ def _stalls(rounds: list[Round]) -> bool:
 
 def _agree(lower: float, upper: float, gap: float) -> bool:
     return upper < math.inf and upper - lower <= gap * max(1.0, abs(upper))
+
+
+def lost_at_once(world: World, bound: Fraction) -> Impossible | None:
+    """Return that no scheduler keeps the bound where a start state fails already."""
+    return Impossible(1.0, 1.0, Fraction(1)) if world.fail[world.mdp.initial].any() and bound < 1 else None
 
 
 def check_world(world: World) -> None:
