@@ -42,7 +42,7 @@ def _only_offered(rules, place):
 
 WEAK = {
     "action-risk": ("polvet.check.action_risk._check_not_less", lambda arena, rows, least: None),
-    "grid": ("polvet.check.flow.Flow._may_break", lambda flow, sets, forms: np.zeros(len(sets), dtype=np.bool_)),
+    "grid": ("polvet.check.flow.Flow.may_leave", lambda flow, sets: np.zeros(len(sets), dtype=np.bool_)),
     "invariant": ("polvet.check.invariant.try_all_states", lambda asked, judge: True),
     "lex-rank": ("polvet.check.lex_rank._change", lambda component, edge: -1),
     "lasso": ("polvet.check.lasso._holds_for_ever", lambda atom, value, drift: True),

@@ -18,6 +18,7 @@ from polvet.cli.app import run
 from polvet.policy.finite_memory import dump_fmp
 from polvet.policy.finite_memory.build import Builder
 from tests.check.closure import closure, imports_of
+from tests.general.worlds import WORLDS
 
 ALLOWED = {
     "errors",
@@ -30,6 +31,7 @@ ALLOWED = {
     "jani",
     "prism",
     "pddl",
+    "features",  # what terms and functions of a state are worth
     "worlds",
     "sources",
     "policy",
@@ -119,6 +121,24 @@ def certified(tmp_path_factory):
     keep(["verify", "walk.toml", "bad.json", "--max-risk", "0.5"], "walk.toml", "bad.json")
     keep(["verify", "walk.toml", "good.json", "--avoid", "stuck,deadlock,loop"], "walk.toml", "good.json")
     made["sure-end"] += ["--avoid", "stuck,deadlock,loop"]
+    blocks = WORLDS["blocks"]
+    (folder / "domain.pddl").write_text(blocks.domain)
+    (folder / "p.pddl").write_text(blocks.instance(3))
+    (folder / "right.txt").write_text(blocks.policy)
+    old, new = next((old, new) for old, new, kind in blocks.mistakes.values() if kind == "cycle")
+    (folder / "wrong.txt").write_text(blocks.policy.replace(old, new))
+    keep(["generalizes", "right.txt", "p.pddl"], "right.txt")
+    keep(["generalizes", "wrong.txt", "p.pddl"], "wrong.txt")
+    (folder / "lower.qnp").write_text("lower\n1 n 1\n1 n 1\n1 n 0\n1\na\n1 n 1\n1 n 0\n")
+    words = ["synthesize", "lower.qnp", "-o", str(folder / "plan.json"), "--certificate", str(folder / "solves.json")]
+    run([str(folder / word) if word == "lower.qnp" else word for word in words])
+    made["solves"] = [
+        str(folder / "solves.json"),
+        "--task",
+        str(folder / "lower.qnp"),
+        "--policy",
+        str(folder / "plan.json"),
+    ]
     (folder / "turn.prism").write_text("mdp\nmodule m\n x : [0..1] init 0;\n [t] true -> (x'=1-x);\nendmodule\n")
     (folder / "turn.toml").write_text('model = "turn.prism"\nfail = "false"\ngoal = "x = 2"\n')
     (folder / "turn.json").write_text('{"format": "rules/1", "rules": [{"when": "true", "action": "t"}]}')

@@ -89,9 +89,16 @@ def test_gensieve_ends_in_time(tmp_path):
 
 @pytest.mark.slow
 def test_a_sketch_is_read_in_time(tmp_path):
-    names = [f"n{k}" for k in range(12)]
-    rules = [f"{n} > 0 -> {n}-down, {names[(k + 1) % 12]}?, {names[(k + 2) % 12]}?" for k, n in enumerate(names)]
-    (tmp_path / "rules.txt").write_text(f"numeric {' '.join(names)}\n" + "\n".join(rules) + "\n")
+    rng, flags, numbers = random.Random(2), [f"b{k}" for k in range(14)], [f"n{k}" for k in range(14)]
+    rules = []
+    for _ in range(30):
+        needs = [rng.choice([flag, f"!{flag}"]) for flag in rng.sample(flags, 3)]
+        lower = rng.choice(numbers)
+        does = [rng.choice([flag, f"!{flag}"]) for flag in rng.sample(flags, 3)]
+        does += [f"{other}-up" for other in rng.sample([one for one in numbers if one != lower], 2)]
+        rules.append(f"{', '.join([*needs, f'{lower} > 0'])} -> {', '.join([*does, f'{lower}-down'])}")
+    features = f"boolean {' '.join(flags)}\nnumeric {' '.join(numbers)}\n"
+    (tmp_path / "rules.txt").write_text(features + "\n".join(rules) + "\n")
     must_stop(tmp_path, 1.5, "terminates", "rules.txt")
 
 

@@ -22,7 +22,7 @@ NAMES = tuple(
     GoalReaching Impossible InputError LearnedScheduler LimitReached MissingExtra Model ModelBuilder ModelError Nonterminating Policy
     PolvetError Refuted Rejected Repair Run Safe SafeRegion Shield Simulation Solved Task Terminating Training Unknown
     Unsafe Unsolvable Value Verdict
-    certify from_gym from_matrix gate generalizes info load synthesize terminates
+    certify from_gym from_intervals from_matrix from_transitions gate generalizes info load synthesize terminates
     """.split()  # noqa: SIM905
 )
 

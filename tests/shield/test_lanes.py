@@ -201,7 +201,7 @@ def test_what_cannot_be_done_is_said():
             env.step(actions)
     with pytest.raises(InputError, match="no transient variable 'rewards'"):
         task.env(cost="rewards")
-    with pytest.raises(InputError, match="at least one lane"):
+    with pytest.raises(InputError, match="Give a whole number from 1 on"):
         task.vec_env(0)
     m = polvet.ModelBuilder("breaks")
     x = m.int("x", 0, 3, initial=0)
