@@ -5,6 +5,7 @@ What an iteration does is left to those who say what a campaign is after: `safet
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ class Ending:
         }
 
 
-class Rounds:
+class Rounds(ABC):
     """A campaign under way."""
 
     def __init__(self, given: Path, store: Store, steps: Steps, settings: Settings, listener: Listener) -> None:
@@ -74,9 +75,9 @@ class Rounds:
         used_up = f"{self.settings.iterations} iterations are used up (--iterations)"
         return self.end(Outcome.FAULTS_REMAIN, policy, self.settings.iterations, used_up)
 
+    @abstractmethod
     def iterate(self, iteration: int, policy: Path, first: Path) -> Ending | Path:
         """Return the next policy, or how the campaign ended."""
-        raise NotImplementedError
 
     def do(self, iteration: int, step: Step[F], work: Callable[[], Done[F]]) -> Record[F]:
         """Return the record of the step, which is done now unless it was before."""
