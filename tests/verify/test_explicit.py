@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import copy
+import functools
 import json
+import operator
 import zlib
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from polvet.budget import Budget
 from polvet.check.all_starts import iter_all_starts
@@ -23,6 +27,7 @@ from polvet.model.build import ModelBuilder
 from polvet.model.semantics import Semantics
 from polvet.model.task import Avoid, PolicyReading, TaskOptions
 from polvet.policy.binding import fit, load_fitted
+from polvet.policy.callables import CallablePolicy
 from polvet.policy.compiled import compile_policy
 from polvet.policy.networks import network_of
 from polvet.policy.runs import End
@@ -108,6 +113,23 @@ def test_the_checker_finds_all_starts_of_the_domains(case):
     found = list(iter_all_starts(arena_of(fitted)))
     assert len(found) == len(starts)
     assert set(found) == set(starts)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_checker_follows_lists_of_starts_case_by_case(data):
+    """Lists of cases that say some of the variables, twice or contradicting themselves, and another condition beside them."""
+    m = ModelBuilder("listed")
+    x, y, b = m.int("x", 0, 4, initial=0), m.int("y", -2, 2, initial=0), m.bool("b", initial=False)
+    m.edge("stay", to={x: x})
+    parts = st.sampled_from([*(x == k for k in range(6)), *(y == k for k in (-2, 0, 2)), b, ~b, x + y <= 1, y < x])
+    cases = data.draw(st.lists(st.lists(parts, min_size=1, max_size=3), min_size=8, max_size=14))
+    listed = functools.reduce(operator.or_, [functools.reduce(operator.and_, case) for case in cases])
+    task = m.task(fail=x < 0, start=listed & (x + y >= data.draw(st.integers(-2, 2))))
+    fitted = fit(task, CallablePolicy(("x",), ("stay",), lambda state: "stay"))
+    holds = Semantics(task.network).compile(task.start)
+    brute = [state for state in product(range(5), range(-2, 3), (False, True)) if holds(state)]
+    assert sorted(iter_all_starts(arena_of(fitted))) == brute
 
 
 @pytest.mark.threads

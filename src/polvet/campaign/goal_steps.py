@@ -29,19 +29,7 @@ class GoalSteps(Steps):
         within = self._left(self.settings.max_states)
         asked = Question.of("goal", self.settings.goal_chance, None, "0")
         found = find_goal_faults(bound, self.decider, least=asked.goal_chance, budget=within)
-        new = self._new(found.faults)
-        figures = WorldFigures(
-            faults=len(found.faults),
-            states=found.states,
-            good_states=found.safe_states,
-            lost_starts=len(found.unsafe_starts),
-            open=found.open,
-            exhaustive=found.exhaustive,
-            near_ties=found.near_ties,
-            new_faults=len(new),
-            faults_so_far=len(self.faults) + len(new),
-        )
-        return figures, self._write_faults(f"faults/{iteration}-goal.json", new, policy, found.exhaustive)
+        return self._found_in_world(found, f"faults/{iteration}-goal.json", policy)
 
     def mend(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy without the faults so far that is as safe as this one and reaches the goal no less often."""

@@ -89,20 +89,9 @@ class RiskSteps(Steps):
         found = find_risk_faults(
             bound, asked.max_risk, delta=asked.delta, starts=self._initial, world=world, budget=self._left()
         )
-        new = self._new(found.faults)
-        figures = WorldFigures(
-            faults=len(found.faults),
-            states=found.states,
-            good_states=found.safe_states,
-            lost_starts=len(found.unsafe_starts),
-            open=found.open,
-            exhaustive=found.exhaustive,
-            near_ties=found.near_ties,
-            new_faults=len(new),
-            faults_so_far=len(self.faults) + len(new),
-            least_risk=max(float(world.least[world.space.find(words)]) for words in self._initial),
-        )
-        return figures, self._write_faults(f"faults/{iteration}.json", new, policy, found.exhaustive)
+        figures, files = self._found_in_world(found, f"faults/{iteration}.json", policy)
+        least = max(float(world.least[world.space.find(words)]) for words in self._initial)
+        return replace(figures, least_risk=least), files
 
     def repair(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy within the bound that reaches the goal as the best so far did; else one that fixes all faults."""

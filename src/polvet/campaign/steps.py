@@ -34,6 +34,7 @@ from polvet.campaign.record import (
     SearchFigures,
     SizeFigures,
     VerificationFigures,
+    WorldFigures,
 )
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
@@ -549,6 +550,22 @@ class Steps:
 
     def _new(self, faults: Sequence[Fault]) -> list[Fault]:
         return [fault for fault in faults if (fault.state, fault.action) not in self.faults]
+
+    def _found_in_world(self, found: FaultAnalysis, name: str, policy: Path) -> Done[WorldFigures]:
+        """Return the figures of faults that only all of the world tells, and the file of those that are new."""
+        new = self._new(found.faults)
+        figures = WorldFigures(
+            faults=len(found.faults),
+            states=found.states,
+            good_states=found.safe_states,
+            lost_starts=len(found.unsafe_starts),
+            open=found.open,
+            exhaustive=found.exhaustive,
+            near_ties=found.near_ties,
+            new_faults=len(new),
+            faults_so_far=len(self.faults) + len(new),
+        )
+        return figures, self._write_faults(name, new, policy, found.exhaustive)
 
     def _write_faults(self, name: str, new: list[Fault], policy: Path, exhaustive: bool) -> dict[str, str]:
         if not new:
