@@ -86,8 +86,8 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
         return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    asked = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
-    if asked is not None and not _is_same(task, subjects.task, asked):
+    expected = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
+    if expected is not None and not _is_same(task, subjects.task, expected):
         return Rejected(other_options(options))
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
@@ -140,7 +140,7 @@ def _is_same(task: Task, file: Path, options: TaskOptions) -> bool:
     if task.options == options:
         return True
     try:
-        asked = load_task(file, options)
+        other = load_task(file, options)
     except InputError:
         return False
-    return replace(asked, options=task.options) == task
+    return replace(other, options=task.options) == task

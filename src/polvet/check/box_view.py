@@ -220,12 +220,12 @@ def alternatives(condition: Expression, most: int = 400) -> list[list[Expression
     """Return the condition as alternatives, each a list of conditions that hold together; large ones stay whole."""
     match condition:
         case Binary("∨", left, right):
-            found = alternatives(left, most) + alternatives(right, most)
+            options = alternatives(left, most) + alternatives(right, most)
         case Binary("∧", left, right):
-            found = [one + other for one in alternatives(left, most) for other in alternatives(right, most)]
+            options = [one + other for one in alternatives(left, most) for other in alternatives(right, most)]
         case _:
             return [[condition]]
-    return found if len(found) <= most else [[condition]]
+    return options if len(options) <= most else [[condition]]
 
 
 def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:

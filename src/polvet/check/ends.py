@@ -83,10 +83,10 @@ def _states(followed: Followed, item: Any, count: Any) -> dict[State, None]:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise Malformed("'count' is no number")
     listed = unpack_columns(followed.arena.task.network.variables, item, count)
-    found = dict.fromkeys(listed)
-    if len(found) < count:
+    states = dict.fromkeys(listed)
+    if len(states) < count:
         raise Malformed("a state stands twice")
-    return found
+    return states
 
 
 def _distances(followed: Followed, certificate: Mapping[str, Any]) -> dict[State, int]:

@@ -54,11 +54,11 @@ class Followed:
         mask = mask.reshape(len(states), len(names))
         rows = np.concatenate([self.fitted.row(state) for state in states])
         # Where nothing is applicable the policy is not asked.
-        asked = [k for k, mine in enumerate(applicable) if mine]
+        places = [k for k, mine in enumerate(applicable) if mine]
         possible = np.zeros_like(mask)
-        if asked:
-            masks = mask[asked] if self.fitted.filtered else None
-            possible[asked] = possible_choices(self.fitted.policy, rows[asked], masks)
+        if places:
+            masks = mask[places] if self.fitted.filtered else None
+            possible[places] = possible_choices(self.fitted.policy, rows[places], masks)
         for k, mine in enumerate(moves):
             if not applicable[k]:
                 yield Step(tuple(mine), False, not mine)

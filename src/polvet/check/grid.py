@@ -194,7 +194,7 @@ def _read(flow: Flow, certificate: Mapping[str, Any]) -> tuple[Grid, Bools, int]
         raise Malformed("'lines' does not name the task's variables")
     if not isinstance(steps, int) or isinstance(steps, bool) or not 1 <= steps <= 10_000:
         raise Malformed("'steps' is no number from 1 to 10000")
-    found = []
+    axes = []
     for k, variable in enumerate(flow.variables):
         given = lines[variable.name]
         if not isinstance(given, list) or not all(type(x) in (int, float) and np.isfinite(x) for x in given):
@@ -203,8 +203,8 @@ def _read(flow: Flow, certificate: Mapping[str, Any]) -> tuple[Grid, Bools, int]
         rising = len(line) > 0 and line[0] == flow.lower[k] and (np.diff(line) > 0).all() and line[-1] <= flow.upper[k]
         if not rising or (variable.kind is not Kind.REAL and not (line == np.floor(line)).all()):
             raise Malformed(f"the lines of '{variable.name}' do not rise from its lower bound")
-        found.append(line)
-    grid = Grid(tuple(found), flow.upper, tuple(v.kind is not Kind.REAL for v in flow.variables))
+        axes.append(line)
+    grid = Grid(tuple(axes), flow.upper, tuple(v.kind is not Kind.REAL for v in flow.variables))
     total = int(np.prod([float(n) for n in grid.shape]))
     if total > MOST_CELLS:
         raise Malformed("there are too many cells")

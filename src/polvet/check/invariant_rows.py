@@ -80,7 +80,7 @@ def moved(row: Row, kept: npt.NDArray[np.bool_], by: int) -> Row:
 
 def merged(rows: Sequence[Row]) -> list[Row] | None:
     """Return the rows with parallel ones made one, in lowest terms; None if they contradict each other."""
-    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    sides: dict[tuple[int, ...], tuple[int, int]] = {}
     for row in rows:
         whole = row.coefficients.tolist()
         divisor = gcd(*whole)
@@ -95,11 +95,11 @@ def merged(rows: Sequence[Row]) -> list[Row] | None:
         # SOUND: the sum is an integer, so its bounds are rounded inwards, in Python's integers.
         low = low if low == -FAR else -(-low // divisor)
         high = high if high == FAR else high // divisor
-        before = found.get(key, (-FAR, FAR))
-        found[key] = max(low, before[0]), min(high, before[1])
-        if found[key][0] > found[key][1]:
+        before = sides.get(key, (-FAR, FAR))
+        sides[key] = max(low, before[0]), min(high, before[1])
+        if sides[key][0] > sides[key][1]:
             return None
-    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in found.items()]
+    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in sides.items()]
 
 
 def is_contradiction(rows: Sequence[Row], lower: Ints, upper: Ints, sums: Sequence[tuple[int, int]]) -> bool:

@@ -105,11 +105,11 @@ class NetworkBounds:
     def beaten(self, lower: Floats, upper: Floats) -> Bools:
         """Return [n, outputs, rivals]: does the rival surely have the greater score everywhere in the box."""
         outputs = len(self.bias[-1])
-        found = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
+        beaten = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
         for output in range(outputs):
             rivals = [k for k in range(outputs) if k != output]
-            found[:, output, rivals] = self.losers(output, rivals, lower, upper, ())[0]
-        return found
+            beaten[:, output, rivals] = self.losers(output, rivals, lower, upper, ())[0]
+        return beaten
 
     def _errors(self, reach: Floats) -> list[Floats]:
         """Return per layer [n, neurons] how far any float32 evaluation is from exact arithmetic.
@@ -120,7 +120,7 @@ class NetworkBounds:
         error is below 2^-33 (gamma_n at u = 2^-53); `_SLACK` is far more.
         """
         error = reach * 2.0**-23 + 2.0**-126 if self.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
-        found = []
+        errors = []
         for size, bias, inputs in zip(self.sizes, self.bias, self.summands, strict=True):
             summands = inputs + 4
             gamma = summands * _UNIT / (1 - summands * _UNIT)
@@ -128,13 +128,13 @@ class NetworkBounds:
             flushed = ((reach + error).sum(axis=1)[:, None] + size.sum(axis=1) + 64 * summands) * 2.0**-126
             error = (error @ size.T + gamma * total + flushed) * _SLACK
             error = np.where(total + error < 2.0**126, error, np.inf)
-            found.append(error)
+            errors.append(error)
             reach = total * (1 + 2.0**-30)
         if self.softmax:
             # A softmax in float32 may level or turn round scores that differ by 2^-20 of their sizes (docs/policies.md).
-            most = (reach + found[-1]).max(axis=1, keepdims=True)
-            found[-1] = found[-1] + 2.0**-20 * np.maximum(1.0, 2 * most) * _SLACK
-        return found
+            most = (reach + errors[-1]).max(axis=1, keepdims=True)
+            errors[-1] = errors[-1] + 2.0**-20 * np.maximum(1.0, 2 * most) * _SLACK
+        return errors
 
     def _greatest(
         self,

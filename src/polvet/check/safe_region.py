@@ -48,12 +48,12 @@ def _about_policy(
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
         case "reachable-set":
-            found = check_closed_set(Followed(arena, followed.fitted), proof, who)
+            result = check_closed_set(Followed(arena, followed.fitted), proof, who)
         case "invariant":
-            found = check_claim(arena, followed.fitted, proof, who)
+            result = check_claim(arena, followed.fitted, proof, who)
         case other:
             return Rejected(f"a proof of kind {other!r} does not show that a policy is safe from a region")
-    return _about_the_region(found, region, f"no run of {who}")
+    return _about_the_region(result, region, f"no run of {who}")
 
 
 def _about_states(
@@ -72,10 +72,10 @@ def _narrowed(arena: Arena, region: Any) -> Arena:
     return replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
 
 
-def _about_the_region(found: CheckResult, region: Any, who: str) -> CheckResult:
+def _about_the_region(result: CheckResult, region: Any, who: str) -> CheckResult:
     """Return the answer, with a claim that says what it is about."""
-    if isinstance(found, Rejected):
-        return found
+    if isinstance(result, Rejected):
+        return result
     ((side, boxes),) = region.items()
     where = f"in one of {len(boxes)} boxes" if side == "in" else f"outside fail and {len(boxes)} boxes"
     return Accepted(f"{who} that begins in a start state {where} reaches fail; nothing is said of other starts")

@@ -98,10 +98,10 @@ def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None
         raise Malformed(f"{arena.show(state)} is a goal state")
     # SOUND: every action of the state is looked at; where there is none, runs end outside the goal.
     for action, outcomes in arena.outcomes(state).items():
-        found = [rounds.get(outcome) for outcome in outcomes]
-        if any(number is not None and number < rounds[state] for number in found):
+        numbers = [rounds.get(outcome) for outcome in outcomes]
+        if any(number is not None and number < rounds[state] for number in numbers):
             continue
-        if any(number is None or number > rounds[state] for number in found):
+        if any(number is None or number > rounds[state] for number in numbers):
             named = "the silent pseudo-action" if action is None else f"'{action}'"
             raise Malformed(f"{named} in {arena.show(state)} leads neither to a smaller round nor to the same alone")
 

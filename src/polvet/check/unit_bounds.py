@@ -75,15 +75,15 @@ class UnitBounds:
         tape = _Boxes(self, lower, upper, ())
         columns = self.graph.score_columns
         slack = tape.softmax_slack()
-        found = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
+        beaten = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
         for output in range(outputs):
             form = np.zeros((outputs, self.begins[-1]))
             form[:, columns[output]] += 1
             form[np.arange(outputs), columns] -= 1
             total, _ = tape.greatest(np.broadcast_to(form, (len(lower), *form.shape)), len(self.graph.nodes))
-            found[:, output] = total + slack[:, [output]] + slack + tape.unheard() < 0
-        found[:, np.arange(outputs), np.arange(outputs)] = False
-        return found
+            beaten[:, output] = total + slack[:, [output]] + slack + tape.unheard() < 0
+        beaten[:, np.arange(outputs), np.arange(outputs)] = False
+        return beaten
 
 
 class _Boxes:
@@ -348,13 +348,13 @@ def _lines(
     values = np.broadcast_to(kind.value(points, p, q), points.shape)
     slack = _cell_slack(kind, points, p, q)
     middle = (left + right) / 2
-    found = []
+    lines = []
     for sign in (1.0, -1.0):
         signed = sign * values
         slope = _best_slope(points, signed, middle)
-        found.append((slope, _greatest_above(points, signed, slack, slope)))
-        found.append((np.zeros_like(slope), _greatest_above(points, signed, slack, np.zeros_like(slope))))
-    (above, over), (_, most), (below, under), (_, least) = found
+        lines.append((slope, _greatest_above(points, signed, slack, slope)))
+        lines.append((np.zeros_like(slope), _greatest_above(points, signed, slack, np.zeros_like(slope))))
+    (above, over), (_, most), (below, under), (_, least) = lines
     return -least, most, (above, over, -below, -under)
 
 

@@ -83,8 +83,8 @@ class Fitted:
         kept = self.task.network.derived.setdefault("readers of inputs", {})
         if self.inputs not in kept:
             kept[self.inputs] = Reader(self.task.network, self.inputs)
-        found: Reader = kept[self.inputs]
-        return found
+        reader: Reader = kept[self.inputs]
+        return reader
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
@@ -154,8 +154,8 @@ def default_inputs(task: Task) -> tuple[str, ...]:
 
 def function_inputs(task: Task) -> tuple[str, ...]:
     """Return what a policy that is a function sees of a state: the task's inputs, else all variables and what is defined by them."""
-    found = default_inputs(task)
-    return found if task.reading.inputs is not None else tuple(dict.fromkeys((*found, *defined_names(task.network))))
+    inputs = default_inputs(task)
+    return inputs if task.reading.inputs is not None else tuple(dict.fromkeys((*inputs, *defined_names(task.network))))
 
 
 def default_outputs(task: Task) -> tuple[str, ...]:

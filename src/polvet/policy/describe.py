@@ -42,9 +42,9 @@ def is_policy_file(path: str | Path) -> bool:
 def describe_policy(path: str | Path) -> Description:
     """Return what is in a policy's file."""
     content = Content.of(path)
-    found = format_of(content)
-    policy = found.read(content, Names())
-    return Description(policy.inputs, policy.outputs, _facts(policy) | found.facts(content))
+    form = format_of(content)
+    policy = form.read(content, Names())
+    return Description(policy.inputs, policy.outputs, _facts(policy) | form.facts(content))
 
 
 def _facts(policy: Policy) -> dict[str, str]:

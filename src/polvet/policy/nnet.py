@@ -74,10 +74,10 @@ def network_from_jani2nnet(document: Any, path: str | Path) -> Network:
     inputs, outputs, file, hidden = interface_from_json(document, where)
     target = beside(path, file, where.at("file"))
     network = network_from_nnet(read_text(target), Where(str(target)), inputs, outputs)
-    found = [len(layer.bias) for layer in network.layers[:-1]]
-    if hidden is not None and hidden != found:
+    sizes = [len(layer.bias) for layer in network.layers[:-1]]
+    if hidden is not None and hidden != sizes:
         raise InputError(
-            f"'elements' says {hidden}, the network's hidden layers have {found}.",
+            f"'elements' says {hidden}, the network's hidden layers have {sizes}.",
             where.at("elements"),
             "Correct 'elements', or leave it out.",
         )

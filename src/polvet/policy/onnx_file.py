@@ -116,23 +116,25 @@ def _opset(model: Any, where: Where) -> int:
     own = [f.name for f in model.functions if f.domain in STANDARD]
     if own:
         raise InputError(f"the file defines the operator '{own[0]}' itself.", where, "Export the network again.")
-    found = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
-    if len(found) > 1:
-        raise InputError(f"the file names the opsets {', '.join(map(str, found))}.", where, "Export with one opset.")
-    return int(found[0]) if found else 1
+    versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
+    if len(versions) > 1:
+        raise InputError(f"the file names the opsets {', '.join(map(str, versions))}.", where, "Export with one opset.")
+    return int(versions[0]) if versions else 1
 
 
 def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:
     """Return the name of the value that holds the scores: the only candidate, or the one that is named."""
-    found = [entry.name for entry in graph.output]
+    outputs = [entry.name for entry in graph.output]
     if output is not None:
-        if output not in found:
+        if output not in outputs:
             raise InputError(
-                f"the file has no output '{output}'.", where, suggest(output, found) or f"It has {', '.join(found)}."
+                f"the file has no output '{output}'.",
+                where,
+                suggest(output, outputs) or f"It has {', '.join(outputs)}.",
             )
         return output
-    if len(found) == 1:
-        return str(found[0])
+    if len(outputs) == 1:
+        return str(outputs[0])
     likely = []
     for entry in graph.output:
         kind = entry.type.tensor_type
@@ -141,8 +143,8 @@ def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None,
             likely.append(entry.name)
     if len(likely) != 1:
         raise InputError(
-            f"the file has the outputs {', '.join(found[:12])}; which one holds the scores is not clear.", where,
-            f'Name it in task.toml: [policy] output = "{(likely or found or ["logits"])[0]}".',
+            f"the file has the outputs {', '.join(outputs[:12])}; which one holds the scores is not clear.", where,
+            f'Name it in task.toml: [policy] output = "{(likely or outputs or ["logits"])[0]}".',
         )  # fmt: skip
     return str(likely[0])
 
@@ -207,12 +209,12 @@ def _width_from_readers(name: str, graph: Any, constants: dict[str, Array], wher
 
 
 def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | None:
-    found = [entry.value for entry in model.metadata_props if entry.key == key]
-    if not found:
+    entries = [entry.value for entry in model.metadata_props if entry.key == key]
+    if not entries:
         return None
     place = where.at("metadata_props").at(key)
     try:
-        names = json.loads(found[0])
+        names = json.loads(entries[0])
     except ValueError:
         names = None
     if not isinstance(names, list):

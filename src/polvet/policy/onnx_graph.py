@@ -68,10 +68,10 @@ class Walk:
             made: list[Operand] = list(folded(call, len(node.output)))
         else:
             try:
-                found = handler(self.tape, call)
+                results = handler(self.tape, call)
             except (ValueError, IndexError, TypeError) as error:  # shapes that do not fit
                 raise call.refuse(f"cannot be read: {error}.") from None
-            made = list(found) if isinstance(found, tuple) else [found]
+            made = list(results) if isinstance(results, tuple) else [results]
         for name, result in zip(node.output, made, strict=False):
             if name in self.values and name:
                 raise InputError(f"{shown} makes '{name}' a second time.", place, AGAIN)

@@ -89,21 +89,21 @@ def simulate(
     budget: Budget = UNLIMITED,
 ) -> Batch:
     """Return how runs from packed start states end; run k * runs_per_start + i starts in starts[k]."""
-    found = _core.simulate(
+    batch = _core.simulate(
         bound.core, starts, FAIL, GOAL, runs_per_start, max_steps, seed, first_run, threads,
         budget.left(), budget.on_progress,
     )  # fmt: skip
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    limit = limit_of(found["status"], budget)
-    return Batch(found["end"], found["length"], found["last"], found["steps"], runs_per_start, limit)
+    raise_what_broke(bound, batch["status"], batch["faulty"], batch["fault"], batch["policy_broken"])
+    limit = limit_of(batch["status"], budget)
+    return Batch(batch["end"], batch["length"], batch["last"], batch["steps"], runs_per_start, limit)
 
 
 def trace(bound: Bound, start: State, run: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> Run:
     """Return run number `run` from the start state, exactly as `simulate` makes it."""
-    found = _core.trace(bound.core, bound.compiled.pack([start]), FAIL, GOAL, run, max_steps, seed)
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    actions = tuple(bound.label(number) for number in found["labels"].tolist())
-    return Run(tuple(bound.compiled.unpack(found["states"])), actions, End(found["end"]))
+    trace = _core.trace(bound.core, bound.compiled.pack([start]), FAIL, GOAL, run, max_steps, seed)
+    raise_what_broke(bound, trace["status"], trace["faulty"], trace["fault"], trace["policy_broken"])
+    actions = tuple(bound.label(number) for number in trace["labels"].tolist())
+    return Run(tuple(bound.compiled.unpack(trace["states"])), actions, End(trace["end"]))
 
 
 def raise_what_broke(bound: Bound, status: _core.Status, faulty: Words, fault: _core.Fault, by_policy: bool) -> None:
@@ -131,11 +131,11 @@ class Inspection:
         return np.flatnonzero(self._codes(starts, budget) == Judgement.UNSAFE).tolist()
 
     def _codes(self, starts: Words, budget: Budget) -> NDArray[np.uint8]:
-        found = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
+        codes = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
         core = self._core
         raise_what_broke(self.bound, core.status, core.faulty, core.fault, core.policy_broken)
         self.limit = limit_of(core.status, budget)
-        return found
+        return codes
 
     def witness(self, start: State) -> Run:
         """Return a run of the policy from an unsafe start to `fail` (from a NEAR_TIE start: of some evaluation order)."""

@@ -117,10 +117,10 @@ def save_stable_baselines(network: AnyNetwork, path: str | Path) -> None:
 
 def normalization_of(wrapper: Any) -> str:
     """Return the statistics of a VecNormalize as the JSON text that the archive's member `polvet.normalization.json` holds."""
-    found = wrapper.obs_rms
+    moments = wrapper.obs_rms
     return json.dumps({
-        "mean": np.asarray(found.mean, dtype=np.float64).reshape(-1).tolist(),
-        "variance": np.asarray(found.var, dtype=np.float64).reshape(-1).tolist(),
+        "mean": np.asarray(moments.mean, dtype=np.float64).reshape(-1).tolist(),
+        "variance": np.asarray(moments.var, dtype=np.float64).reshape(-1).tolist(),
         "epsilon": float(wrapper.epsilon), "clip": float(wrapper.clip_obs),
     })  # fmt: skip
 
@@ -188,23 +188,23 @@ def _weights(data: bytes, where: Where) -> dict[str, Any]:
     place = where.at("policy.pth")
     open_archive(data, place)  # torch's own format is a zip archive, too: its size is checked before torch unpacks it
     try:
-        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        weights = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle, zip and runtime errors of many kinds
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise InputError(f"is not a plain table of weights ({reason}).", place, AGAIN) from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise InputError("is not a plain table of weights.", place, AGAIN)
-    return found
+    return weights
 
 
 def _layer_names(weights: dict[str, Any], values: str | None, place: Where) -> list[str]:
     """Return the layers that lead to the scores, in order."""
-    found: dict[str, list[str]] = {prefix: [] for prefix in ((_SHARED, _ACTOR) if values is None else (values,))}
+    numbers_of: dict[str, list[str]] = {prefix: [] for prefix in ((_SHARED, _ACTOR) if values is None else (values,))}
     for key in weights:
-        own = next((prefix for prefix in found if key.startswith(prefix)), None)
+        own = next((prefix for prefix in numbers_of if key.startswith(prefix)), None)
         if own is not None:
             if key.endswith(".weight"):
-                found[own].append(key.removeprefix(own).removesuffix(".weight"))
+                numbers_of[own].append(key.removeprefix(own).removesuffix(".weight"))
         elif "lstm" in key:
             raise InputError(f"'{key}': the policy has a memory.", place, "Recurrent policies are not read.")
         elif "features_extractor." in key:
@@ -216,10 +216,10 @@ def _layer_names(weights: dict[str, Any], values: str | None, place: Where) -> l
                 f"'{key}' is not part of an MLP policy.", place,
                 "PPO, A2C, TRPO, MaskablePPO, DQN and QRDQN with MlpPolicy are read.",
             )  # fmt: skip
-    numbers = [number for part in found.values() for number in part]
+    numbers = [number for part in numbers_of.values() for number in part]
     if not all(number.isdigit() for number in numbers):
         raise InputError(f"the layers are called {numbers}.", place, "Only MlpPolicy is read.")
-    names = [prefix + number for prefix, part in found.items() for number in sorted(part, key=int)]
+    names = [prefix + number for prefix, part in numbers_of.items() for number in sorted(part, key=int)]
     return names if values is not None else [*names, "action_net"]
 
 
@@ -262,8 +262,8 @@ def _options(settings: dict[str, Any], place: Where) -> dict[str, Any]:
 def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Where) -> dict[str, Any]:
     space = settings.get(key)
     kind = space.get(":type:", "") if isinstance(space, dict) else ""
-    found = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
-    name = found.group(2) if found and (found.group(1) or "").startswith(("gymnasium.", "gym.")) else None
+    match = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
+    name = match.group(2) if match and (match.group(1) or "").startswith(("gymnasium.", "gym.")) else None
     if name not in known or not isinstance(space, dict):
         raise InputError(
             f"the {key.replace('_', ' ')} is {name or 'unknown'}; {', '.join(known)} {'is' if len(known) == 1 else 'are'} read.",
@@ -274,10 +274,10 @@ def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Wh
 
 
 def _count(space: dict[str, Any], key: str, place: Where) -> int:
-    found = _numbers(space.get(key), place.at(key))
-    if len(found) != 1 or not 0 < found[0] <= MOST_VALUES:
+    numbers = _numbers(space.get(key), place.at(key))
+    if len(numbers) != 1 or not 0 < numbers[0] <= MOST_VALUES:
         raise InputError(f"'{key}' is {space.get(key)!r}.", place.at(key), AGAIN)
-    return found[0]
+    return numbers[0]
 
 
 def _numbers(written: Any, place: Where) -> list[int]:
@@ -296,8 +296,8 @@ def _activation(settings: dict[str, Any], default: str, where: Where) -> str:
     written = _options(settings, place).get("activation_fn")
     if written is None:
         return default
-    found = _CLASS.fullmatch(written) if isinstance(written, str) else None
-    name = found.group(2) if found and (found.group(1) or "").startswith("torch.nn.") else str(written)[:80]
+    match = _CLASS.fullmatch(written) if isinstance(written, str) else None
+    name = match.group(2) if match and (match.group(1) or "").startswith("torch.nn.") else str(written)[:80]
     if name not in ACTIVATIONS:
         raise InputError(
             f"the activation function is {name}.",

@@ -49,9 +49,9 @@ class Table:
         rows = checked_rows(self, rows)
         result = np.zeros((len(rows), len(self.outputs)))
         for index, row in enumerate(rows.tolist()):
-            found = self.rows.get(tuple(row))
-            if found is not None:
-                result[index] = found
+            entry = self.rows.get(tuple(row))
+            if entry is not None:
+                result[index] = entry
             elif self.default is not None:
                 result[index, self.default] = 1.0
             else:

@@ -112,8 +112,8 @@ class TreeEnsemble:
     def scores(self, rows: Rows) -> Scores:
         """Return the scores [n, outputs], in float32 or float64 as `arithmetic` says."""
         rows = checked_rows(self, rows)
-        found: Scores = self.kernel.scores32(rows) if self.arithmetic == "float32" else self.kernel.scores64(rows)
-        return found
+        result: Scores = self.kernel.scores32(rows) if self.arithmetic == "float32" else self.kernel.scores64(rows)
+        return result
 
     def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""

@@ -172,8 +172,8 @@ class UnitGraph:
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] of the reference evaluation."""
-        found: Scores = self.kernel.scores32(checked_rows(self, rows))
-        return found
+        result: Scores = self.kernel.scores32(checked_rows(self, rows))
+        return result
 
     def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""

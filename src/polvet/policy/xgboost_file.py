@@ -364,10 +364,10 @@ def _attribute_names(attributes: Any, key: str, where: Where) -> list[str] | Non
 
 
 def _object(parent: Any, key: str, where: Where) -> dict[str, Any]:
-    found = parent.get(key) if isinstance(parent, dict) else None
-    if not isinstance(found, dict):
+    entry = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(entry, dict):
         raise InputError(f"'{key}' is missing or not an object.", where.at(key), "Is this an XGBoost model?")
-    return found
+    return entry
 
 
 def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, default: int = 0) -> int:
@@ -382,13 +382,13 @@ def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, 
 
 def _numbers(entry: dict[str, Any], key: str, where: Where, *, single: bool = False) -> npt.NDArray[np.float64]:
     """Return a list of numbers as an array; `single` rounds to float32, where too large becomes infinite."""
-    found = entry.get(key)
+    values = entry.get(key)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            array = np.asarray(found, dtype=np.float32 if single else np.float64).astype(np.float64)
+            array = np.asarray(values, dtype=np.float32 if single else np.float64).astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
-    if found is None or array.ndim != 1:
+    if values is None or array.ndim != 1:
         raise InputError(f"'{key}' is missing or not a list of numbers.", where.at(key), AGAIN)
     return array
 

@@ -168,8 +168,8 @@ class RiskGame:
             near[entering] = True
             waiting = [s for s in waiting if not near[s]]
         return [
-            [group[:1] if answer is None else answer for group, answer in zip(groups, found, strict=True)]
-            for groups, found in zip(self.groups, answers, strict=True)
+            [group[:1] if answer is None else answer for group, answer in zip(groups, replies, strict=True)]
+            for groups, replies in zip(self.groups, answers, strict=True)
         ]
 
     def _targets(self, choice: int) -> NDArray[np.uint32]:

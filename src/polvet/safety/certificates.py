@@ -56,7 +56,7 @@ def prove(
 
 
 def prove_states(
-    prover: Decider, asked: Mapping[str, Sequence[State]], *, budget: Budget = UNLIMITED
+    prover: Decider, claims: Mapping[str, Sequence[State]], *, budget: Budget = UNLIMITED
 ) -> dict[str, dict[str, Any]]:
     """Return a certificate each for the `safe` and the `unsafe` states, as far as there are any."""
-    return {word: prove(prover, states, Verdict(word), budget=budget) for word, states in asked.items() if states}
+    return {word: prove(prover, states, Verdict(word), budget=budget) for word, states in claims.items() if states}

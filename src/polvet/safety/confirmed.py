@@ -116,5 +116,5 @@ def _other_states(task: Task, certificate: dict[str, Any], states: Sequence[Stat
     """Return that the certificate is not about exactly these states, else None."""
     rows = certificate["states"]
     about = [rows[place]["state"] for place in certificate["start"]]
-    asked = [state_to_json(task, state) for state in dict.fromkeys(states)]
-    return None if about == asked else "it is not about the states that were asked about"
+    own = [state_to_json(task, state) for state in dict.fromkeys(states)]
+    return None if about == own else "it is not about the states that were asked about"

@@ -188,11 +188,11 @@ class Decider:
 
         A limit raises LimitReached.
         """
-        found = self.judge_actions_packed(self.compiled.pack([state]), budget=budget)[0]
-        if found is None:
+        judgement = self.judge_actions_packed(self.compiled.pack([state]), budget=budget)[0]
+        if judgement is None:
             assert self.stopped is not None
             raise self.stopped
-        return found
+        return judgement
 
     def judge_actions_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Judged | None]:
         """Return for each packed state what `judge_actions` does, or None where a limit came first (`stopped`)."""
@@ -210,16 +210,16 @@ class Decider:
         """Return what is known about each set of outcomes: all are safe, or one is unsafe; the others are not asked about then."""
         stopped: LimitReached | None = None
         known = np.full(len(start) - 1, SAFE, dtype=np.uint8)
-        count, asked, width = np.diff(start), 0, 1
-        while (open_ := np.flatnonzero((known != UNSAFE) & (count > asked))).size:
-            sizes = np.minimum(count[open_] - asked, width)
+        count, offset, width = np.diff(start), 0, 1
+        while (open_ := np.flatnonzero((known != UNSAFE) & (count > offset))).size:
+            sizes = np.minimum(count[open_] - offset, width)
             owner = np.repeat(open_, sizes)
-            places = np.repeat(start[open_] + asked - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
+            places = np.repeat(start[open_] + offset - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
             told = self.known_packed(np.ascontiguousarray(outcomes[places]), budget=budget)
             known[owner[told == UNDECIDED]] = UNDECIDED
             known[owner[told == UNSAFE]] = UNSAFE
             stopped = stopped or self.stopped
-            asked, width = asked + width, 2 * width
+            offset, width = offset + width, 2 * width
         self.stopped = stopped
         return known
 

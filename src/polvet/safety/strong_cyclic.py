@@ -70,8 +70,8 @@ class Game:
 
     def outcomes_of(self, action: int) -> list[int]:
         """Return where the action may lead, each state once."""
-        found: list[int] = np.unique(self.target[self.outcomes[action] : self.outcomes[action + 1]]).tolist()
-        return found
+        outcomes: list[int] = np.unique(self.target[self.outcomes[action] : self.outcomes[action + 1]]).tolist()
+        return outcomes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,13 +172,13 @@ def _grouped(game: Game) -> Game:
     """Return the game with one action per label: the outcomes of its operators, and of all silent ones."""
     first, outcomes, target, label = [0], [0], list[int](), list[int]()
     for state in range(game.states):
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for operator in game.actions_of(state):
-            found.setdefault(int(game.label[operator]), []).extend(game.outcomes_of(operator))
-        silent = found.pop(SILENT, [])
-        if not found and silent:
-            found[SILENT] = []
-        for name, reached in found.items():
+            groups.setdefault(int(game.label[operator]), []).extend(game.outcomes_of(operator))
+        silent = groups.pop(SILENT, [])
+        if not groups and silent:
+            groups[SILENT] = []
+        for name, reached in groups.items():
             target += sorted({*reached, *silent})
             outcomes.append(len(target))
             label.append(name)

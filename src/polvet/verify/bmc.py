@@ -39,7 +39,7 @@ def bounded(most_steps: int = MOST_STEPS) -> Method:
 
 def _verify(bound: Bound, request: Request, *, most_steps: int) -> SafetyResult:
     budget = request.budget
-    known = find_unsafe_run(bound, seed=request.seed, threads=request.power.threads, budget=budget)
+    known = find_unsafe_run(bound, seed=request.seed, threads=request.parallelism.threads, budget=budget)
     longest = most_steps if known is None else min(most_steps, len(known.actions) - 1)
     figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"

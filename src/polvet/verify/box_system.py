@@ -23,14 +23,14 @@ OPENED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class Parallelism:
     """Who answers questions: so many threads here, and for hard ones workers elsewhere."""
 
     threads: int = 1
     workers: Workers | None = None
 
 
-ALONE = Power()
+ALONE = Parallelism()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
+class RemoteQuestion:
     """A question for a worker: a method of the kernel with its arguments, which ask one thing."""
 
     method: Literal["find", "find_step_into"]
     arguments: tuple[Any, ...]
 
 
-def answer_far(packed: Packed, question: Far) -> tuple[Any, ...]:
+def answer_remotely(packed: Packed, question: RemoteQuestion) -> tuple[Any, ...]:
     """Return the kernel's answer, its enumeration as a number."""
     if packed.version != __version__:
         raise InputError(

@@ -16,16 +16,16 @@ A_WHILE = 10.0
 """Seconds that the search for a split tree may take besides those that finding the proof took."""
 
 
-def certificate_of(bound: Bound, found: SafetyResult, budget: Budget = UNLIMITED) -> dict[str, Any] | None:
+def certificate_of(bound: Bound, result: SafetyResult, budget: Budget = UNLIMITED) -> dict[str, Any] | None:
     """Return the certificate of safety, or the run; None where there is none.
 
     Where the split tree of an invariant is not found in time, the certificate has none; `polvet certify` then looks for it.
     """
     given = conditions_of(bound)
-    match found:
+    match result:
         case Safe(certificate) if certificate["kind"] == "invariant":
             try:
-                within = budget.at_most(A_WHILE + float(found.figures.get("seconds", 0.0)))
+                within = budget.at_most(A_WHILE + float(result.figures.get("seconds", 0.0)))
                 return {**with_tree(certificate, bound.fitted, within), **given}
             except LimitReached:
                 return {**certificate, **given}

@@ -64,7 +64,7 @@ def _unreached(segments: Sequence[list[Segment]], tails: frozenset[tuple[int, ..
         return [[(side[0][0], side[-1][1]) for side in segments]]
     if not segments:
         return []
-    found: list[list[Segment]] = []
+    boxes: list[list[Segment]] = []
     before: frozenset[tuple[int, ...]] | None = None
     run: Segment | None = None
     for number, (low, high) in [*enumerate(segments[0]), (-1, (0, 0))]:
@@ -73,6 +73,6 @@ def _unreached(segments: Sequence[list[Segment]], tails: frozenset[tuple[int, ..
             run = run[0], high
             continue
         if run is not None and before is not None:
-            found += [[run, *other] for other in _unreached(segments[1:], before)]
+            boxes += [[run, *other] for other in _unreached(segments[1:], before)]
         before, run = rest, (low, high)
-    return found
+    return boxes

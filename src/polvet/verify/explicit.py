@@ -116,18 +116,18 @@ def _witness(bound: Bound, reach: _core.Reachability) -> tuple[Run, int]:
 
 
 def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
+    certificate: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
     if also := bound.task.avoid.names:
-        found["avoids"] = list(also)
+        certificate["avoids"] = list(also)
     if len(reach) <= most_listed and fits(bound.task.network.variables, len(reach)):
         rows = bound.compiled.machine.unpack(reach.states())
-        found["states"] = pack_columns(bound.task.network.variables, rows)
-    return found
+        certificate["states"] = pack_columns(bound.task.network.variables, rows)
+    return certificate
 
 
 def _verify(bound: Bound, request: Request) -> SafetyResult:
     search = request.search or Search(bound, request.budget)
-    return search.go_on(request.budget, threads=request.power.threads)
+    return search.go_on(request.budget, threads=request.parallelism.threads)
 
 
 EXPLICIT = Method(

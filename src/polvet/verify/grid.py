@@ -66,21 +66,21 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
             if prod(grid.shape) > MOST_CELLS:
                 break
             spent = stopwatch()
-            found = _close(flow, grid, steps, budget)
+            closure = _close(flow, grid, steps, budget)
             tried.append(
                 {
                     "cells": cells,
                     "steps": steps,
-                    "reached": found.reached,
+                    "reached": closure.reached,
                     "seconds": round(spent(), 3),
                 }
             )
-            if found.marks is not None:
-                _try_in_kernel(bound, grid, found.marks, seed)
+            if closure.marks is not None:
+                _try_in_kernel(bound, grid, closure.marks, seed)
                 return Safe(
-                    _certificate(flow, grid, found.marks, steps), METHOD, {"cells": found.reached, "tried": tried}
+                    _certificate(flow, grid, closure.marks, steps), METHOD, {"cells": closure.reached, "tried": tried}
                 )
-            if found.stopped:
+            if closure.stopped:
                 return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
             if prod(grid.shape) * 5 > budget.most_bytes:
                 return Unknown(str(budget.reached("memory")), METHOD, {"tried": tried})

@@ -27,7 +27,7 @@ from polvet.symbolic.conserved import unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 from polvet.verify.linearized import stopped_after
-from polvet.verify.split_tree import found_tree
+from polvet.verify.split_tree import search_tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +55,9 @@ class WonProjection:
         }  # fmt: skip
         semantics = Semantics(task.network)
         arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
-        asked = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
+        question = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
         with stopped_after(budget):
-            return {**certificate, "tree": found_tree(asked, starts=False)}
+            return {**certificate, "tree": search_tree(question, starts=False)}
 
     def table(self) -> dict[str, Any]:
         """Return the policy that takes no exit, as a document; where nothing is an exit, any action will do."""
@@ -85,17 +85,17 @@ class WonProjection:
         """Return the sums that no operator changes, between the least and the greatest value in these states."""
         variables = self.task.network.variables
         points = [tuple(int(value) for value in state) for state in states]
-        found = []
+        rows = []
         for row in unchanging_sums(self.linear):
             values = [row.value(point) for point in points]
-            found.append(
+            rows.append(
                 {
                     "terms": {variables[place].name: factor for place, factor in row.terms},
                     "marks": [[variables[place].name, value, factor] for place, value, factor in row.marks],
                     "lower": min(values), "upper": max(values),
                 }
             )  # fmt: skip
-        return found
+        return rows
 
 
 def find_won(task: Task, *, budget: Budget = UNLIMITED) -> WonProjection | str:

@@ -79,13 +79,13 @@ class _Lines:
             raise InputError(
                 f"{what}: {count} pairs are announced, {(len(words) - 1) / 2:g} follow.", place, "Count again."
             )
-        found = []
+        pairs = []
         for index in range(count):
             name, value = words[1 + 2 * index : 3 + 2 * index]
             if value not in ("0", "1"):
                 raise InputError(f"{what}: after '{name}' stands '{value}', not 0 or 1.", place, "Write 0 or 1.")
-            found.append((name, value == "1"))
-        return found, place
+            pairs.append((name, value == "1"))
+        return pairs, place
 
 
 def _count(word: str, place: Where, what: str) -> int:
@@ -198,18 +198,18 @@ def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
     if document.get("format") != "rules/1" or not isinstance(document.get("rules"), list):
         raise InputError("a policy is a 'rules/1' document with a list 'rules'.", where.at("format"), "See the docs.")
     refuse_unknown_keys(document, KEYS, where)
-    found = []
+    rules = []
     for index, entry in enumerate(document["rules"]):
         place = where.at("rules").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("when"), str) or "action" not in entry:
             raise InputError("a rule has a text 'when' and an 'action'.", place, 'Write {"when": ..., "action": ...}.')
         refuse_unknown_keys(entry, (*RULE_KEYS, *MEMORY_KEYS), place)
-        found.append((entry, place))
-    return found
+        rules.append((entry, place))
+    return rules
 
 
 def _text_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
-    found = []
+    rules = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -217,5 +217,5 @@ def _text_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
         condition, arrow, action = line.partition("->")
         if not arrow:
             raise InputError(f"'{line.strip()}' is no rule.", place, "Write CONDITION -> ACTION.")
-        found.append(({"when": condition, "action": action.strip()}, place))
-    return found
+        rules.append(({"when": condition, "action": action.strip()}, place))
+    return rules

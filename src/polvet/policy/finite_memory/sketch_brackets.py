@@ -153,11 +153,11 @@ def _features(sections: tuple[Group, ...]) -> Iterator[tuple[str, str, Leaf, str
 
 
 def _words(sections: tuple[Group, ...], head: str) -> tuple[str, ...]:
-    found = [word for section in sections if section.head == head for word in section.words()]
-    for index, word in enumerate(found):
-        if not NAME.fullmatch(word.text) or word.text in [other.text for other in found[:index]]:
+    words = [word for section in sections if section.head == head for word in section.words()]
+    for index, word in enumerate(words):
+        if not NAME.fullmatch(word.text) or word.text in [other.text for other in words[:index]]:
             raise InputError(f"'{word.text}' is no name, or stands twice in '({head}'.", word.where, "Rename it.")
-    return tuple(word.text for word in found)
+    return tuple(word.text for word in words)
 
 
 def _rule(section: Group, named: _Named, number: int) -> Rule:
@@ -224,8 +224,10 @@ def _loaded(group: Group, named: _Named) -> int:
 
 
 def _speaks_of(meaning: str, registers: list[int]) -> bool:
-    found = re.findall(r"\bc_register\(\s*(\d+)\s*\)", meaning)
-    return not meaning or any(int(number) in registers for number in found) or len(found) < meaning.count("register")
+    mentions = re.findall(r"\bc_register\(\s*(\d+)\s*\)", meaning)
+    return (
+        not meaning or any(int(number) in registers for number in mentions) or len(mentions) < meaning.count("register")
+    )
 
 
 def _looked_up(group: Group, table: Mapping[str, tuple[str, Value]], what: str) -> tuple[str, Value]:
