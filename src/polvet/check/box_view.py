@@ -23,7 +23,7 @@ from polvet.model.expressions import (
     Unary,
     children,
     rebuild,
-)  # fmt: skip
+)
 from polvet.model.network import Network, NetworkEdge
 
 Floats = npt.NDArray[np.float64]

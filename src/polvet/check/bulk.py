@@ -30,7 +30,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
     children,
-)  # fmt: skip
+)
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, NetworkEdge
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL

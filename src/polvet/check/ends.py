@@ -49,9 +49,11 @@ def check_sure_end(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     except Malformed as error:
         return Rejected(str(error))
     reached = {
-        (True, True): "reaches the goal", (True, False): "reaches the goal or a deadlock",
-        (False, True): "reaches the goal or is stuck", (False, False): "reaches the goal, a deadlock, or is stuck",
-    }["stuck" in avoids, "deadlock" in avoids]  # fmt: skip
+        (True, True): "reaches the goal",
+        (True, False): "reaches the goal or a deadlock",
+        (False, True): "reaches the goal or is stuck",
+        (False, False): "reaches the goal, a deadlock, or is stuck",
+    }["stuck" in avoids, "deadlock" in avoids]
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} {reached} with probability 1 and never reaches fail, from any start "
         f"({len(distances):,} states)"

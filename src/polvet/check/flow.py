@@ -141,11 +141,14 @@ class Moves:
         """Return each variable's values."""
         return {
             variable.name: Form(
-                sets.center[:, k], sets.slopes[:, k], sets.error[:, k], variable.kind is not Kind.REAL,
+                sets.center[:, k],
+                sets.slopes[:, k],
+                sets.error[:, k],
+                variable.kind is not Kind.REAL,
                 (sets.ends[0][:, k], sets.ends[1][:, k]),
             )
             for k, variable in enumerate(self.variables)
-        }  # fmt: skip
+        }
 
     def happens(self, way: Way, sets: Sets, forms: Mapping[str, Form]) -> Truth:
         """Return where the outcome surely, and where it possibly has a probability above 0."""
@@ -257,9 +260,11 @@ class Flow(Moves):
         if not taken:
             return Went(sets.take([]), np.zeros(0, dtype=np.intp), broken)
         whole = Sets(
-            np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
-            np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
-        )  # fmt: skip
+            np.concatenate([one.center for one in taken]),
+            np.concatenate([one.slopes for one in taken]),
+            np.concatenate([one.error for one in taken]),
+            _joined([one.ends for one in taken]),
+        )
         return Went(whole, np.concatenate(sources), broken)
 
     def _may_break(self, sets: Sets, forms: Mapping[str, Form]) -> Bools:

@@ -19,6 +19,7 @@ from polvet.check.invariant import check_claim
 from polvet.check.reachable_set import check_closed_set
 from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
+from polvet.files import Json
 from polvet.records.state_json import Malformed
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")
@@ -38,9 +39,7 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
         return Rejected(str(error))
 
 
-def _about_policy(
-    certificate: Mapping[str, Any], proof: dict[str, Any], region: Any, subjects: Subjects
-) -> CheckResult:
+def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
     if isinstance(followed, Rejected):
         return followed
@@ -56,9 +55,7 @@ def _about_policy(
     return _about_the_region(result, region, f"no run of {who}")
 
 
-def _about_states(
-    certificate: Mapping[str, Any], proof: dict[str, Any], region: Any, subjects: Subjects
-) -> CheckResult:
+def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     if "policy_sha256" in certificate or "kept" in certificate:
         return Rejected("a proof of kind 'safe-policy' is about no policy in particular")
     arena = find_arena_with_deadlocks({**certificate, "avoids": proof.get("avoids", [])}, subjects, safe=True)

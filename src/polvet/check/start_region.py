@@ -36,9 +36,7 @@ class StartRegion:
 
     def holds(self, state: State) -> bool:
         """Return whether a start state is in the region."""
-        boxed = any(
-            all(low <= state[place] <= high for place, (low, high) in box.items()) for box in self.boxes
-        )  # fmt: skip
+        boxed = any(all(low <= state[place] <= high for place, (low, high) in box.items()) for box in self.boxes)
         return boxed if self.inside else not (boxed or self.is_fail(state))
 
     def among(self, states: Iterable[State]) -> Iterator[State]:

@@ -20,6 +20,7 @@ from typing import Any
 from polvet.check.arena import Arena, find_arena
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.safe_policy import read_places
+from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 
@@ -44,7 +45,7 @@ def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> C
     return Accepted(
         f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes "
         f"({len(states)} states)"
-    )  # fmt: skip
+    )
 
 
 def _check_won(arena: Arena, state: State, action: str | None, distances: Mapping[State, int]) -> None:
@@ -86,7 +87,7 @@ def check_no_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -
     return Accepted(
         f"in {arena.about} every policy from {_shown(arena, states, start)} may come where it never reaches the goal "
         f"({len(states)} states)"
-    )  # fmt: skip
+    )
 
 
 def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None:
@@ -106,7 +107,7 @@ def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None
             raise Malformed(f"{named} in {arena.show(state)} leads neither to a smaller round nor to the same alone")
 
 
-def _read(arena: Arena, certificate: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[State], list[int]]:
+def _read(arena: Arena, certificate: Mapping[str, Any]) -> tuple[list[Json], list[State], list[int]]:
     items = certificate.get("states")
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise Malformed("'states' is not a list of states")

@@ -194,10 +194,14 @@ class _Boxes:
         known &= (result < _HUGE) & np.isfinite(above) & np.isfinite(below) & np.isfinite(extra)
         nothing = np.zeros_like(low)
         self.local.append(nothing)
-        self.lines.append((
-            np.where(known, above, 0.0), np.where(known, over + extra, np.inf),
-            np.where(known, below, 0.0), np.where(known, under - extra, -np.inf),
-        ))  # fmt: skip
+        self.lines.append(
+            (
+                np.where(known, above, 0.0),
+                np.where(known, over + extra, np.inf),
+                np.where(known, below, 0.0),
+                np.where(known, under - extra, -np.inf),
+            )
+        )
         return np.where(known, least - extra, -np.inf), np.where(known, most + extra, np.inf)
 
     def _product(self, node: Product) -> tuple[Floats, Floats]:
@@ -205,9 +209,7 @@ class _Boxes:
         local = np.where(size < _HUGE, size * (_PRODUCT + self.bounds.outward) + 2.0**-120, np.inf)
         self.local.append(local)
         self.lines.append(_NO_LINES)
-        ends = [
-            x[:, node.left] * y[:, node.right] for x in (self.low, self.high) for y in (self.low, self.high)
-        ]  # fmt: skip
+        ends = [x[:, node.left] * y[:, node.right] for x in (self.low, self.high) for y in (self.low, self.high)]
         return np.minimum.reduce(ends) - local, np.maximum.reduce(ends) + local
 
     def greatest(self, form: Floats, end: int) -> tuple[Floats, Floats]:
@@ -259,9 +261,7 @@ class _Boxes:
 
     def _spread_product(self, form: Floats, node: Product, factor: Floats, local: Floats) -> tuple[Floats, Floats]:
         """Replace products by McCormick's planes: of the two on each side, the better one in the middle of the box."""
-        xl, xh, yl, yh = (
-            side[:, columns] for columns in (node.left, node.right) for side in (self.low, self.high)
-        )  # fmt: skip
+        xl, xh, yl, yh = (side[:, columns] for columns in (node.left, node.right) for side in (self.low, self.high))
         xm, ym = (xl + xh) / 2, (yl + yh) / 2
         chosen = []
         for first, second, least in (((xh, yl), (xl, yh), True), ((xl, yl), (xh, yh), False)):

@@ -15,9 +15,13 @@ from polvet.policy.unit_graph import Affine, Unit, UnitGraph
 from polvet.policy.units import UNITS, is_relu
 
 ENCLOSURES = {
-    "exact": "exact", "rounded": "one rounding", "plain": "within 2^-20", "size": "within 2^-20 max(1, |x|)",
-    "value": "within 2^-20 max(1, |value|)", "relative": "within 2^-20 |value|",
-}  # fmt: skip
+    "exact": "exact",
+    "rounded": "one rounding",
+    "plain": "within 2^-20",
+    "size": "within 2^-20 max(1, |x|)",
+    "value": "within 2^-20 max(1, |value|)",
+    "relative": "within 2^-20 |value|",
+}
 SOFTMAX = {"softmax": "scores closer than 2^-20 max(1, |score|, distance to the best) count as near ties"}
 
 

@@ -27,10 +27,25 @@ from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble, make_tree
 
 FOREIGN = (
-    b"", b"\x08\x08\x12\x06polvet", b"{L\x00", b'{"learner": {}}', b"tree\nversion=v4\n", b"// Neural\n1,1,1,1,\n", b"1,1,1,1,\n",
-    b'{"file": "n.nnet", "input": [], "output": []}', b'{"layers": []}', b'{"format": "table/1"}', b'{"format": "rules/1"}',
-    b"\x93NUMPY\x01\x00", b"PK\x05\x06" + bytes(18), b"\x80\x05K\x01.", b"{", b"[1, 2]", b"\xff\xfe\x00", b"\n\n",
-)  # fmt: skip
+    b"",
+    b"\x08\x08\x12\x06polvet",
+    b"{L\x00",
+    b'{"learner": {}}',
+    b"tree\nversion=v4\n",
+    b"// Neural\n1,1,1,1,\n",
+    b"1,1,1,1,\n",
+    b'{"file": "n.nnet", "input": [], "output": []}',
+    b'{"layers": []}',
+    b'{"format": "table/1"}',
+    b'{"format": "rules/1"}',
+    b"\x93NUMPY\x01\x00",
+    b"PK\x05\x06" + bytes(18),
+    b"\x80\x05K\x01.",
+    b"{",
+    b"[1, 2]",
+    b"\xff\xfe\x00",
+    b"\n\n",
+)
 """Beginnings of files that are no format's but polvet's own, or nobody's."""
 DAMAGES = 60
 

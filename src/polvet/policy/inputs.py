@@ -133,13 +133,15 @@ def find_inputs(
 ) -> tuple[Input, ...]:
     """Return what each input is; `known` are those that the task has read, `functions` the files of those that it may call."""
     place = {variable.name: i for i, variable in enumerate(network.variables)}
-    return tuple(
-        place[text] if text in place
-        else known[text] if text in known
-        else _function(text, functions[text]) if text in functions
-        else _expression(network, text, place, where)
-        for text in texts
-    )  # fmt: skip
+
+    def read(text: str) -> Input:
+        if text in place:
+            return place[text]
+        if text in known:
+            return known[text]
+        return _function(text, functions[text]) if text in functions else _expression(network, text, place, where)
+
+    return tuple(map(read, texts))
 
 
 def _function(text: str, file: Path) -> InputFunction:

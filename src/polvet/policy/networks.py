@@ -27,7 +27,7 @@ from polvet.policy.protocol import (
     checked_names,
     checked_rows,
     names_or_positions,
-)  # fmt: skip
+)
 
 AGAIN = "Export the network again as a plain chain of linear layers."
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.policy.tape import Tape
 
 AGAIN = "Export the network in float32; docs/policies.md lists the operators that are read."
@@ -42,7 +43,7 @@ class Call:
 
     operator: str
     operands: tuple[Operand, ...]
-    attributes: dict[str, Any]
+    attributes: Json
     opset: int
     shown: str
     place: Where

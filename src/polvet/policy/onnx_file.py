@@ -143,9 +143,10 @@ def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None,
             likely.append(entry.name)
     if len(likely) != 1:
         raise InputError(
-            f"the file has the outputs {', '.join(outputs[:12])}; which one holds the scores is not clear.", where,
+            f"the file has the outputs {', '.join(outputs[:12])}; which one holds the scores is not clear.",
+            where,
             f'Name it in task.toml: [policy] output = "{(likely or outputs or ["logits"])[0]}".',
-        )  # fmt: skip
+        )
     return str(likely[0])
 
 
@@ -175,16 +176,18 @@ def _input(entry: Any, graph: Any, constants: dict[str, Array], where: Where) ->
     if kind.elem_type not in (0, FLOAT, DOUBLE, INT32, INT64):
         name = {FLOAT16: "float16"}.get(kind.elem_type, f"of type {kind.elem_type}")
         raise InputError(
-            f"the input '{entry.name}' is {name}; float32, float64 and whole numbers are read.", where,
+            f"the input '{entry.name}' is {name}; float32, float64 and whole numbers are read.",
+            where,
             "Export the network in float32.",
-        )  # fmt: skip
+        )
     whole = "int" if kind.elem_type in (INT32, INT64) else "float"
     shape = [dimension.dim_value for dimension in kind.shape.dim]
     if kind.HasField("shape") and (not shape or (len(shape) == 1 and shape[0] > 1)):
         raise InputError(
-            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].", where,
+            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].",
+            where,
             "Export with an input of shape [batch, inputs].",
-        )  # fmt: skip
+        )
     if any(size < 0 or size > MAX_PARAMETERS for size in shape):
         raise InputError(f"the input '{entry.name}' has the shape {shape[:8]}.", where, "Its sizes make no sense.")
     if not kind.HasField("shape") or 0 in shape[1:]:

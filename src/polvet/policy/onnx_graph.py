@@ -54,7 +54,9 @@ class Walk:
             raise InputError(f"{shown}{domain} is not supported.", place, AGAIN)
         for name in node.input:
             if name and name not in self.values:
-                raise InputError(f"{shown} reads '{name}', which is not known.", place, "Nothing before it makes that value.")  # fmt: skip
+                raise InputError(
+                    f"{shown} reads '{name}', which is not known.", place, "Nothing before it makes that value."
+                )
         attributes = {}
         for entry in node.attribute:
             try:

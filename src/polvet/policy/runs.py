@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.kernel.compiled import Words, limit_of
 from polvet.model.semantics import State
 from polvet.policy.compiled import FAIL, GOAL, Bound
@@ -90,9 +91,18 @@ def simulate(
 ) -> Batch:
     """Return how runs from packed start states end; run k * runs_per_start + i starts in starts[k]."""
     batch = _core.simulate(
-        bound.core, starts, FAIL, GOAL, runs_per_start, max_steps, seed, first_run, threads,
-        budget.left(), budget.on_progress,
-    )  # fmt: skip
+        bound.core,
+        starts,
+        FAIL,
+        GOAL,
+        runs_per_start,
+        max_steps,
+        seed,
+        first_run,
+        threads,
+        budget.left(),
+        budget.on_progress,
+    )
     raise_what_broke(bound, batch["status"], batch["faulty"], batch["fault"], batch["policy_broken"])
     limit = limit_of(batch["status"], budget)
     return Batch(batch["end"], batch["length"], batch["last"], batch["steps"], runs_per_start, limit)
@@ -149,14 +159,25 @@ class Inspection:
         return Run(states, actions, End.FAIL), states[tie] if tie >= 0 else None
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was searched."""
-        fail, goal, stuck, deadlock = self._core.ends
-        return {
-            "states": self._core.states, "expanded": self._core.expanded, "transitions": self._core.transitions,
-            "branching": self._core.branching, "near_ties": self._core.near_ties, "fail_states": fail,
-            "goal_states": goal, "stuck_states": stuck, "deadlocks": deadlock, "bytes": self._core.bytes,
-        }  # fmt: skip
+        return {**search_figures(self._core, self._core.states), "branching": self._core.branching}
+
+
+def search_figures(search: _core.Inspector | _core.Reachability, states: int) -> Figures:
+    """Return how much a search over a policy's runs has seen."""
+    fail, goal, stuck, deadlock = search.ends
+    return {
+        "states": states,
+        "expanded": search.expanded,
+        "transitions": search.transitions,
+        "near_ties": search.near_ties,
+        "fail_states": fail,
+        "goal_states": goal,
+        "stuck_states": stuck,
+        "deadlocks": deadlock,
+        "bytes": search.bytes,
+    }
 
 
 def runs_of(bound: Bound, starts: Sequence[State], runs: Sequence[int], **options: Any) -> list[Run]:

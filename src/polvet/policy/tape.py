@@ -118,9 +118,8 @@ class Tape:
         """Write (x - mean) / deviation * scale + shift, whatever the order in which a library computes that."""
         factor = scale / deviation
         return self.scaled(
-            columns, factor, shift - mean * factor,
-            sizes=np.abs(shift) + np.abs(mean * factor), roundings=10,
-        )  # fmt: skip
+            columns, factor, shift - mean * factor, sizes=np.abs(shift) + np.abs(mean * factor), roundings=10
+        )
 
     def total(self, parts: Sequence[npt.ArrayLike], signs: Sequence[float]) -> Columns:
         """Write the sum of several vectors of columns, each with its sign."""
@@ -177,8 +176,11 @@ class Tape:
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),
             names_or_positions(outputs, None, len(wanted), "output", self.where),
-            tuple(nodes), wanted, softmax, narrowed=self.narrowed,
-        )  # fmt: skip
+            tuple(nodes),
+            wanted,
+            softmax,
+            narrowed=self.narrowed,
+        )
 
     def _append(self, node: Node) -> Columns:
         self.nodes.append(node)

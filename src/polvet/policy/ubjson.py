@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 
 MAX_DEPTH = 64
 _NUMPY = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
@@ -125,9 +126,9 @@ class _Reader:
             items.append(self.value(marker, depth + 1))
         return items
 
-    def object(self, depth: int) -> dict[str, Any]:
+    def object(self, depth: int) -> Json:
         kind, count = self.header()
-        members: dict[str, Any] = {}
+        members: Json = {}
         while count is None or len(members) < count:
             if count is None and self.data[self.position : self.position + 1] == b"}":
                 self.position += 1

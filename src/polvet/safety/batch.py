@@ -19,7 +19,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.files import parse_json, read_text
+from polvet.files import Json, parse_json, read_text
 from polvet.model.semantics import State
 from polvet.records.state_files import StateFormat
 from polvet.safety.decide import Decided, Decider, Question, Verdict
@@ -51,7 +51,7 @@ def decide_many(
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
-    head: dict[str, Any] = {
+    head: Json = {
         "format": FORMAT,
         "task_sha256": decider.task.sha256,
         "options": decider.task.options.to_json(),
@@ -161,14 +161,17 @@ def _append(names: StateFormat, file: Path, states: Sequence[State], answers: Se
     lines = [
         json.dumps(
             {
-                "state": names.write(state), "safe": answer.verdict is Verdict.SAFE,
-                "expanded": answer.expanded, "passes": answer.passes, "seconds": round(answer.seconds, 9),
+                "state": names.write(state),
+                "safe": answer.verdict is Verdict.SAFE,
+                "expanded": answer.expanded,
+                "passes": answer.passes,
+                "seconds": round(answer.seconds, 9),
             },
             ensure_ascii=False,
         )
         for state, answer in zip(states, answers, strict=True)
         if answer.verdict is not Verdict.UNKNOWN
-    ]  # fmt: skip
+    ]
     if lines:
         _write(file, "\n".join(lines) + "\n")
 

@@ -201,10 +201,14 @@ def _restrict(mdp: SparseMdp, kept: Sequence[Sequence[int]]) -> SparseMdp:
         lengths.sum()
     )
     return SparseMdp(
-        np.cumsum([0, *map(len, kept)]).astype(np.uint64), np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64),
-        mdp.target[branches], mdp.probability[branches], mdp.initial,
-        None if mdp.probability_index is None else mdp.probability_index[branches], mdp.fractions,
-    )  # fmt: skip
+        np.cumsum([0, *map(len, kept)]).astype(np.uint64),
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64),
+        mdp.target[branches],
+        mdp.probability[branches],
+        mdp.initial,
+        None if mdp.probability_index is None else mdp.probability_index[branches],
+        mdp.fractions,
+    )
 
 
 def _exact_twin(compiled: Compiled, words: NDArray[np.uint64], mdp: SparseMdp) -> SparseMdp:

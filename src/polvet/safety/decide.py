@@ -128,9 +128,17 @@ class Decider:
         self.smaller_games = 0  # how many of them told it verdicts
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
-            self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
-            NO_RADIUS if radius is None else radius, _preferred(preference, self.compiled),
-        )  # fmt: skip
+            self.compiled.program,
+            FAIL,
+            GOAL,
+            algorithm,
+            order,
+            seed,
+            self.share,
+            threads,
+            NO_RADIUS if radius is None else radius,
+            _preferred(preference, self.compiled),
+        )
 
     def decide(self, states: Iterable[State], *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each state."""
@@ -139,25 +147,28 @@ class Decider:
     def decide_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each packed state."""
         known, status, looks, passes, nanoseconds = self._core.decide(
-            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
-        )  # fmt: skip
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress
+        )
         self._raise_what_stopped()
         verdicts = (Verdict.UNKNOWN, Verdict.UNSAFE, Verdict.SAFE)
         return [
             Decided(
-                verdicts[k], expanded, rounds, spent * 1e-9,
+                verdicts[k],
+                expanded,
+                rounds,
+                spent * 1e-9,
                 None if verdicts[k] is not Verdict.UNKNOWN else self._limit(why, budget),
             )
             for k, why, expanded, rounds, spent in zip(
                 known.tolist(), status.tolist(), looks.tolist(), passes.tolist(), nanoseconds.tolist(), strict=True
             )
-        ]  # fmt: skip
+        ]
 
     def known_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> NDArray[np.uint8]:
         """Return what is known about each packed state as a number: 0 a limit came first (`stopped`), 1 unsafe, 2 safe."""
         known, status, *_ = self._core.decide(
-            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
-        )  # fmt: skip
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress
+        )
         self._raise_what_stopped()
         left = np.flatnonzero(known == 0)
         self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None

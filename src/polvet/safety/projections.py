@@ -35,7 +35,7 @@ from polvet.model.expressions import (
     disjunction,
     names,
     negation,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
 from polvet.model.task import NOTHING_ELSE, Task

@@ -29,7 +29,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.network import Branch, Kind, NetworkEdge, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from polvet.files import Json
 from polvet.solvers.worker_loop import serve
 
 
@@ -28,7 +29,7 @@ def main() -> None:
         word = code if isinstance(code, str) else ("sat" if values else "unsat")
         if word not in ("sat", "unsat"):
             return {"answer": "unknown"}
-        reply: dict[str, Any] = {"answer": word}
+        reply: Json = {"answer": word}
         if word == "sat":
             reply["inputs"] = [values[variable] for variable in inputs]
         reply["relu_bounds"] = [[query.getLowerBound(k), query.getUpperBound(k)] for k in before]

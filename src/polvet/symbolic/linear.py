@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from polvet.errors import InputError
@@ -30,7 +30,7 @@ from polvet.model.expressions import (
     Unary,
     children,
     names,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
@@ -165,13 +165,12 @@ class Reader:
                 relation = _OPPOSITE[operator] if negated else operator
                 return self._comparison(condition, left, right, relation, cell, env)
             case Conditional(test, then, otherwise):
-                return _capped(
-                    [
-                        *(c for part in self._region(test, cell, False, env) for c in self._region(then, part, negated, env)),
-                        *(c for part in self._region(test, cell, True, env) for c in self._region(otherwise, part, negated, env)),
-                    ],
-                    condition,
-                )  # fmt: skip
+                branches = (
+                    self._region(branch, part, negated, env)
+                    for branch, fails in ((then, False), (otherwise, True))
+                    for part in self._region(test, cell, fails, env)
+                )
+                return _capped(chain.from_iterable(branches), condition)
             case _:
                 cases = self._cases(condition, cell, env)
                 wanted = Affine((), 0 if negated else 1)
@@ -377,13 +376,12 @@ class Reader:
                     condition,
                 )
             case Conditional(test, then, otherwise):
-                return _capped(
-                    [
-                        *(c for one in self._disjoint(test, cell, False, env) for c in self._disjoint(then, one, negated, env)),
-                        *(c for one in self._disjoint(test, cell, True, env) for c in self._disjoint(otherwise, one, negated, env)),
-                    ],
-                    condition,
-                )  # fmt: skip
+                branches = (
+                    self._disjoint(branch, part, negated, env)
+                    for branch, fails in ((then, False), (otherwise, True))
+                    for part in self._disjoint(test, cell, fails, env)
+                )
+                return _capped(chain.from_iterable(branches), condition)
             case _:
                 return region  # comparisons and equivalences never give overlapping cells
 

@@ -369,9 +369,12 @@ def _without(cell: Cell, taken: Cell) -> Iterator[Cell]:
         yield from meet_regions((cell,), (hole,))
     rest: Cell | None = cell
     cuts = [
-        *(row_of({p: 1}, low, high) for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))),
+        *(
+            row_of({p: 1}, low, high)
+            for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))
+        ),
         *taken.rows,
-    ]  # fmt: skip
+    ]
     for row in cuts:
         if rest is None:
             return

@@ -215,9 +215,7 @@ class _Abstraction:
 
     def _expand(self, keys: Sequence[Key]) -> list[Key]:
         """Give the abstract states their choices, and return the successors that are new."""
-        fails = [
-            [both for cell in self.linear.fail if (both := self._part(cell, key)) is not None] for key in keys
-        ]  # fmt: skip
+        fails = [[both for cell in self.linear.fail if (both := self._part(cell, key)) is not None] for key in keys]
         fail_replies = self.engine.find_all([(cells, ANYTHING) for cells in fails], budget=self.budget)
         moves = [
             (key, operator, branches, following, part, step.output)

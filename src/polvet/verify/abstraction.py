@@ -22,6 +22,7 @@ from typing import Any
 from polvet.budget import stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
+from polvet.files import Figures
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.compiled import Bound
@@ -313,7 +314,7 @@ def _verify(
 ) -> SafetyResult:
     task, budget = read_linear(request), request.budget
     patience = Patience(budget, options.seconds_per_question)
-    figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
+    figures: Figures = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
         tester: Tester
@@ -345,7 +346,7 @@ def _decide(
     predicates: list[Predicate],
     tester: Tester,
     options: Options,
-    figures: dict[str, Any],
+    figures: Figures,
     *,
     refine_them: bool,
 ) -> SafetyResult:
@@ -355,9 +356,12 @@ def _decide(
         spent = stopwatch()
         space = Expansion(task, predicates, tester, options, facts).build()
         figures |= {
-            "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
-            "abstract_transitions": len(space.edges), "last_build_seconds": round(spent(), 3),
-        }  # fmt: skip
+            "predicates": len(predicates),
+            "abstract_states": len(space.reached),
+            "abstract_unsafe": len(space.unsafe),
+            "abstract_transitions": len(space.edges),
+            "last_build_seconds": round(spent(), 3),
+        }
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
             if isinstance(tester, BoxTester):
@@ -386,7 +390,7 @@ def _proved(
     predicates: Sequence[Predicate],
     facts: Sequence[Row],
     space: Space,
-    figures: dict[str, Any],
+    figures: Figures,
 ) -> SafetyResult:
     """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
     invariant = rows_and_unreached(predicates, space.reached, task.system.bounds)

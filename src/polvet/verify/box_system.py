@@ -83,9 +83,10 @@ def answer_remotely(packed: Packed, question: RemoteQuestion) -> tuple[Any, ...]
     """Return the kernel's answer, its enumeration as a number."""
     if packed.version != __version__:
         raise InputError(
-            f"this worker has polvet {__version__}, the command has {packed.version}.", Where("--workers"),
+            f"this worker has polvet {__version__}, the command has {packed.version}.",
+            Where("--workers"),
             "Install the same version on every machine of the cluster.",
-        )  # fmt: skip
+        )
     kernel = _opened(packed)
     if question.method == "find":
         ((answer, *rest),) = kernel.find(*question.arguments)

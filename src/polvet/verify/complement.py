@@ -40,8 +40,12 @@ def rows_and_unreached(
     tails = set()
     for state in reached:
         # The first predicate x <= b that is true tells the segment.
-        tails.add(tuple(sum(not state[mine[b]] for b in mine if _cuts(b, low, high))
-                        for low, high, mine in zip(bounds.lower, bounds.upper, cuts, strict=True)))  # fmt: skip
+        tails.add(
+            tuple(
+                sum(not state[mine[b]] for b in mine if _cuts(b, low, high))
+                for low, high, mine in zip(bounds.lower, bounds.upper, cuts, strict=True)
+            )
+        )
     boxes = [
         Box(tuple(low for low, _ in sides), tuple(high for _, high in sides))
         for sides in _unreached(segments, frozenset(tails))

@@ -27,6 +27,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics, State
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run
+from polvet.records.certificate_files import certificate_head
 from polvet.records.packed import fits, pack_columns
 from polvet.safety.strong_cyclic import has_goal
 from polvet.verify.explicit import METHOD, MOST_LISTED, Search
@@ -94,8 +95,9 @@ def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     chain = Chain(
         np.concatenate([[0], np.cumsum(going)]).astype(np.int64),
         np.concatenate([branch_start[first[:-1][going]], branch_start[-1:]]).astype(np.int64),
-        target.astype(np.int64), space.initial.astype(np.int64),
-    )  # fmt: skip
+        target.astype(np.int64),
+        space.initial.astype(np.int64),
+    )
     distance = distances(chain)
     packed = space.states(0, len(space))
     if (distance != NEVER).all():
@@ -179,11 +181,7 @@ def _sure(part: Slice, closure: Safe, rows: Any, distance: Ints) -> SafetyResult
             f"runs surely end, but {len(rows):,} states are too many to list as evidence", METHOD, closure.figures
         )
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
-    fitted = part.whole.fitted
-    head: dict[str, Any] = {
-        "kind": "sure-end", "format": "certificate/1", "task_sha256": fitted.task.sha256, "policy_sha256": fitted.sha256,
-        "avoids": list(avoid.names), "count": len(rows),
-    }  # fmt: skip
+    head = {**certificate_head("sure-end", part.whole.fitted), "avoids": list(avoid.names), "count": len(rows)}
     if part.kept is not None:
         head["kept"] = list(part.kept)
     listed = {"states": pack_columns(variables, rows[order]), "distances": distance[order].tolist()}
@@ -222,7 +220,9 @@ def _follow(bound: Bound, budget: Budget) -> tuple[list[State], Chain, State]:
     mine = [groups.get(state, []) for state in number]
     flat = [outcomes for state in mine for outcomes in state]
     chain = Chain(
-        np.cumsum([0, *map(len, mine)]).astype(np.int64), np.cumsum([0, *map(len, flat)]).astype(np.int64),
-        np.array([one for outcomes in flat for one in outcomes], dtype=np.int64), np.arange(starts),
-    )  # fmt: skip
+        np.cumsum([0, *map(len, mine)]).astype(np.int64),
+        np.cumsum([0, *map(len, flat)]).astype(np.int64),
+        np.array([one for outcomes in flat for one in outcomes], dtype=np.int64),
+        np.arange(starts),
+    )
     return list(number), chain, tied

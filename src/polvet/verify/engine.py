@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
@@ -87,11 +88,15 @@ class Engine:
         self.ended = (*self.linear.fail, *self.linear.goal)
         self.parallelism = parallelism
         self.data = BoxData(
-            policy, tuple(fitted.variables), fitted.filtered, (system.bounds.lower, system.bounds.upper),
+            policy,
+            tuple(fitted.variables),
+            fitted.filtered,
+            (system.bounds.lower, system.bounds.upper),
             tuple([cell_data(cell) for cell in region] for region in self.guards),
             tuple((step.output, cell_data(step.cell), _updates(step)) for step in self.steps),
-            tuple(row_data(row) for row in self.rows), tuple(cell_data(cell) for cell in self.ended),
-        )  # fmt: skip
+            tuple(row_data(row) for row in self.rows),
+            tuple(cell_data(cell) for cell in self.ended),
+        )
         self.core = self.data.kernel()
         self._order = list(range(len(self.steps)))
 
@@ -134,9 +139,17 @@ class Engine:
         boxes = [(box.lower, box.upper) for box in without_boxes]
         left = budget.left()
         answers = self.core.find(
-            [region for region, _ in regions], [output for _, output in regions], out, boxes, use_rows, self.seed,
-            self._nodes_here(nodes), left, until_yes, self.parallelism.threads,
-        )  # fmt: skip
+            [region for region, _ in regions],
+            [output for _, output in regions],
+            out,
+            boxes,
+            use_rows,
+            self.seed,
+            self._nodes_here(nodes),
+            left,
+            until_yes,
+            self.parallelism.threads,
+        )
         replies = [Reply(answer, state, None, spent) for answer, state, spent in answers]
         hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
         far = (
@@ -280,7 +293,7 @@ class Engine:
         self.questions += len(replies)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was asked."""
         return {"questions": self.questions, "boxes_searched": self.nodes}
 

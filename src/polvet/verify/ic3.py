@@ -15,11 +15,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound
@@ -321,12 +322,14 @@ class Blocking:
         return output < 0 or self.engine.core.chooses([int(x) for x in state], output) == Answer.YES
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was done."""
         return {
-            **self.engine.figures, "obligations": self.obligations, "blocked": self.blocked,
+            **self.engine.figures,
+            "obligations": self.obligations,
+            "blocked": self.blocked,
             "seconds": round(self.spent(), 6),
-        }  # fmt: skip
+        }
 
 
 def _inside(cell: Cell, box: Box) -> Cell | None:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.choices import AUTO, listed
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.policy.rounding import near_ties
 from polvet.policy.runs import Run
+from polvet.records.certificate_files import certificate_head
 from polvet.system import physical_bytes
 from polvet.verify.box_system import Parallelism
 from polvet.verify.ends import verify_ends
@@ -114,7 +115,7 @@ def _auto(bound: Bound, request: Request) -> SafetyResult:
     except LimitReached as limit:
         reasons["explicit"] = str(limit)
     proved: dict[Expression, None] = {}
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     for turn in REAL_TURNS if has_reals(bound) else TURNS:
         method = METHODS[turn.method]
         if turn.method == "explicit" and request.search is None:
@@ -155,7 +156,7 @@ def _tie_of_a_narrowed_network(bound: Bound, run: Run) -> State | None:
 
 def _brought_back(result: SafetyResult, part: Slice, seconds: float) -> SafetyResult:
     """Return the result about the whole task, its head filled in; a run is executed before it is believed."""
-    figures: dict[str, Any] = {**result.figures, "seconds": round(seconds, 6), "left_out": list(part.left_out)}
+    figures: Figures = {**result.figures, "seconds": round(seconds, 6), "left_out": list(part.left_out)}
     match result:
         case Unsafe(run):
             whole = part.lift(run)
@@ -165,11 +166,7 @@ def _brought_back(result: SafetyResult, part: Slice, seconds: float) -> SafetyRe
                 return Unknown(f"near-tie in state {shown}", result.method, figures, tie=tie)
             return replace(result, run=whole, figures=figures)
         case Safe(certificate):
-            fitted = part.whole.fitted
-            head: dict[str, Any] = {
-                "kind": certificate["kind"], "format": "certificate/1", "task_sha256": fitted.task.sha256,
-                "policy_sha256": fitted.sha256,
-            }  # fmt: skip
+            head = certificate_head(certificate["kind"], part.whole.fitted)
             if part.kept is not None:
                 head["kept"] = list(part.kept)
             return replace(result, certificate={**head, **certificate}, figures=figures)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from polvet.budget import Budget
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.compiled import Bound
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
@@ -54,7 +54,7 @@ class Entered:
         return self.space.boxes(~self.marks)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return what was entered."""
         return {"cells": int(self.marks.sum()), "variables": [variable.name for variable in self.space.variables]}
 

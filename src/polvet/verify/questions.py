@@ -210,14 +210,20 @@ class MarabouTester:
         labels = self.bound.fitted.labels
         best = labels.index(label)
         others = [
-            k for k, other in enumerate(labels)
-            if k != best and (not self.bound.fitted.filtered or (other >= 0 and covers(self.system.applicable[other], cell)))
-        ]  # fmt: skip
+            k
+            for k, other in enumerate(labels)
+            if k != best
+            and (not self.bound.fitted.filtered or (other >= 0 and covers(self.system.applicable[other], cell)))
+        ]
         question = {
-            "lower": list(cell.box.lower), "upper": list(cell.box.upper), "best": best, "others": others,
+            "lower": list(cell.box.lower),
+            "upper": list(cell.box.upper),
+            "best": best,
+            "others": others,
             "rows": [[list(row.terms), row.lower, row.upper] for row in cell.rows if not row.marks],
-            "margin": self.margin, "seconds": self.patience.left,
-        }  # fmt: skip
+            "margin": self.margin,
+            "seconds": self.patience.left,
+        }
         if self.patience.is_over:
             return Relaxed(None)
         try:

@@ -23,6 +23,7 @@ from polvet.check.arena import Arena
 from polvet.check.followed import Followed
 from polvet.check.risk_bound import Row, is_certain, possible_rows
 from polvet.errors import InputError, Limit, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.compiled import describe_limit
 from polvet.kernel.starts import Starts, drawable_starts
 from polvet.mdp.exact import exact_values
@@ -32,11 +33,11 @@ from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
 from polvet.model.semantics import Semantics, State
 from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.packed import fits, pack_columns
 from polvet.records.state_json import Malformed
 from polvet.verify.abstract_risk import find_abstract_risk
 from polvet.verify.box_system import ALONE, Parallelism
-from polvet.verify.certificates import conditions_of
 from polvet.verify.probability import MOST_SECONDS
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Verdict
@@ -64,18 +65,21 @@ class RiskVerdict:
     method: str  # exact, explicit or abstraction
     near_ties: int = 0
     complete: bool = False  # whether all states that are reached were seen
-    certificate: dict[str, Any] | None = None
+    certificate: Certificate | None = None
     reason: str | None = None
     limit: Limit | None = None
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return what was found as JSON documents hold it; the bounds are rounded outward, `risk` is the exact one."""
-        figures: dict[str, Any] = {
-            "max_risk": str(self.most), "probability_lower": _double(self.lower, -np.inf),
-            "probability_upper": _double(self.upper, np.inf), "probability_method": self.method, "states": self.states,
+        figures: Figures = {
+            "max_risk": str(self.most),
+            "probability_lower": _double(self.lower, -np.inf),
+            "probability_upper": _double(self.upper, np.inf),
+            "probability_method": self.method,
+            "states": self.states,
             "near_ties": self.near_ties,
-        }  # fmt: skip
+        }
         if self.lower == self.upper and len(str(self.lower)) <= 200:
             figures["risk"] = str(self.lower)
         return figures
@@ -350,9 +354,14 @@ def _abstractly(bound: Bound, known: RiskVerdict, budget: Budget, seed: int, par
         reason = f"{known.reason}; abstraction: {abstract.limit or f'no bound below {abstract.upper:.6g}'}"
         return replace(known, upper=min(known.upper, Fraction(abstract.upper)), reason=reason)
     return replace(
-        known, verdict=Verdict.SAFE, upper=Fraction(abstract.upper), states=abstract.states, method="abstraction", reason=None,
+        known,
+        verdict=Verdict.SAFE,
+        upper=Fraction(abstract.upper),
+        states=abstract.states,
+        method="abstraction",
+        reason=None,
         limit=None,
-    )  # fmt: skip
+    )
 
 
 def _certificate(
@@ -363,7 +372,7 @@ def _certificate(
     values: list[Fraction],
     ranks: dict[int, int] | None = None,
     start: int | None = None,
-) -> dict[str, Any] | None:
+) -> Certificate | None:
     """Return the certificate that lists these states; None where it would be too long."""
     variables = part.bound.task.network.variables
     texts = [str(values[k]) for k in listed]
@@ -372,11 +381,14 @@ def _certificate(
     rows = packed[listed]
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
     kind = "risk-bound" if ranks is None else "risk-exceeds"
-    certificate: dict[str, Any] = {
-        "kind": kind, "format": "certificate/1", "task_sha256": part.whole.task.sha256,
-        "policy_sha256": part.whole.fitted.sha256, **conditions_of(part.whole), "bound": str(most), "count": len(listed),
-        "states": pack_columns(variables, rows[order]), "values": [texts[k] for k in order],
-    }  # fmt: skip
+    certificate = {
+        **certificate_head(kind, part.whole.fitted),
+        **conditions_of(part.whole.fitted),
+        "bound": str(most),
+        "count": len(listed),
+        "states": pack_columns(variables, rows[order]),
+        "values": [texts[k] for k in order],
+    }
     if part.kept is not None:
         certificate["kept"] = list(part.kept)
     if ranks is not None:

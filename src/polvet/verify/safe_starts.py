@@ -8,15 +8,14 @@ a `safe-region` certificate: a proof that speaks of the start states of the regi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import LimitReached
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.compiled import Bound
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.start_regions import Region, region_json
 from polvet.verify.box_system import Parallelism
-from polvet.verify.certificates import conditions_of
 from polvet.verify.method import Request, has_reals
 from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
@@ -33,7 +32,7 @@ def find_safe_starts(
     seed: int = 0,
     threads: int = 1,
     workers: Workers | None = None,
-) -> tuple[Region, dict[str, Any] | None]:
+) -> tuple[Region, Certificate | None]:
     """Return what is known of the start states, and the certificate where a part of them is proved safe."""
     from polvet.verify.safe_starts_backwards import block_all_that_fails
     from polvet.verify.safe_starts_explicit import tell_starts_apart
@@ -68,14 +67,11 @@ def _brought_back(region: Region, part: Slice) -> Region:
     return replace(region, rest=tuple(rest))
 
 
-def _certificate(region: Region, part: Slice, budget: Budget) -> dict[str, Any]:
+def _certificate(region: Region, part: Slice, budget: Budget) -> Certificate:
     """Return the certificate; one that is about all start states where nothing is left of them."""
     assert region.proof is not None
-    bound = part.whole
-    head: dict[str, Any] = {
-        "kind": "safe-region", "format": "certificate/1", "task_sha256": bound.task.sha256,
-        "policy_sha256": bound.fitted.sha256, **conditions_of(bound),
-    }  # fmt: skip
+    fitted = part.whole.fitted
+    head = {**certificate_head("safe-region", fitted), **conditions_of(fitted)}
     if part.kept is not None:
         head["kept"] = list(part.kept)
     proof = dict(region.proof)

@@ -110,9 +110,7 @@ def _told(
     proved = sum(len(box.rows) for box in boxes if box.label == Judgement.SAFE)
     outside = len(others) < len(safe)
     sides: tuple[NamedBox, ...] = tuple(one.box for one in rest) if outside else tuple(safe)
-    return replace(
-        region, side="out" if outside else "in", boxes=sides, proof=proof, rest=tuple(rest), proved=proved
-    )  # fmt: skip
+    return replace(region, side="out" if outside else "in", boxes=sides, proof=proof, rest=tuple(rest), proved=proved)
 
 
 def _columns(network: Network, rows: NDArray[np.int64]) -> list[NDArray[np.int64] | NDArray[np.float64]]:

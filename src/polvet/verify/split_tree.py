@@ -31,12 +31,14 @@ from polvet.check.invariant_tree import BLOCK, Follower, Reason, SplitTree, part
 from polvet.check.packing import pack
 from polvet.check.start_region import read_region
 from polvet.errors import InputError, LimitReached
+from polvet.files import Json
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.restrict import restrict_fitted
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
+from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import Malformed
 from polvet.symbolic.cells import Box
 from polvet.symbolic.linear import NotLinear
@@ -56,7 +58,7 @@ MOST_BOXES = 3_000_000
 
 def with_tree(
     certificate: Mapping[str, Any], fitted: Fitted, budget: Budget = UNLIMITED, region: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+) -> Certificate:
     """Return an `invariant` certificate with its split tree. A claim that is false gets one, too: the checker finds that out.
 
     With a region it is about the start states in there.
@@ -70,7 +72,7 @@ def with_tree(
     return {**certificate, "tree": find_tree(certificate, arena, fitted)}
 
 
-def completed(certificate: dict[str, Any], subjects: Subjects) -> dict[str, Any]:
+def completed(certificate: Certificate, subjects: Subjects) -> Certificate:
     """Return a certificate whose invariant has no split tree with one; any other as it is."""
     if not lacks_tree(certificate):
         return certificate
@@ -87,7 +89,7 @@ def completed(certificate: dict[str, Any], subjects: Subjects) -> dict[str, Any]
     return {**certificate, "proof": {**proof, "tree": find_tree(proof, replace(arena, region=region), followed.fitted)}}
 
 
-def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> dict[str, Any]:
+def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> Json:
     """Return the tree of a claim: by states where they are few enough to be tried, else by boxes.
 
     Where the claim or the model cannot be read it has no nodes, and the checker says why.
@@ -98,7 +100,7 @@ def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> d
         return {"by": "boxes", "nodes": 0, "packed": pack(b"")}
 
 
-def search_tree(question: Question, *, starts: bool = True) -> dict[str, Any]:
+def search_tree(question: Question, *, starts: bool = True) -> Json:
     """Return the tree of a claim that was read; without the part about start states where these are listed."""
     by_states = all_points(question) is not None
     search = Search(question)

@@ -135,9 +135,14 @@ class _Condition:
             return True
         words = tuple(self.tokens[:2])
         known = {
-            ("=", "0"): False, ("==", "0"): False, ("<=", "0"): False, ("<", "1"): False,
-            (">", "0"): True, ("!=", "0"): True, (">=", "1"): True,
-        }  # fmt: skip
+            ("=", "0"): False,
+            ("==", "0"): False,
+            ("<=", "0"): False,
+            ("<", "1"): False,
+            (">", "0"): True,
+            ("!=", "0"): True,
+            (">=", "1"): True,
+        }
         if not compared or words not in known:
             raise InputError(f"'{' '.join([name, *words])}': a number is compared with 0 only.", self._where, _HINT)
         del self.tokens[:2]
@@ -161,9 +166,11 @@ def _all_of(parts: Sequence[Disjunction]) -> Disjunction:
     options: Disjunction = [{}]
     for part in parts:
         options = [
-            {**first, **second} for first in options for second in part
+            {**first, **second}
+            for first in options
+            for second in part
             if all(first.get(index, value) == value for index, value in second.items())
-        ]  # fmt: skip
+        ]
     return options
 
 
@@ -193,8 +200,9 @@ def build_from_rules(
             continue
         guard = tuple(
             Atom(feature, ">=" if pattern[index] else "==", 1 if pattern[index] else 0)
-            for index, feature in enumerate(features.names) if feature in features.numeric
-        )  # fmt: skip
+            for index, feature in enumerate(features.names)
+            if feature in features.numeric
+        )
         for rule in rules:
             if rule.memory not in (None, memory) or not any(_holds(c, pattern) for c in rule.conditions):
                 continue

@@ -113,9 +113,13 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
 
 
 def _koat_transitions(
-    source: str, names: list[str], called: list[tuple[str, list[str]]], condition: str, where: Where,
+    source: str,
+    names: list[str],
+    called: list[tuple[str, list[str]]],
+    condition: str,
+    where: Where,
     variables: list[str],
-) -> Iterator[Transition]:  # fmt: skip
+) -> Iterator[Transition]:
     """Yield a rule's transitions; parameters mean places, whatever a rule calls them, and other names are free."""
     own: dict[str, Mapping[str, int]] = {name: {f"{name} (free)": 1} for name in variables}
     own |= {name: {variable: 1} for name, variable in zip(names, variables, strict=False)}

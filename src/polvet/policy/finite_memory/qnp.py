@@ -18,7 +18,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import parse_json, refuse_unknown_keys
+from polvet.files import Json, parse_json, refuse_unknown_keys
 from polvet.policy.finite_memory.features import (
     DOWN,
     FALSE,
@@ -161,11 +161,10 @@ def parse_rules(problem: Problem, policy_text: str, where: Where) -> tuple[Rule,
 
 def starts_of(problem: Problem) -> list[Pattern]:
     """Return the patterns of the initial situation: a boolean that it leaves out is false, a number may be either."""
-    options = [
-        [problem.initial[index]] if index in problem.initial else [False] if name not in problem.features.numeric
-        else [False, True]
-        for index, name in enumerate(problem.features.names)
-    ]  # fmt: skip
+    features, options = problem.features, []
+    for index, name in enumerate(features.names):
+        unsaid = [False, True] if name in features.numeric else [False]
+        options.append([problem.initial[index]] if index in problem.initial else unsaid)
     return list(product(*options))
 
 
@@ -176,22 +175,24 @@ def dead_ends(problem: Problem, fmp: FiniteMemoryPolicy) -> list[str]:
     """
     busy = {edge.source for edge in fmp.edges}
     return [
-        state for state in fmp.control_states
+        state
+        for state in fmp.control_states
         if state not in busy
         and any(pattern_of(problem.features, state)[index] != value for index, value in problem.goal.items())
-    ]  # fmt: skip
+    ]
 
 
 def _guarded(conditions: tuple[Mapping[int, bool], ...], action: Action, entry: Mapping[str, Any]) -> Rule:
     """Return the rule: the condition joined with the action's precondition."""
     joined = tuple(
-        {**condition, **action.precondition} for condition in conditions
+        {**condition, **action.precondition}
+        for condition in conditions
         if all(condition.get(index, value) == value for index, value in action.precondition.items())
-    )  # fmt: skip
+    )
     return Rule(joined, action.changes, action.name, entry.get("memory"), entry.get("next"))
 
 
-def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
+def _json_rules(text: str, where: Where) -> list[tuple[Json, Where]]:
     from polvet.policy.rules import KEYS, RULE_KEYS  # that module needs NumPy, plans do not
 
     document = parse_json(text, where)
@@ -208,7 +209,7 @@ def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
     return rules
 
 
-def _text_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
+def _text_rules(text: str, where: Where) -> list[tuple[Json, Where]]:
     rules = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -23,24 +23,43 @@ from polvet.policy.finite_memory.features import ANY, DOWN, FALSE, NOT_DOWN, NOT
 SAME = "same"  # only here: what a rule's changes leave out keeps its value
 KINDS = ("boolean", "numerical", "concept")
 SECTIONS = {
-    ":booleans": "boolean", ":numericals": "numerical", ":concepts": "concept",
-    ":boolean_features": "boolean", ":numerical_features": "numerical", ":concept_features": "concept",
-}  # fmt: skip
+    ":booleans": "boolean",
+    ":numericals": "numerical",
+    ":concepts": "concept",
+    ":boolean_features": "boolean",
+    ":numerical_features": "numerical",
+    ":concept_features": "concept",
+}
 RULES = (":rule", ":search_rule", ":load_rule", ":call_rule", ":action_rule")
 CONDITIONS = {
-    ":c_b_pos": ("boolean", True), ":c_b_neg": ("boolean", False), ":c_n_gt": ("numerical", True),
-    ":c_n_eq": ("numerical", False), ":c_c_gt": ("concept", True), ":c_c_eq": ("concept", False),
-}  # fmt: skip
+    ":c_b_pos": ("boolean", True),
+    ":c_b_neg": ("boolean", False),
+    ":c_n_gt": ("numerical", True),
+    ":c_n_eq": ("numerical", False),
+    ":c_c_gt": ("concept", True),
+    ":c_c_eq": ("concept", False),
+}
 EFFECTS = {
-    ":e_b_pos": ("boolean", TRUE), ":e_b_neg": ("boolean", FALSE), ":e_b_bot": ("boolean", SAME),
-    ":e_n_inc": ("numerical", UP), ":e_n_dec": ("numerical", DOWN), ":e_n_bot": ("numerical", SAME),
-    ":e_n_inc_bot": ("numerical", NOT_DOWN), ":e_n_dec_bot": ("numerical", NOT_UP),
-    ":e_c_inc": ("concept", UP), ":e_c_dec": ("concept", DOWN), ":e_c_bot": ("concept", SAME),
-    ":e_c_inc_bot": ("concept", NOT_DOWN), ":e_c_dec_bot": ("concept", NOT_UP),
-}  # fmt: skip
+    ":e_b_pos": ("boolean", TRUE),
+    ":e_b_neg": ("boolean", FALSE),
+    ":e_b_bot": ("boolean", SAME),
+    ":e_n_inc": ("numerical", UP),
+    ":e_n_dec": ("numerical", DOWN),
+    ":e_n_bot": ("numerical", SAME),
+    ":e_n_inc_bot": ("numerical", NOT_DOWN),
+    ":e_n_dec_bot": ("numerical", NOT_UP),
+    ":e_c_inc": ("concept", UP),
+    ":e_c_dec": ("concept", DOWN),
+    ":e_c_bot": ("concept", SAME),
+    ":e_c_inc_bot": ("concept", NOT_DOWN),
+    ":e_c_dec_bot": ("concept", NOT_UP),
+}
 AFTERWARDS = {
-    ":e_n_gt": ("numerical", True), ":e_n_eq": ("numerical", False), ":e_c_gt": ("concept", True), ":e_c_eq": ("concept", False),
-}  # fmt: skip
+    ":e_n_gt": ("numerical", True),
+    ":e_n_eq": ("numerical", False),
+    ":e_c_gt": ("concept", True),
+    ":e_c_eq": ("concept", False),
+}
 Value = TypeVar("Value", bool, str)
 NAME = re.compile(r"[A-Za-z_][\w-]*|\d+")
 _START = re.compile(r"(?:\s|[;#][^\n]*(?:\n|$))*\(\s*:(policy|extended_sketch|module)\b")
@@ -85,8 +104,10 @@ def read_bracketed(text: str, where: Where) -> tuple[Features, tuple[Rule, ...],
     groups = read_groups(text, where)
     if len(groups) != 1:
         raise InputError(
-            f"{len(groups)} sketches or modules stand here.", groups[1].where, "Give each a file of its own; calls count as steps."
-        )  # fmt: skip
+            f"{len(groups)} sketches or modules stand here.",
+            groups[1].where,
+            "Give each a file of its own; calls count as steps.",
+        )
     body = groups[0]
     if body.head == ":module":
         inner = [part for part in body.groups() if part.head == ":extended_sketch"]

@@ -110,7 +110,12 @@ def broken_claim(rule: Rule, before: Values, after: Values) -> int | None:
 
 
 _FITS: dict[str | None, Callable[[int, int], bool]] = {
-    None: lambda old, new: old == new, ANY: lambda old, new: True, UP: lambda old, new: new > old, DOWN: lambda old, new: new < old,
-    NOT_UP: lambda old, new: new <= old, NOT_DOWN: lambda old, new: new >= old, TRUE: lambda old, new: new == 1,
+    None: lambda old, new: old == new,
+    ANY: lambda old, new: True,
+    UP: lambda old, new: new > old,
+    DOWN: lambda old, new: new < old,
+    NOT_UP: lambda old, new: new <= old,
+    NOT_DOWN: lambda old, new: new >= old,
+    TRUE: lambda old, new: new == 1,
     FALSE: lambda old, new: new == 0,
-}  # fmt: skip
+}
