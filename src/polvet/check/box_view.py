@@ -25,6 +25,7 @@ from polvet.model.expressions import (
     rebuild,
 )
 from polvet.model.network import Network, NetworkEdge
+from polvet.records.state_json import Malformed
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[Floats, Floats]
@@ -33,7 +34,7 @@ DOUBLES = 2**53
 """Integers up to this are doubles."""
 
 
-class Unreadable(Exception):
+class Unreadable(Malformed):
     """The model does something that the checker does not follow over boxes."""
 
 

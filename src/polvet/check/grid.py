@@ -18,7 +18,6 @@ import numpy as np
 
 from polvet.budget import Budget
 from polvet.check.affine_forms import Bools, Floats, truth_of
-from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.flow import Flow, Sets, is_start_of
 from polvet.check.followed import find_policy_arena
@@ -151,16 +150,11 @@ def _start_marks(flow: Flow, grid: Grid) -> Bools:
 def check_grid(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that the policy never reaches `fail` from a start state."""
     followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return followed
     if followed.arena.task.network.disables_out_of_bounds:
         return Rejected("operators that leave the bounds are disabled, which sets of states do not follow")
-    try:
-        flow = Flow(followed.arena.task, followed.fitted)
-        grid, marks, steps = _read(flow, certificate)
-        _check(flow, grid, marks, steps, followed.arena.budget)
-    except (Malformed, Unreadable) as error:
-        return Rejected(str(error))
+    flow = Flow(followed.arena.task, followed.fitted)
+    grid, marks, steps = _read(flow, certificate)
+    _check(flow, grid, marks, steps, followed.arena.budget)
     return Accepted(
         f"no run of {subjects.policy} in {followed.arena.about} reaches fail ({int(marks.sum()):,} cells of {marks.size:,})"
     )

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena
-from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import Question, read_question
@@ -37,8 +36,6 @@ NO_TREE = "it carries no split tree; `polvet certify` finds one for certificates
 def check_invariant(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that runs of the policy from all start states avoid `fail`."""
     followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return followed
     return check_claim(followed.arena, followed.fitted, certificate, f"{subjects.policy} in {followed.arena.about}")
 
 
@@ -54,8 +51,7 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
         for obligation in start_obligations(question):
             follower.follow(obligation, lambda points: _check_starts(question, is_start, points))
         check_steps(question, follower)
-    except (Malformed, Unreadable, InputError) as error:
-        # An InputError: a condition has no value in a state of the claim.
+    except (Malformed, InputError) as error:  # an InputError: a condition has no value in a state of the claim
         return Rejected(str(error))
     claim = question.claim
     return Accepted(f"no run of {who} reaches fail ({len(claim.rows)} rows, {len(claim.lower)} blocked boxes)")

@@ -20,7 +20,6 @@ from polvet.check.reachable_set import check_closed_set
 from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
 from polvet.files import Json
-from polvet.records.state_json import Malformed
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")
 """What the certificate says itself: its proof must not say it once more, and perhaps otherwise."""
@@ -31,18 +30,13 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     proof, region = certificate.get("proof"), certificate.get("region")
     if not isinstance(proof, dict) or any(key in proof for key in HEAD):
         return Rejected(f"'proof' is not the body of a certificate, without {', '.join(HEAD)}")
-    try:
-        if proof.get("kind") == "safe-policy":
-            return _about_states(certificate, proof, region, subjects)
-        return _about_policy(certificate, proof, region, subjects)
-    except Malformed as error:
-        return Rejected(str(error))
+    if proof.get("kind") == "safe-policy":
+        return _about_states(certificate, proof, region, subjects)
+    return _about_policy(certificate, proof, region, subjects)
 
 
 def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
-    if isinstance(followed, Rejected):
-        return followed
     arena = _narrowed(followed.arena, region)
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
@@ -59,8 +53,6 @@ def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subj
     if "policy_sha256" in certificate or "kept" in certificate:
         return Rejected("a proof of kind 'safe-policy' is about no policy in particular")
     arena = find_arena_with_deadlocks({**certificate, "avoids": proof.get("avoids", [])}, subjects, safe=True)
-    if isinstance(arena, Rejected):
-        return arena
     narrowed = _narrowed(arena, region)
     return _about_the_region(check_safe_states(narrowed, proof), region, f"in {arena.about}, no run of some policy")
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.safe_policy import read_places
 from polvet.files import Json
 from polvet.model.semantics import State
@@ -28,20 +28,15 @@ from polvet.records.state_json import Malformed
 def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that a strong-cyclic policy exists from its start states."""
     arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
-    try:
-        items, states, start = _read(arena, certificate)
-        distances = {
-            state: _natural(item.get("distance"), k, "distance")
-            for k, (state, item) in enumerate(zip(states, items, strict=True))
-        }
-        for k, (state, item) in enumerate(zip(states, items, strict=True)):
-            if "action" not in item or not isinstance(item["action"], str | None):
-                raise Malformed(f"states[{k}] has no 'action'")
-            _check_won(arena, state, item["action"], distances)
-    except Malformed as error:
-        return Rejected(str(error))
+    items, states, start = _read(arena, certificate)
+    distances = {
+        state: _natural(item.get("distance"), k, "distance")
+        for k, (state, item) in enumerate(zip(states, items, strict=True))
+    }
+    for k, (state, item) in enumerate(zip(states, items, strict=True)):
+        if "action" not in item or not isinstance(item["action"], str | None):
+            raise Malformed(f"states[{k}] has no 'action'")
+        _check_won(arena, state, item["action"], distances)
     return Accepted(
         f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes "
         f"({len(states)} states)"
@@ -72,18 +67,13 @@ def _check_won(arena: Arena, state: State, action: str | None, distances: Mappin
 def check_no_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that no strong-cyclic policy exists from its start states."""
     arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
-    try:
-        items, states, start = _read(arena, certificate)
-        rounds = {
-            state: _natural(item.get("round"), k, "round")
-            for k, (state, item) in enumerate(zip(states, items, strict=True))
-        }
-        for state in states:
-            _check_lost(arena, state, rounds)
-    except Malformed as error:
-        return Rejected(str(error))
+    items, states, start = _read(arena, certificate)
+    rounds = {
+        state: _natural(item.get("round"), k, "round")
+        for k, (state, item) in enumerate(zip(states, items, strict=True))
+    }
+    for state in states:
+        _check_lost(arena, state, rounds)
     return Accepted(
         f"in {arena.about} every policy from {_shown(arena, states, start)} may come where it never reaches the goal "
         f"({len(states)} states)"

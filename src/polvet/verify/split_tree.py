@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
-from polvet.check.box_view import Unreadable, interval
-from polvet.check.checker import Rejected, Subjects
+from polvet.check.box_view import interval
+from polvet.check.checker import Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import ANYTHING, Question, read_question
 from polvet.check.invariant_conditions import contracted
@@ -76,13 +76,11 @@ def completed(certificate: Certificate, subjects: Subjects) -> Certificate:
     """Return a certificate whose invariant has no split tree with one; any other as it is."""
     if not lacks_tree(certificate):
         return certificate
-    followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return certificate
-    if certificate["kind"] == "invariant":
-        return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
-    arena, proof = followed.arena, certificate["proof"]
     try:
+        followed = find_policy_arena(certificate, subjects)
+        if certificate["kind"] == "invariant":
+            return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
+        arena, proof = followed.arena, certificate["proof"]
         region = read_region(certificate.get("region"), arena.task.network.variables, arena.is_fail)
     except Malformed:
         return certificate
@@ -96,7 +94,7 @@ def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> J
     """
     try:
         return search_tree(read_question(arena, fitted, certificate))
-    except (Malformed, Unreadable, InputError):
+    except (Malformed, InputError):
         return {"by": "boxes", "nodes": 0, "packed": pack(b"")}
 
 
