@@ -92,8 +92,8 @@ def narrowed(question: Question, conditions: Sequence[Expression], *, inside: bo
 
 def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
     """Return what rows leave of the boxes [n, variables], and which there are; marks are 0 or 1, and tell on their variables."""
-    marks, size = question.claim.marks, len(question.place)
-    if not marks:
+    claim, size = question.claim, len(question.place)
+    if not claim.marks:
         return contract(lower, upper, rows)
     kept = np.arange(len(lower))
     for _ in range(3):
@@ -101,12 +101,16 @@ def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]
         wide_lower, wide_upper = marked_bounds(question, lower, upper)
         wide_lower, wide_upper, left = contract(wide_lower, wide_upper, rows)
         lower, upper, kept = wide_lower[:, :size].copy(), wide_upper[:, :size].copy(), kept[left]
-        for k, (place, value) in enumerate(marks, start=size):
-            never, always = wide_upper[:, k] == 0, wide_lower[:, k] == 1
-            lower[never & (lower[:, place] == value), place] += 1
-            upper[never & (upper[:, place] == value), place] -= 1
-            lower[always, place] = np.maximum(lower[always, place], value)
-            upper[always, place] = np.minimum(upper[always, place], value)
+        never, always = wide_upper[:, size:] == 0, wide_lower[:, size:] == 1
+        low, high = lower[:, claim.places], upper[:, claim.places]
+        inside = (low <= claim.values) & (claim.values <= high)
+        tells = (never & inside) | (always & ~(inside & (low == high)))
+        for k in np.flatnonzero(tells.any(axis=0)).tolist():
+            place, value = claim.marks[k]
+            lower[never[:, k] & (lower[:, place] == value), place] += 1
+            upper[never[:, k] & (upper[:, place] == value), place] -= 1
+            lower[always[:, k], place] = np.maximum(lower[always[:, k], place], value)
+            upper[always[:, k], place] = np.minimum(upper[always[:, k], place], value)
         keep = (lower <= upper).all(axis=1)
         lower, upper, kept = lower[keep], upper[keep], kept[keep]
         if not len(lower) or int(lower.sum() - upper.sum()) == before:
@@ -116,20 +120,17 @@ def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]
 
 def marked_bounds(question: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
     """Return the boxes with bounds of the marks behind those of the variables."""
-    columns_low, columns_high = [lower], [upper]
-    for place, value in question.claim.marks:
-        low, high = lower[:, place], upper[:, place]
-        possible = (low <= value) & (value <= high)
-        columns_low.append((possible & (low == high)).astype(np.int64)[:, None])
-        columns_high.append(possible.astype(np.int64)[:, None])
-    return np.concatenate(columns_low, axis=1), np.concatenate(columns_high, axis=1)
+    claim = question.claim
+    low, high = lower[:, claim.places], upper[:, claim.places]
+    possible = (low <= claim.values) & (claim.values <= high)
+    sure = possible & (low == high)
+    return np.concatenate([lower, sure], axis=1, dtype=np.int64), np.concatenate(
+        [upper, possible], axis=1, dtype=np.int64
+    )
 
 
 def simplified(question: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
     """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
     low, high = marked_bounds(question, lower[None, :], upper[None, :])
     fixed = low[0] == high[0]
-    inside = []
-    for row in rows:
-        inside.append(moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])))
-    return merged(inside)
+    return merged([moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])) for row in rows])

@@ -8,10 +8,8 @@ scores are nearer than rounding can tell, every choice that some float32 evaluat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,8 +176,3 @@ def search_figures(search: _core.Inspector | _core.Reachability, states: int) ->
         "deadlocks": deadlock,
         "bytes": search.bytes,
     }
-
-
-def runs_of(bound: Bound, starts: Sequence[State], runs: Sequence[int], **options: Any) -> list[Run]:
-    """Return several runs in full: run runs[k] from starts[k]."""
-    return [trace(bound, start, run, **options) for start, run in zip(starts, runs, strict=True)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Json, parse_json, read_text
 from polvet.model.semantics import State
 from polvet.records.state_files import StateFormat
-from polvet.safety.decide import Decided, Decider, Question, Verdict
+from polvet.safety.decide import ActionOrder, Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew
 
@@ -106,7 +106,11 @@ class Portion:
 def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
     """Return the verdict on each state of the portion; nothing is remembered from another one."""
     opened = open_parcel(parcel)
-    decider = Decider(opened.task, preference=opened.bound, **asdict(portion.question))
+    question = portion.question
+    order = ActionOrder(question.order, question.seed, opened.bound)
+    decider = Decider(
+        opened.task, algorithm=question.algorithm, order=order, share=question.share, radius=question.radius
+    )
     return decider.decide(portion.states, budget=Budget(None, portion.megabytes, portion.most_states))
 
 

@@ -75,6 +75,18 @@ class Question:
     radius: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ActionOrder:
+    """In which order the actions of a state are tried: one of `ORDERS`; the seed is for `random`, the preference for `policy`."""
+
+    name: str = "app"
+    seed: int = 0
+    preference: Bound | Preference | None = None
+
+
+AS_APPLICABLE = ActionOrder()
+
+
 def compile_task(task: Task) -> Compiled:
     """Return the task's network as the kernel runs it, with what is unsafe and `goal` as its conditions."""
     return Compiled(task.network, conditions=[unsafe_condition(task), task.goal])
@@ -101,16 +113,14 @@ class Decider:
         task: Task,
         *,
         algorithm: str = DEFAULT,
-        order: str = "app",
+        order: ActionOrder = AS_APPLICABLE,
         share: bool | None = None,
         threads: int = 1,
-        seed: int = 0,
         radius: int | None = None,
-        preference: Bound | Preference | None = None,
         compiled: Compiled | None = None,
     ) -> None:
         chosen = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")]
-        one_of(order, ORDERS, "--order")
+        one_of(order.name, ORDERS, "--order")
         if not chosen.search:
             searches = listed(name for name, other in ALGORITHMS.items() if other.search)
             what = f"'{algorithm}' is no search from single states ({chosen.file})."
@@ -118,13 +128,13 @@ class Decider:
         if radius is not None and not chosen.radius:
             able = listed(name for name, other in ALGORITHMS.items() if other.radius)
             raise InputError(f"'{algorithm}' takes no radius.", Where("--radius"), f"Add --algorithm {able}.")
-        if order == "policy" and preference is None:
+        if order.name == "policy" and order.preference is None:
             raise InputError("the order 'policy' needs a policy.", Where("--order"), "Add --policy FILE.")
         self.task = task
         self.algorithm, self.share = algorithm, algorithm == DEFAULT if share is None else share
         self.radius = radius
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
-        self.question = Question(algorithm, order, self.share, seed, radius)
+        self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
@@ -132,12 +142,12 @@ class Decider:
             FAIL,
             GOAL,
             algorithm,
-            order,
-            seed,
+            order.name,
+            order.seed,
             self.share,
             threads,
             NO_RADIUS if radius is None else radius,
-            _preferred(preference, self.compiled),
+            _preferred(order.preference, self.compiled),
         )
 
     def decide(self, states: Iterable[State], *, budget: Budget = UNLIMITED) -> list[Decided]:

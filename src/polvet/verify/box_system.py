@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from math import inf
 from pickle import dumps, loads
 from typing import Any, Literal
 
@@ -100,8 +99,3 @@ def _opened(packed: Packed) -> _core.BoxSystem:
     data = loads(packed.content)
     assert isinstance(data, BoxData)
     return data.kernel()
-
-
-def seconds_of(left: float) -> float | None:
-    """Return the seconds left as `Workers` read them."""
-    return None if left == inf else max(0.0, left)

@@ -62,7 +62,6 @@ DRAWN = 2_000
 MARGIN = 0.25
 """How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
 BATCH = 1 << 14
-MOST_LINES = 1 << 14
 MOST_CELLS = 2**31
 MOST_TOUCHED = 1 << 24
 """More cells than that touched by one batch: the grid is too coarse to tell anything."""
