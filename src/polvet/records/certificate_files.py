@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from polvet.files import Json
 from polvet.model.task import Task
-from polvet.policy.binding import Fitted
+
+if TYPE_CHECKING:
+    from polvet.policy.binding import Fitted  # checkers that score no policy load no kernel
 
 Certificate: TypeAlias = Json
 """A certificate's JSON object. It has no class: its checker believes no entry, so each is looked at where it is read."""
@@ -23,4 +25,4 @@ def conditions_of(about: Task | Fitted) -> Certificate:
     """Return what certificates say of the conditions under which they hold."""
     task = about if isinstance(about, Task) else about.task
     conditions: Certificate = {"options": options} if (options := task.options.to_json()) else {}
-    return {**conditions, "by_execution": True} if isinstance(about, Fitted) and about.by_execution else conditions
+    return {**conditions, "by_execution": True} if not isinstance(about, Task) and about.by_execution else conditions
