@@ -233,7 +233,7 @@ def judge_bound(
         # Last, so that no other check lacks the time.
         checked = confirm_analysis(
             bound, file, analysis, found=seconds, budget=sampling.budget, threads=sampling.threads
-        )  # fmt: skip
+        )
         checks[0] = replace(checks[0], checked=checked)
     return GateResult((*checks, *proof), faults, runs)
 
@@ -278,9 +278,13 @@ def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {sampling.starts:,} were tried"
         starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
         fuzzed = find_unsafe_runs(
-            bound, bound.compiled.pack(starts.states), seed=sampling.seed, max_steps=sampling.max_steps,
-            threads=sampling.threads, budget=sampling.budget,
-        )  # fmt: skip
+            bound,
+            bound.compiled.pack(starts.states),
+            seed=sampling.seed,
+            max_steps=sampling.max_steps,
+            threads=sampling.threads,
+            budget=sampling.budget,
+        )
         analysis = find_faults(bound, decider, fuzzed.runs, budget=sampling.budget)
     else:
         analysis = all_faults(bound, decider, budget=sampling.budget)
@@ -304,9 +308,14 @@ def _faults_word(count: int) -> str:
 def _evaluation(bound: Bound, sampling: Sampling) -> Evaluation:
     starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
     return evaluate(
-        bound, starts, runs=sampling.runs, max_steps=sampling.max_steps, seed=sampling.seed, threads=sampling.threads,
+        bound,
+        starts,
+        runs=sampling.runs,
+        max_steps=sampling.max_steps,
+        seed=sampling.seed,
+        threads=sampling.threads,
         budget=sampling.budget,
-    )  # fmt: skip
+    )
 
 
 def _percentages(evaluation: Evaluation, limits: Thresholds) -> list[Check]:
@@ -368,9 +377,12 @@ def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
     result = verify(bound, budget=sampling.budget, seed=sampling.seed, threads=sampling.threads)
     measure = ProofAttempt(result.verdict.value, result.method)
     checked = confirm(
-        f"{result.verdict.value} policy", certificate_of(bound, result, sampling.budget),
-        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=sampling.budget,
-    )  # fmt: skip
+        f"{result.verdict.value} policy",
+        certificate_of(bound, result, sampling.budget),
+        about_policy(bound.task, file, bound.fitted.sha256),
+        found=spent(),
+        budget=sampling.budget,
+    )
     match result:
         case Safe():
             return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)

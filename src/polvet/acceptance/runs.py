@@ -54,9 +54,12 @@ class RunSummary:
     def figures(self) -> dict[str, Any]:
         """Return the same as numbers."""
         return {
-            "goal_percent": None if self.goal is None else 100 * self.goal, "ends": dict(self.ends),
-            "states": self.states, "all_states": self.all_states, "useless": self.useless,
-        }  # fmt: skip
+            "goal_percent": None if self.goal is None else 100 * self.goal,
+            "ends": dict(self.ends),
+            "states": self.states,
+            "all_states": self.all_states,
+            "useless": self.useless,
+        }
 
 
 def run_summary(bound: Bound, evaluation: Evaluation, max_steps: int) -> RunSummary:

@@ -35,10 +35,17 @@ def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     results: list[dict[str, Any]] = []
 
     def add(rule: str, level: str, text: str, identity: str) -> None:
-        results.append({
-            "ruleId": rule, "level": level, "message": {"text": text}, "locations": where,
-            "partialFingerprints": {FINGERPRINT: sha256(f"{rule}\n{identity}".encode("utf-8", "replace")).hexdigest()},
-        })  # fmt: skip
+        results.append(
+            {
+                "ruleId": rule,
+                "level": level,
+                "message": {"text": text},
+                "locations": where,
+                "partialFingerprints": {
+                    FINGERPRINT: sha256(f"{rule}\n{identity}".encode("utf-8", "replace")).hexdigest()
+                },
+            }
+        )
 
     for check in judged.checks:
         if check.passing is not Passing.PASSED:
@@ -50,7 +57,8 @@ def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
     driver = {"name": "polvet", "version": __version__, "rules": rules}
     document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
-    }  # fmt: skip
+    }
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"

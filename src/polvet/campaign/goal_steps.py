@@ -52,10 +52,19 @@ class GoalSteps(Steps):
                 break
         if not tried:
             nothing = RepairFigures(
-                faults_fixed=0, faults_left=len(self.faults), objective=0.0, trees_added=0, method=chosen, attempts=1 + len(others),
-                kept_states=len(keep), repair_seconds=0.0, gap=None, goal_percent_before=100 * goals.before.reached.share,
-                goal_percent_after=100 * goals.before.reached.share, refused=why,
-            )  # fmt: skip
+                faults_fixed=0,
+                faults_left=len(self.faults),
+                objective=0.0,
+                trees_added=0,
+                method=chosen,
+                attempts=1 + len(others),
+                kept_states=len(keep),
+                repair_seconds=0.0,
+                gap=None,
+                goal_percent_before=100 * goals.before.reached.share,
+                goal_percent_after=100 * goals.before.reached.share,
+                refused=why,
+            )
             return nothing, {}
         best = min(tried, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
         figures = self._repair_figures(best, len(tried), len(keep), goals)

@@ -29,9 +29,13 @@ class RiskCourse:
     def figures(self) -> dict[str, Any]:
         """Return the same as numbers."""
         return {
-            "max_risk": self.allowed, "risk_lower": self.last[0], "risk_upper": self.last[1],
-            "risk_lower_first": self.first[0], "risk_upper_first": self.first[1], "least_risk": self.least,
-        }  # fmt: skip
+            "max_risk": self.allowed,
+            "risk_lower": self.last[0],
+            "risk_upper": self.last[1],
+            "risk_lower_first": self.first[0],
+            "risk_upper_first": self.first[1],
+            "least_risk": self.least,
+        }
 
 
 def risk_course(records: Sequence[Record[Figures]], iteration: int, allowed: str | None) -> RiskCourse | None:
@@ -41,8 +45,10 @@ def risk_course(records: Sequence[Record[Figures]], iteration: int, allowed: str
     judged = {
         record.iteration: (record.figures.risk_lower or 0.0, record.figures.risk_upper)
         for record in records
-        if record.step is VERIFY and isinstance(record.figures, VerificationFigures) and record.figures.risk_upper is not None
-    }  # fmt: skip
+        if record.step is VERIFY
+        and isinstance(record.figures, VerificationFigures)
+        and record.figures.risk_upper is not None
+    }
     if 0 not in judged or iteration not in judged:
         return None
     worlds = [record.figures for record in records if record.step is RISKS and isinstance(record.figures, WorldFigures)]

@@ -63,9 +63,12 @@ class RiskSteps(Steps):
         spent, most = stopwatch(), self._asked.max_risk
         assert most is not None
         found = judge_risk(
-            bound, most, budget=self._left(VERIFIED * self.settings.max_states), seed=self.settings.seed,
+            bound,
+            most,
+            budget=self._left(VERIFIED * self.settings.max_states),
+            seed=self.settings.seed,
             power=Power(self.threads),
-        )  # fmt: skip
+        )
         risk = {"risk_lower": found.figures["probability_lower"], "risk_upper": found.figures["probability_upper"]}
         figures = VerificationFigures(found.verdict.value, found.method, reason=found.reason, faults=0, **risk)
         if found.verdict is Verdict.UNKNOWN:
@@ -76,9 +79,13 @@ class RiskSteps(Steps):
             return replace(figures, **told(NotChecked("only bounds in floating point were found"))), {}
         name = f"certificates/risk-{iteration}.json"
         checked = confirm(
-            f"{found.verdict.value} risk", found.certificate, about_policy(bound.task, policy, bound.fitted.sha256),
-            found=spent(), budget=self.budget, output=self.store.folder / name,
-        )  # fmt: skip
+            f"{found.verdict.value} risk",
+            found.certificate,
+            about_policy(bound.task, policy, bound.fitted.sha256),
+            found=spent(),
+            budget=self.budget,
+            output=self.store.folder / name,
+        )
         shown = self.store.write(name, json.dumps(found.certificate, ensure_ascii=False))
         return replace(figures, **told(checked)), {"certificate": shown}
 
@@ -111,9 +118,10 @@ class RiskSteps(Steps):
             whole = [entry for entry in tried if entry[1] == len(faults)]
             best, given, risk = min(whole, key=lambda entry: (len(entry[0].repair.left), entry[2]))
         figures = replace(
-            self._repair_figures(best, len(tried), len(keep), goals), risk_after=risk,
+            self._repair_figures(best, len(tried), len(keep), goals),
+            risk_after=risk,
             faults_given=None if given == len(faults) else given,
-        )  # fmt: skip
+        )
         return figures, self._save(f"repair-{iteration}", iteration, bound, best.repair, first)
 
     @property

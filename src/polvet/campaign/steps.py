@@ -185,9 +185,14 @@ class Steps:
         """Return %Unsafe and %Goal over the evaluation starts."""
         settings = self.settings
         evaluation = evaluate(
-            bound, self.evaluation, runs=self._enough_runs(len(self.evaluation.states)), max_steps=settings.max_steps,
-            seed=settings.seed, threads=self.threads, budget=self._left(settings.max_states),
-        )  # fmt: skip
+            bound,
+            self.evaluation,
+            runs=self._enough_runs(len(self.evaluation.states)),
+            max_steps=settings.max_steps,
+            seed=settings.seed,
+            threads=self.threads,
+            budget=self._left(settings.max_states),
+        )
         self._refuse_cut(evaluation.batch.limit)
         self._refuse_cut(evaluation.unsolved)
         low, high = evaluation.unsafe_interval
@@ -213,9 +218,14 @@ class Steps:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
         settings, spent = self.settings, stopwatch()
         fuzzed = find_unsafe_runs(
-            bound, self.packed, seed=settings.seed + iteration, runs_per_start=settings.fuzz_runs,
-            max_steps=settings.max_steps, threads=self.threads, budget=self._left(),
-        )  # fmt: skip
+            bound,
+            self.packed,
+            seed=settings.seed + iteration,
+            runs_per_start=settings.fuzz_runs,
+            max_steps=settings.max_steps,
+            threads=self.threads,
+            budget=self._left(),
+        )
         self._refuse_cut(fuzzed.limit)
         analysis = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
         self._refuse_cut(analysis.limit)
@@ -239,10 +249,14 @@ class Steps:
             name = f"certificates/unsafe-start-{iteration}.json"
             try:
                 proof, checked = confirm_states(
-                    self.task, "unsafe", judged.unsafe_starts[:1],
+                    self.task,
+                    "unsafe",
+                    judged.unsafe_starts[:1],
                     partial(prove, prover, verdict=Verdict.UNSAFE, budget=within),
-                    found=spent(), budget=within, output=self.store.folder / name,
-                )  # fmt: skip
+                    found=spent(),
+                    budget=within,
+                    output=self.store.folder / name,
+                )
             except LimitReached as limit:
                 unproved = f"none: {limit}"  # what smaller games tell has no proof of its own
             else:
@@ -311,9 +325,13 @@ class Steps:
             f"certificates/{result.verdict.value}-{iteration}.json",
         )
         checked = confirm(
-            f"{result.verdict.value} policy", certificate, about_policy(bound.task, policy, bound.fitted.sha256),
-            found=spent(), budget=self.budget, output=self.store.folder / name,
-        )  # fmt: skip
+            f"{result.verdict.value} policy",
+            certificate,
+            about_policy(bound.task, policy, bound.fitted.sha256),
+            found=spent(),
+            budget=self.budget,
+            output=self.store.folder / name,
+        )
         figures = replace(figures, **told(checked))
         files = {"certificate": self.store.write(name, json.dumps(certificate, ensure_ascii=False))}
         if isinstance(result, Unsafe):
@@ -537,9 +555,13 @@ class Steps:
         name = place_of(first, policy_stem(iteration + 1))
         save_policy(repair.policy, self.store.folder / name)
         claim, _ = confirm_repair(
-            bound.fitted, repair, self.store.folder / name, found=repair.seconds, budget=self.budget,
+            bound.fitted,
+            repair,
+            self.store.folder / name,
+            found=repair.seconds,
+            budget=self.budget,
             output=self.store.folder / f"certificates/{proof}.json",
-        )  # fmt: skip
+        )
         shown = self.store.write(f"certificates/{proof}.json", json.dumps(claim, ensure_ascii=False))
         return {**files_of(self.store.folder, name), "certificate": shown}
 

@@ -58,13 +58,19 @@ class Usefulness:
     def figures(self) -> dict[str, Any]:
         """Return the same as numbers."""
         return {
-            "goal_percent": self.last, "goal_percent_interval": list(self.last_interval),
-            "goal_percent_first": self.first, "goal_percent_first_interval": list(self.first_interval),
-            "goal_percent_best": self.best, "goal_percent_best_interval": list(self.best_interval),
-            "goal_percent_possible": self.possible, "max_goal_loss": self.allowed_loss,
-            "goal_lost": self.lost, "goal_loss_forced": self.lost and self.forced,
-            "run_length": self.last_length, "run_length_first": self.first_length,
-        }  # fmt: skip
+            "goal_percent": self.last,
+            "goal_percent_interval": list(self.last_interval),
+            "goal_percent_first": self.first,
+            "goal_percent_first_interval": list(self.first_interval),
+            "goal_percent_best": self.best,
+            "goal_percent_best_interval": list(self.best_interval),
+            "goal_percent_possible": self.possible,
+            "max_goal_loss": self.allowed_loss,
+            "goal_lost": self.lost,
+            "goal_loss_forced": self.lost and self.forced,
+            "run_length": self.last_length,
+            "run_length_first": self.first_length,
+        }
 
 
 def usefulness(records: Sequence[Record[Figures]], iteration: int, allowed_loss: float) -> Usefulness | None:

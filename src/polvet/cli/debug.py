@@ -160,10 +160,16 @@ def _live_table(log: Log | None) -> Iterator[Callable[[dict[str, Any]], None]]:
     def logged(event: str, what: str, counts: dict[str, Any]) -> None:
         if log is not None:
             seconds = round(spent(), 3)
-            log.write({
-                "event": event, "command": "debug", "what": what, "seconds": seconds, "memory_mb": memory_mb(),
-                "counts": counts,
-            })  # fmt: skip
+            log.write(
+                {
+                    "event": event,
+                    "command": "debug",
+                    "what": what,
+                    "seconds": seconds,
+                    "memory_mb": memory_mb(),
+                    "counts": counts,
+                }
+            )
 
     def listen(document: dict[str, Any]) -> None:
         record = Record.from_json(document, Where("campaign"))
@@ -195,9 +201,11 @@ def _drawn(seen: list[Record[Figures]], spent: Stopwatch) -> Any:
     from polvet.campaign.rows import fold
 
     table = Table(
-        title="debugging: evaluate, search, repair, verify", title_justify="left",
-        caption=f"{spent():.0f} s; {memory_mb():,} MB", caption_justify="left",
-    )  # fmt: skip
+        title="debugging: evaluate, search, repair, verify",
+        title_justify="left",
+        caption=f"{spent():.0f} s; {memory_mb():,} MB",
+        caption_justify="left",
+    )
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for row in fold(list(seen)):

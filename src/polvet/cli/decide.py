@@ -76,9 +76,20 @@ def decide(
     alone = named_state(task, state)
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
         found = task.decide(
-            alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
-            goal_reaching=goal_reaching, region=region, sharpen=sharpen, output=output, certificates=certificates, **within,
-        )  # fmt: skip
+            alone or states,
+            algorithm=algorithm,
+            order=order,
+            policy=policy,
+            share=share,
+            radius=radius,
+            bound=bound,
+            goal_reaching=goal_reaching,
+            region=region,
+            sharpen=sharpen,
+            output=output,
+            certificates=certificates,
+            **within,
+        )
     if isinstance(found, SafeRegion):
         lines = region_lines(found)
         lines += [f"evidence     {path} ({word})" for word, path in (found.written or {}).items()]
@@ -110,9 +121,10 @@ def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool)
         counts = ((name, figures.get(name, 0)) for name in ("safe", "unsafe", "unknown"))
         total = ", ".join(f"{count:,} {name}" for name, count in counts if count)
         words = {True: "safe    ", False: "unsafe  ", None: "unknown "}
-        last = [] if bound is not None else [
-            f"cost         {figures['decide_seconds']:.3f} s, {figures['expanded']:,} looks at actions ({figures['algorithm']})"
-        ]  # fmt: skip
+        last = []
+        if bound is None:
+            looks = f"{figures['expanded']:,} looks at actions ({figures['algorithm']})"
+            last = [f"cost         {figures['decide_seconds']:.3f} s, {looks}"]
     shown = asked if bound is not None else asked[:SHOWN]
     lines = [
         f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, found.safe, strict=False)

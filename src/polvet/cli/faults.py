@@ -83,9 +83,15 @@ def faults(
     policy = subject.open()
     with answering.watch("faults", "analysing", limits) as within:
         found = policy.faults(
-            kind=kind, goal_chance=goal_chance, max_risk=max_risk, delta=delta, runs=runs, budget=tries, max_steps=max_steps,
+            kind=kind,
+            goal_chance=goal_chance,
+            max_risk=max_risk,
+            delta=delta,
+            runs=runs,
+            budget=tries,
+            max_steps=max_steps,
             **within,
-        )  # fmt: skip
+        )
     bound, _, analysis = found.source
     lines = [*_lines(bound, analysis, found.figures), *subject.lines(policy)]
     changes: dict[str, Any] = {}

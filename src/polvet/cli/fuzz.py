@@ -36,9 +36,17 @@ def fuzz(
     policy = subject.open()
     with answering.watch("fuzz", "fuzzing", limits, unit="runs") as within:
         found = policy.fuzz(
-            runs, unsafe_runs=unsafe_runs, tries=tries, round=round, stop_when=stop_when, unbiased=unbiased, whole=whole,
-            max_steps=max_steps, output=output, **within,
-        )  # fmt: skip
+            runs,
+            unsafe_runs=unsafe_runs,
+            tries=tries,
+            round=round,
+            stop_when=stop_when,
+            unbiased=unbiased,
+            whole=whole,
+            max_steps=max_steps,
+            output=output,
+            **within,
+        )
     lines = _lines(found.source)
     if "shrunk_runs" in found.figures:
         before, after = found.figures["mean_length"], found.figures["mean_length_shrunk"]

@@ -60,9 +60,15 @@ def gate(
 
     task = subject.load()
     found = judge(
-        task, subject.policy, before=before, starts=starts, runs=runs, max_steps=max_steps, **asdict(thresholds),
+        task,
+        subject.policy,
+        before=before,
+        starts=starts,
+        runs=runs,
+        max_steps=max_steps,
+        **asdict(thresholds),
         **limits.keywords(None),
-    )  # fmt: skip
+    )
     judged, seconds = found.source, answering.spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
     if judged.runs is not None:

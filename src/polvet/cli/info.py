@@ -21,9 +21,14 @@ def info(world: Posed, answering: Plainly) -> int:
     from polvet.sources import parse_constants
 
     found = describe(
-        world.task, domain=world.domain, constants=parse_constants(world.constants), start=world.start, fail=world.fail,
-        goal=world.goal, out_of_bounds="" if world.out_of_bounds == "error" else world.out_of_bounds,
-    )  # fmt: skip
+        world.task,
+        domain=world.domain,
+        constants=parse_constants(world.constants),
+        start=world.start,
+        fail=world.fail,
+        goal=world.goal,
+        out_of_bounds="" if world.out_of_bounds == "error" else world.out_of_bounds,
+    )
     return answering.say(found, _of_model(found) if isinstance(found.source, tuple) else _of_policy(found))
 
 

@@ -102,9 +102,10 @@ def learn(
         )
     if picture is not None:
         series = {
-            "upper": [one.upper for one in rounds], "lower": [one.lower for one in rounds],
+            "upper": [one.upper for one in rounds],
+            "lower": [one.lower for one in rounds],
             "unconstrained lower": [one.unconstrained for one in rounds],
-        }  # fmt: skip
+        }
         write_whole(picture, draw_bounds(series))
         lines.append(f"written  {picture}")
     return answering.say(found, lines, changes=changes)

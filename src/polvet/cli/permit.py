@@ -68,9 +68,17 @@ def permit(
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
         found = task.permit(
-            bound, per_state=per_state, relative=relative, horizon=horizon, budget=budget, attempts=attempts,
-            distributions=distributions, exact=exact, output=output, **within,
-        )  # fmt: skip
+            bound,
+            per_state=per_state,
+            relative=relative,
+            horizon=horizon,
+            budget=budget,
+            attempts=attempts,
+            distributions=distributions,
+            exact=exact,
+            output=output,
+            **within,
+        )
     if isinstance(found, Unknown):
         return answering.say(found)
     if isinstance(found, Impossible):

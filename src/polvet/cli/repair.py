@@ -68,9 +68,17 @@ def repair(
     _warn(policy, policy.listed(faults), faults)
     with answering.watch("repair", "keeping what reaches the goal", limits) as within:
         better = policy.repair(
-            faults, method=method, repair_mode=repair_mode, keep=keep, keep_runs=keep_runs, max_goal_loss=max_goal_loss,
-            solver=solver, certificate=certificate, output=output, **within,
-        )  # fmt: skip
+            faults,
+            method=method,
+            repair_mode=repair_mode,
+            keep=keep,
+            keep_runs=keep_runs,
+            max_goal_loss=max_goal_loss,
+            solver=solver,
+            certificate=certificate,
+            output=output,
+            **within,
+        )
     found = better.repaired
     assert found is not None
     made, agreement, _ = found.source

@@ -61,9 +61,18 @@ def terminates(
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
         found = decide(
-            fmp, policy=policy, method=method, forests=forests, forest=forest, goal=goal, why=why, bound=bound, budget=steps,
-            output=output, **within,
-        )  # fmt: skip
+            fmp,
+            policy=policy,
+            method=method,
+            forests=forests,
+            forest=forest,
+            goal=goal,
+            why=why,
+            bound=bound,
+            budget=steps,
+            output=output,
+            **within,
+        )
     plan, _ = found.source
     if draw is not None:
         write_whole(draw, _picture(plan, draw, found))

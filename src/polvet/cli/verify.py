@@ -94,11 +94,10 @@ def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     lines = [f"method       {found.method}"]
     if risk is not None:
         lines.append(f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
-    told = [f"{figures[key]:,} {name}" for key, name in
-            (("starts", "starts"), ("states", "states"), ("transitions", "transitions"), ("near_ties", "near ties"))
-            if isinstance(figures.get(key), int)]  # fmt: skip
-    if told:
-        lines.append(f"searched     {', '.join(told)}")
+    counts = [key for key in ("starts", "states", "transitions", "near_ties") if isinstance(figures.get(key), int)]
+    if counts:
+        shown = (f"{figures[key]:,} {key.replace('_', ' ')}" for key in counts)
+        lines.append(f"searched     {', '.join(shown)}")
     if figures.get("left_out"):
         lines.append(
             f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"

@@ -158,9 +158,22 @@ def evaluate(
         goal_interval = (goal, goal) if chances is None else chances.mean
     ends = {end.text: batch.count(end) for end in End if batch.count(end)}
     return Evaluation(
-        starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
-        inspection.limit or batch.limit, ends, certain, chances is not None, unsolved,
-    )  # fmt: skip
+        starts,
+        judgements,
+        sampled,
+        undecided,
+        share,
+        interval,
+        goal,
+        goal_interval,
+        batch,
+        inspection,
+        inspection.limit or batch.limit,
+        ends,
+        certain,
+        chances is not None,
+        unsolved,
+    )
 
 
 def evaluation_figures(evaluation: Evaluation) -> dict[str, Any]:
@@ -168,15 +181,25 @@ def evaluation_figures(evaluation: Evaluation) -> dict[str, Any]:
     low, high = evaluation.unsafe_interval
     goal_low, goal_high = evaluation.goal_interval
     return {
-        "unsafe_percent": 100 * evaluation.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-        "goal_percent": 100 * evaluation.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
-        "confidence": 0.95, "starts": len(evaluation.starts.states), "starts_total": evaluation.starts.total,
-        "starts_complete": evaluation.starts.complete, "start_method": evaluation.starts.method,
-        "unsafe_by_search": len(evaluation.unsafe_starts), "unsafe_by_runs": evaluation.sampled_unsafe,
-        "certain": evaluation.certain, "goal_exact": evaluation.goal_is_exact, "run_length": evaluation.run_length,
-        "undecided": evaluation.open, "near_tie_starts": len(evaluation.near_tie_starts), "ends": evaluation.ends,
+        "unsafe_percent": 100 * evaluation.unsafe,
+        "unsafe_percent_interval": [100 * low, 100 * high],
+        "goal_percent": 100 * evaluation.goal,
+        "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "confidence": 0.95,
+        "starts": len(evaluation.starts.states),
+        "starts_total": evaluation.starts.total,
+        "starts_complete": evaluation.starts.complete,
+        "start_method": evaluation.starts.method,
+        "unsafe_by_search": len(evaluation.unsafe_starts),
+        "unsafe_by_runs": evaluation.sampled_unsafe,
+        "certain": evaluation.certain,
+        "goal_exact": evaluation.goal_is_exact,
+        "run_length": evaluation.run_length,
+        "undecided": evaluation.open,
+        "near_tie_starts": len(evaluation.near_tie_starts),
+        "ends": evaluation.ends,
         "search": evaluation.inspection.figures,
-    }  # fmt: skip
+    }
 
 
 def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tuple[float, Interval]:

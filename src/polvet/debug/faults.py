@@ -82,12 +82,18 @@ class FaultAnalysis:
     def figures(self) -> dict[str, Any]:
         """Return counts for people and files."""
         return {
-            "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
-            "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
-            "runs_never_safe": len(self.never_safe), "runs_with_fault": self.runs_with_fault,
-            "exhaustive": self.exhaustive, "near_ties": self.near_ties,
+            "faults": len(self.faults),
+            "states": self.states,
+            "safe_states": self.safe_states,
+            "open": self.open,
+            "unsafe_starts": len(self.unsafe_starts),
+            "runs": len(self.first_faults),
+            "runs_never_safe": len(self.never_safe),
+            "runs_with_fault": self.runs_with_fault,
+            "exhaustive": self.exhaustive,
+            "near_ties": self.near_ties,
             "unjudged": self.unjudged,
-        }  # fmt: skip
+        }
 
 
 def find_faults(

@@ -14,9 +14,8 @@ from polvet.domains.catalogue import find_entry
 from polvet.errors import Where
 
 Values = Mapping[str, Any]
-INK, PAPER, GROUND, WALL, SAFE, DANGER, HERO, GOODS, COLD = (
-    "#333333", "#ffffff", "#eeeeee", "#777777", "#5aa469", "#d35d5d", "#3b6fb6", "#e0a24a", "#a9d3f0",
-)  # fmt: skip
+INK, PAPER, GROUND, WALL = "#333333", "#ffffff", "#eeeeee", "#777777"
+SAFE, DANGER, HERO, GOODS, COLD = "#5aa469", "#d35d5d", "#3b6fb6", "#e0a24a", "#a9d3f0"
 
 
 class Canvas:
@@ -28,7 +27,7 @@ class Canvas:
 
     def rect(
         self, x: float, y: float, w: float, h: float, fill: str, *, stroke: str = "none", round_: float = 0
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a rectangle."""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{round_:g}" fill="{fill}" stroke="{stroke}"/>'
@@ -101,9 +100,8 @@ def _blocks(state: Values, given: Values) -> Canvas:
         canvas.rect(x + 2, y + 2, size - 4, size - 4, fill, stroke=INK, round_=4)
         canvas.text(x + size / 2, y + size / 2, number, 14)
 
-    stack, above = 0, {
-        below: b for b in range(n) for below in range(n) if b != below and state[f"block_{b}"] == on(b, below)
-    }  # fmt: skip
+    stack = 0
+    above = {below: b for b in range(n) for below in range(n) if b != below and state[f"block_{b}"] == on(b, below)}
     for b in range(n):
         if state[f"block_{b}"] == HAND:
             block(b, canvas.width - size - 4, 2, COLD)
@@ -269,9 +267,8 @@ def _janitor(state: Values, given: Values) -> Canvas:
     width, height = given["width"], given["height"]
     waiting = set(waiting_cells(width, height))
     canvas, size = _grid(
-        width, height,
-        lambda x, y: SAFE if (x, y) == (width - 1, height - 1) else COLD if (x, y) in waiting else GROUND,
-    )  # fmt: skip
+        width, height, lambda x, y: SAFE if (x, y) == (width - 1, height - 1) else COLD if (x, y) in waiting else GROUND
+    )
     for x, y, fill in (("x", "y", HERO), ("jx", "jy", DANGER)):
         canvas.circle((state[x] + 0.5) * size, canvas.height - (state[y] + 0.5) * size, size * 0.35, fill)
     return canvas
@@ -301,8 +298,19 @@ def _comexp(state: Values, given: Values) -> Canvas:
 
 
 DRAWERS: Mapping[str, Callable[[Values, Values], Canvas]] = {
-    "racetrack": _racetrack, "blocksworld": _blocks, "sliding-tiles": _tiles, "transport": _transport,
-    "beluga": _beluga, "one-way-line": _line, "two-way-line": _line, "bouncing-ball": _ball,
-    "inverted-pendulum": _pendulum, "follow-car": _cars, "flappy-bird": _bird, "layers": _layers,
-    "janitor": _janitor, "folline": _folline, "comexp": _comexp,
-}  # fmt: skip
+    "racetrack": _racetrack,
+    "blocksworld": _blocks,
+    "sliding-tiles": _tiles,
+    "transport": _transport,
+    "beluga": _beluga,
+    "one-way-line": _line,
+    "two-way-line": _line,
+    "bouncing-ball": _ball,
+    "inverted-pendulum": _pendulum,
+    "follow-car": _cars,
+    "flappy-bird": _bird,
+    "layers": _layers,
+    "janitor": _janitor,
+    "folline": _folline,
+    "comexp": _comexp,
+}

@@ -98,16 +98,28 @@ def run_campaign(
     chosen = {"mode" if name == "repair_mode" else name: value for name, value in settings.items()}
     listener = (lambda record: progress(record.to_json())) if callable(progress) else (lambda record: None)
     ended = debug(
-        policy.task.model_task, file, folder, Settings(**chosen), threads=work.threads(), budget=work.budget,
+        policy.task.model_task,
+        file,
+        folder,
+        Settings(**chosen),
+        threads=work.threads(),
+        budget=work.budget,
         listener=listener,
-    )  # fmt: skip
+    )
     certificate = None if ended.certificate is None else read_json(ended.certificate)
     figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
     figures |= ended.figures
     useful = ended.usefulness
     return Campaign(
-        figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
-        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(row.to_json() for row in fold(ended.records)),
-        warning=None if useful is None else useful.warning(), source=ended, confirmation=ended.checked,
+        figures=figures,
+        certificate=certificate,
+        reason=ended.reason,
+        outcome=ended.outcome.value,
+        policy=policy.reopen(ended.policy),
+        folder=folder,
+        iterations=tuple(row.to_json() for row in fold(ended.records)),
+        warning=None if useful is None else useful.warning(),
+        source=ended,
+        confirmation=ended.checked,
         **work.told(),
-    )  # fmt: skip
+    )

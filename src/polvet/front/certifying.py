@@ -46,9 +46,13 @@ def certify(
     function = None if one is None else one.function
     asked = None if allow_options else options
     subjects = Subjects(
-        _source_of(task), file if function is None else GIVEN_FUNCTION, asked, Budget(time_limit, memory_limit),
-        options.domain, function,
-    )  # fmt: skip
+        _source_of(task),
+        file if function is None else GIVEN_FUNCTION,
+        asked,
+        Budget(time_limit, memory_limit),
+        options.domain,
+        function,
+    )
     return judge(certificate, subjects)
 
 

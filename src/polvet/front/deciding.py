@@ -27,9 +27,12 @@ SHARPENING_SHARE, WON_SHARE = 0.3, 0.3
 AROUND = 10_000
 """States that cells of real values are laid around."""
 FILES = {
-    "safe": "safe.json", "safe by projection": "safe-by-projection.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
+    "safe": "safe.json",
+    "safe by projection": "safe-by-projection.json",
+    "unsafe": "unsafe.json",
+    "strong-cyclic": "strong-cyclic.json",
     "not-strong-cyclic": "no-strong-cyclic.json",
-}  # fmt: skip
+}
 TRUTH = {"safe": True, "unsafe": False, "unknown": None}
 ONE: dict[str, type[Safe] | type[Unsafe] | type[Unknown]] = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
 
@@ -123,9 +126,15 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
     if not asked.alone:
         return replace(found, **evidence.told())
     return ONE[found.word](
-        figures={"states": found.rows(), **found.figures}, certificate=evidence.certificates.get(found.word),
-        reason=found.reason, limit=found.limit, method=asked.algorithm, source=found, **evidence.told(), **work.told(),
-    )  # fmt: skip
+        figures={"states": found.rows(), **found.figures},
+        certificate=evidence.certificates.get(found.word),
+        reason=found.reason,
+        limit=found.limit,
+        method=asked.algorithm,
+        source=found,
+        **evidence.told(),
+        **work.told(),
+    )
 
 
 def _won(task: Task, work: Work) -> WonProjection | None:
@@ -142,13 +151,19 @@ def decide_unproved(task: Task, asked: Question, work: Work) -> tuple[Any, Decis
     decided, figures = (_by_search if ALGORITHMS[asked.algorithm].search else _by_diagrams)(task, asked, work)
     counts = Counter(answer.verdict.value for answer in decided)
     figures = {
-        **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
-    }  # fmt: skip
+        **{name: counts[name] for name in TRUTH},
+        "expanded": sum(answer.expanded for answer in decided),
+        **figures,
+    }
     reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
     return decided, Decisions(
-        figures=figures, source=(task, asked.states), safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
-        rows=partial(_listed, task, asked.states, decided), **reason, **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        source=(task, asked.states),
+        safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
+        rows=partial(_listed, task, asked.states, decided),
+        **reason,
+        **work.told(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +218,15 @@ def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -
     found = [bounded.decide_within(task, state, most, budget=work.budget) for state in states]
     rows = [
         {
-            "state": state_to_json(task, state), "safe": TRUTH[one.verdict.value], "expanded": one.states,
-            "lower": one.lower, "upper": one.upper, **({"reason": str(one.limit)} if one.limit else {}),
+            "state": state_to_json(task, state),
+            "safe": TRUTH[one.verdict.value],
+            "expanded": one.states,
+            "lower": one.lower,
+            "upper": one.upper,
+            **({"reason": str(one.limit)} if one.limit else {}),
         }
         for state, one in zip(states, found, strict=True)
-    ]  # fmt: skip
+    ]
     reason = why(next((one.limit for one in found if one.limit), None))
     safe = tuple(TRUTH[one.verdict.value] for one in found)
     return Decisions(
@@ -282,9 +301,15 @@ def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict
     threads = 1 if work.is_cluster else work.threads(max(1, len(asked.states) // 256))
     preference = None if asked.policy is None else asked.policy.bound
     decider = Decider(
-        task, algorithm=asked.algorithm, order=asked.order, share=asked.share, threads=threads, seed=work.chance,
-        radius=asked.radius, preference=preference,
-    )  # fmt: skip
+        task,
+        algorithm=asked.algorithm,
+        order=asked.order,
+        share=asked.share,
+        threads=threads,
+        seed=work.chance,
+        radius=asked.radius,
+        preference=preference,
+    )
     with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
         deciding = stopwatch()
         if asked.sharpen:
@@ -295,10 +320,16 @@ def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict
         )
         seconds = deciding()
     return batch.decided, {
-        "algorithm": asked.algorithm, "order": asked.order, "shared": decider.share, "threads": threads,
-        "resumed": batch.resumed, "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes,
-        "known_states": decider.known_states, **({"smaller_games": decider.smaller_games} if asked.sharpen else {}),
-    }  # fmt: skip
+        "algorithm": asked.algorithm,
+        "order": asked.order,
+        "shared": decider.share,
+        "threads": threads,
+        "resumed": batch.resumed,
+        "decide_seconds": round(seconds, 6),
+        "peak_bytes": decider.peak_bytes,
+        "known_states": decider.known_states,
+        **({"smaller_games": decider.smaller_games} if asked.sharpen else {}),
+    }
 
 
 def _by_diagrams(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
@@ -315,8 +346,12 @@ def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list
     names = StateFormat(task)
     return [
         {
-            "state": names.write(state), "safe": TRUTH[one.verdict.value], "expanded": one.expanded, "passes": one.passes,
-            "seconds": round(one.seconds, 9), **({"reason": str(one.limit)} if one.limit is not None else {}),
+            "state": names.write(state),
+            "safe": TRUTH[one.verdict.value],
+            "expanded": one.expanded,
+            "passes": one.passes,
+            "seconds": round(one.seconds, 9),
+            **({"reason": str(one.limit)} if one.limit is not None else {}),
         }
         for state, one in zip(states, decided, strict=True)
-    ]  # fmt: skip
+    ]

@@ -47,15 +47,18 @@ def _of_model(model: Model) -> dict[str, Any]:
 
     automata = model.automata
     return {
-        "type": model.type.value, "automata": len(automata),
+        "type": model.type.value,
+        "automata": len(automata),
         "variables": len(model.variables) + sum(len(automaton.variables) for automaton in automata),
         "edges": sum(len(automaton.edges) for automaton in automata),
-        "locations": sum(len(automaton.locations) for automaton in automata), "actions": len(model.actions),
+        "locations": sum(len(automaton.locations) for automaton in automata),
+        "actions": len(model.actions),
         "constants": len(model.constants),
         "open_constants": [constant.name for constant in model.constants if constant.value is None],
-        "functions": len(model.functions), "properties": [one.name for one in model.properties],
+        "functions": len(model.functions),
+        "properties": [one.name for one in model.properties],
         "features": list(used_features(model)),
-    }  # fmt: skip
+    }
 
 
 def _of_task(task: Task) -> dict[str, Any]:
@@ -68,10 +71,13 @@ def _of_task(task: Task) -> dict[str, Any]:
         for role, one in (("start", task.start), ("fail", task.fail), ("goal", task.goal))
     }
     return {
-        "scalars": len(network.variables), "labels": list(network.labels), "words_per_state": words,
+        "scalars": len(network.variables),
+        "labels": list(network.labels),
+        "words_per_state": words,
         "bits_per_state": sum(map(bits_of, network.variables)),
-        "state_variables": [variable.name for variable in network.variables], **conditions,
-    }  # fmt: skip
+        "state_variables": [variable.name for variable in network.variables],
+        **conditions,
+    }
 
 
 def _is_policy(path: Path) -> bool:

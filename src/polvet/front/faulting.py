@@ -42,9 +42,14 @@ def find_policy_faults(
         found = find_faults(bound, decider, packed, budget=work.budget)
     else:
         found, how = find_everywhere(
-            bound, decider, budget=work.budget, tries=tries, max_steps=max_steps, seed=work.chance,
+            bound,
+            decider,
+            budget=work.budget,
+            tries=tries,
+            max_steps=max_steps,
+            seed=work.chance,
             threads=work.threads(),
-        )  # fmt: skip
+        )
     reason = why(found.limit)
     if not reason and not found.faults and found.near_ties:
         reason = {"reason": f"near-tie in {found.near_ties} states"}
@@ -55,9 +60,13 @@ def find_policy_faults(
     )
     figures = {**found.figures, **asked.figures, "how": how, "policy": policy.fitted.describe()}
     return Faults(
-        figures=figures, source=(bound, decider, found), faults=shown, exhaustive=found.exhaustive, **reason,
+        figures=figures,
+        source=(bound, decider, found),
+        faults=shown,
+        exhaustive=found.exhaustive,
+        **reason,
         **work.told(),
-    )  # fmt: skip
+    )
 
 
 def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRuns, str]:
@@ -94,11 +103,9 @@ def _by_worlds(
         if asked.kind == "goal":
             return find_goal_faults(
                 policy.bound, decider, among=among, least=asked.goal_chance, budget=work.budget
-            ), where  # fmt: skip
+            ), where
         assert asked.max_risk is not None
-        return find_risk_faults(
-            policy.bound, asked.max_risk, delta=asked.delta, among=among, budget=work.budget
-        ), where  # fmt: skip
+        return find_risk_faults(policy.bound, asked.max_risk, delta=asked.delta, among=among, budget=work.budget), where
     except LimitReached as limit:
         return nothing_judged(limit), f"nowhere ({limit})"
 
@@ -156,13 +163,22 @@ def repair_policy(
     target = new_folder() / f"policy{file.suffix}" if output is None else output
     save_policy(made.policy, target)
     document, checked = confirm_repair(
-        policy.fitted, made, None if output is None else target, found=work.spent(), budget=budget,
+        policy.fitted,
+        made,
+        None if output is None else target,
+        found=work.spent(),
+        budget=budget,
         output=target if certificate is None else certificate,
-    )  # fmt: skip
+    )
     written = None if certificate is None else str(write_certificate(document, certificate))
     done = Repair(
-        figures={**repair_figures(made, agreement), **more}, source=(made, agreement, document), confirmation=checked,
-        written=written, left=tuple(sorted({left.reason for left in made.left})), not_kept=not_kept, **why(made.limit),
+        figures={**repair_figures(made, agreement), **more},
+        source=(made, agreement, document),
+        confirmation=checked,
+        written=written,
+        left=tuple(sorted({left.reason for left in made.left})),
+        not_kept=not_kept,
+        **why(made.limit),
         **work.told(),
-    )  # fmt: skip
+    )
     return policy.reopen(target, done)

@@ -69,9 +69,13 @@ class Refuted(Result):
 
     def _more(self) -> Mapping[str, Any]:
         counterexample = {
-            "problem": self.problem, "failure": self.failure, "states": [list(state) for state in self.run.states],
-            "actions": list(self.run.actions), "valuations": [dict(one) for one in self.valuations], "back_to": self.back_to,
-        }  # fmt: skip
+            "problem": self.problem,
+            "failure": self.failure,
+            "states": [list(state) for state in self.run.states],
+            "actions": list(self.run.actions),
+            "valuations": [dict(one) for one in self.valuations],
+            "back_to": self.back_to,
+        }
         return {"problems": [dict(one) for one in self.problems], "counterexample": counterexample}
 
 
@@ -176,16 +180,30 @@ def _refuted(
     written = None
     if not checkable.by_execution:
         proof = {
-            "kind": "general-refuted", "domain": checkable.domain, "problem": {"name": name, "text": instance.text},
-            "failure": failure.kind, "places": [[memory, f"{state:x}"] for memory, state in failure.places],
-            "actions": list(failure.actions), "back_to": failure.back_to,
-        }  # fmt: skip
+            "kind": "general-refuted",
+            "domain": checkable.domain,
+            "problem": {"name": name, "text": instance.text},
+            "failure": failure.kind,
+            "places": [[memory, f"{state:x}"] for memory, state in failure.places],
+            "actions": list(failure.actions),
+            "back_to": failure.back_to,
+        }
         certificate, checked, written = checkable.confirmed("refuted", proof, work)
     return Refuted(
-        problem=name, failure=failure.kind, reason=f"{name}: {failure.why}", run=Run(states, failure.actions, failure.kind),
-        valuations=valuations, back_to=failure.back_to, problems=tuple(told), figures=_figures(told), source=followed,
-        certificate=certificate, written=written, confirmation=checked, **work.told(),
-    )  # fmt: skip
+        problem=name,
+        failure=failure.kind,
+        reason=f"{name}: {failure.why}",
+        run=Run(states, failure.actions, failure.kind),
+        valuations=valuations,
+        back_to=failure.back_to,
+        problems=tuple(told),
+        figures=_figures(told),
+        source=followed,
+        certificate=certificate,
+        written=written,
+        confirmation=checked,
+        **work.told(),
+    )
 
 
 def _proved(
@@ -202,9 +220,13 @@ def _proved(
     if not isinstance(found, Terminating):
         reason = getattr(found, "reason", None) or "from some valuation of the features they can be followed for ever"
         return Undecided(
-            reason=f"{reached} the rules are not proved to end: {reason}", limit=getattr(found, "limit", None),
-            figures=_figures(told), more=more, method=found.method, **work.told(),
-        )  # fmt: skip
+            reason=f"{reached} the rules are not proved to end: {reason}",
+            limit=getattr(found, "limit", None),
+            figures=_figures(told),
+            more=more,
+            method=found.method,
+            **work.told(),
+        )
     assert found.certificate is not None
     if checkable.is_whole:
         bundle = {**found.certificate, "kind": "general", "domain": checkable.domain, "problems": checkable.problems}
@@ -214,9 +236,14 @@ def _proved(
         reason = str(checked) if isinstance(checked, NotChecked) else RANKING_ALONE
         checked = NotChecked(reason + BY_EXECUTION if checkable.by_execution else reason)
     return Generalizing(
-        problems=tuple(told), figures=_figures(told), certificate=certificate, written=written, source=found,
-        confirmation=checked, **work.told(),
-    )  # fmt: skip
+        problems=tuple(told),
+        figures=_figures(told),
+        certificate=certificate,
+        written=written,
+        source=found,
+        confirmation=checked,
+        **work.told(),
+    )
 
 
 def _figures(told: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -241,9 +268,10 @@ def _sketch(file: Path) -> Sketch:
     for rule in sketch.rules:
         if rule.kind not in MODELLED:
             raise InputError(
-                f"'{rule.label}' is a rule of the kind '{rule.kind}', which is not followed in problems.", where,
+                f"'{rule.label}' is a rule of the kind '{rule.kind}', which is not followed in problems.",
+                where,
                 "Rules there are one step of the world each: no registers, calls or searches. `polvet terminates` reads it.",
-            )  # fmt: skip
+            )
     return sketch
 
 

@@ -48,10 +48,15 @@ def load(
     from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
 
     options = TaskOptions(
-        _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
-        parse_mode(mode, Where("mode")), parse_avoid(avoid or "", Where("avoid")),
+        _constants(constants or {}),
+        start,
+        fail,
+        goal,
+        parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
+        parse_mode(mode, Where("mode")),
+        parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
-    )  # fmt: skip
+    )
     if isinstance(what, Task):
         return _reloaded(what, options)
     if isinstance(what, Model | ModelBuilder):
@@ -94,9 +99,13 @@ def from_gym(
             f"a {type(env).__name__} is no environment.", Where("env"), "Give an id or gymnasium.make(...)."
         )
     world = read_env(
-        made, fail=fail if callable(fail) else None, goal=goal if callable(goal) else None, labels=labels, state=state,
+        made,
+        fail=fail if callable(fail) else None,
+        goal=goal if callable(goal) else None,
+        labels=labels,
+        state=state,
         visiting=Visiting(snapshot, restore, seeds, cuts, budget_of(time_limit, None, max_states, progress)),
-    )  # fmt: skip
+    )
     document = task_of_world(world)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}

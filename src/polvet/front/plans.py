@@ -151,10 +151,18 @@ def terminates(
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
-        figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
-        source=(shown, found), method=found.method, more=more,
-        **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=certificate,
+        confirmation=checked,
+        written=written,
+        reason=judged.reason,
+        limit=judged.limit,
+        source=(shown, found),
+        method=found.method,
+        more=more,
+        **({"goal": goal} if judged.word == "goal-reaching" else {}),
+        **work.told(),
+    )
     return result
 
 
@@ -183,6 +191,9 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
 
 
 _RESULTS: dict[str, Callable[..., Any]] = {
-    "terminating": Terminating, "goal-reaching": Terminating, "nonterminating": Nonterminating,
-    "goal-missed": GoalMissed, "unknown": Undecided,
-}  # fmt: skip
+    "terminating": Terminating,
+    "goal-reaching": Terminating,
+    "nonterminating": Nonterminating,
+    "goal-missed": GoalMissed,
+    "unknown": Undecided,
+}

@@ -193,9 +193,15 @@ class Policy:
         sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
         with work.crew(self._task.model_task, self._file) as crew:
             found = evaluate(
-                bound, sample, runs=runs, max_steps=max_steps, seed=work.chance, budget=work.budget, crew=crew,
+                bound,
+                sample,
+                runs=runs,
+                max_steps=max_steps,
+                seed=work.chance,
+                budget=work.budget,
+                crew=crew,
                 threads=1 if work.is_cluster else work.threads(starts),
-            )  # fmt: skip
+            )
         reason = why(found.limit)
         if found.unsafe == 0 and found.near_tie_starts:
             _, tie = found.inspection.doubtful_witness(found.near_tie_starts[0])
@@ -222,20 +228,27 @@ class Policy:
             )
         begun = time.process_time()
         batch = simulate(
-            bound, bound.compiled.pack(starts), max_steps=max_steps, seed=work.chance, threads=work.threads(runs),
+            bound,
+            bound.compiled.pack(starts),
+            max_steps=max_steps,
+            seed=work.chance,
+            threads=work.threads(runs),
             budget=work.budget,
-        )  # fmt: skip
+        )
         cpu = time.process_time() - begun
         counts = {end.text: batch.count(end) for end in End}
         finished = runs - counts["unfinished"]
         figures = {
-            "runs": runs, "ends": {name: count for name, count in counts.items() if count},
-            "goal_percent": 100 * counts["goal"] / max(1, finished), "fail_percent": 100 * counts["fail"] / max(1, finished),
+            "runs": runs,
+            "ends": {name: count for name, count in counts.items() if count},
+            "goal_percent": 100 * counts["goal"] / max(1, finished),
+            "fail_percent": 100 * counts["fail"] / max(1, finished),
             "steps": batch.steps,
             "mean_length": float(batch.lengths[batch.ends != End.UNFINISHED].mean()) if finished else 0.0,
-            "start_method": method, "policy": self._fitted.describe(),
+            "start_method": method,
+            "policy": self._fitted.describe(),
             "steps_per_cpu_second": round(batch.steps / cpu) if cpu > 0 else None,
-        }  # fmt: skip
+        }
         made = Simulated(self, starts, batch, max_steps, work.chance)
         return Simulation(figures=figures, source=made, **why(batch.limit), **work.told())
 
@@ -274,9 +287,14 @@ class Policy:
 
         with work.crew(self._task.model_task, self._file) as crew:
             campaign = run_campaign(
-                fuzzer, Target(runs, unsafe_runs, rule), crew=crew, budget=budget, identity=identity_of(bound),
-                journal=None if output is None else journal_of(Path(output)), on_round=tell,
-            )  # fmt: skip
+                fuzzer,
+                Target(runs, unsafe_runs, rule),
+                crew=crew,
+                budget=budget,
+                identity=identity_of(bound),
+                journal=None if output is None else journal_of(Path(output)),
+                on_round=tell,
+            )
         kept, shrunk = (campaign.runs, {}) if whole else shrink_different(bound, campaign.runs, budget=budget)
         if output is not None:
             write_runs(bound.task, kept, output)
@@ -403,10 +421,12 @@ class Policy:
         work.tell("proving")
         found = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
         figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells),
+            "exits": int(exits.labels.sum()),
+            "won_cells": len(exits.cells),
             "variables": [bound.task.network.variables[k].name for k in exits.variables],
-            "trees_added": made.trees_added, "units_added": made.units_added,
-        }  # fmt: skip
+            "trees_added": made.trees_added,
+            "units_added": made.units_added,
+        }
         proof = certificate_of(fenced.bound, found, work.budget) if isinstance(found, Proved) else None
         reason, written = None, None
         if proof is None:
@@ -416,9 +436,14 @@ class Policy:
         if proof is not None and certificate is not None:
             written = str(write_certificate(proof, certificate))
         return Fence(
-            figures=figures, certificate=proof, reason=reason, policy=fenced, confirmation=checked, written=written,
+            figures=figures,
+            certificate=proof,
+            reason=reason,
+            policy=fenced,
+            confirmation=checked,
+            written=written,
             **work.told(),
-        )  # fmt: skip
+        )
 
     def compare(self, new: Any, *, starts: int | None = None, **limits: Unpack[Chance]) -> Comparison:
         """Return where a new policy chooses differently, over all start states, or over `starts` random ones."""

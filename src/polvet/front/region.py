@@ -90,11 +90,16 @@ class SafeRegion(Result):
     def _more(self) -> Mapping[str, Any]:
         return {
             "region": {
-                "condition": self.condition, "starts": self.starts, "proved": self.proved, "share": self.share,
-                "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]], "unsafe_parts": len(self.unsafe),
-                "open": [one.to_dict() for one in self.open[:LISTED]], "open_parts": len(self.open),
-            },
-        }  # fmt: skip
+                "condition": self.condition,
+                "starts": self.starts,
+                "proved": self.proved,
+                "share": self.share,
+                "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]],
+                "unsafe_parts": len(self.unsafe),
+                "open": [one.to_dict() for one in self.open[:LISTED]],
+                "open_parts": len(self.open),
+            }
+        }
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         for one in self.rest:
@@ -125,21 +130,30 @@ def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion
     checked = confirm(verdict, certificate, about, found=work.spent(), budget=budget, output=output)
     rest = tuple(
         Rest(
-            _text(bound.task.network, one.box), None if one.run is None else policy.named(one.run), one.reason,
-            one.starts, one.run is not None,
+            _text(bound.task.network, one.box),
+            None if one.run is None else policy.named(one.run),
+            one.reason,
+            one.starts,
+            one.run is not None,
         )
         for one in found.rest
-    )  # fmt: skip
+    )
     is_open = found.reason if any(not one.unsafe for one in rest) or not rest else None
     return SafeRegion(
         figures={**found.figures, "method": found.method, "policy": policy.fitted.describe()},
-        certificate=certificate, method=found.method, source=found, confirmation=checked,
+        certificate=certificate,
+        method=found.method,
+        source=found,
+        confirmation=checked,
         condition=None if found.proof is None else _condition(bound.task.network, found),
-        rest=rest, starts=found.starts, proved=found.proved, estimate=found.figures.get("proved_share_of_drawn"),
+        rest=rest,
+        starts=found.starts,
+        proved=found.proved,
+        estimate=found.figures.get("proved_share_of_drawn"),
         reason=None if any(one.unsafe for one in rest) or found.is_everything else is_open or "nothing was proved",
         written=None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.told(),
-    )  # fmt: skip
+    )
 
 
 def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
@@ -174,9 +188,14 @@ def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
         if certificate is None and asked.output is not None:
             place = asked.output
         ranked, outcome = confirm_states(
-            task, "unsafe", lost, partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
-            found=work.spent(), budget=work.budget, output=place,
-        )  # fmt: skip
+            task,
+            "unsafe",
+            lost,
+            partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
+            found=work.spent(),
+            budget=work.budget,
+            output=place,
+        )
         checked = worst(checked, outcome)
         certificate = certificate or ranked
         if place is not None:
@@ -186,11 +205,20 @@ def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
     )
     figures = {name: value for name, value in decided.figures.items() if name != "states"}
     return SafeRegion(
-        figures=figures, certificate=certificate, method=asked.algorithm, source=decided, confirmation=checked,
-        condition=_condition(task.network, found) if safe else None, rest=rest, starts=found.starts,
-        proved=found.proved, reason=None if lost else decided.reason, limit=None if lost else decided.limit,
-        written=paths or None, **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=certificate,
+        method=asked.algorithm,
+        source=decided,
+        confirmation=checked,
+        condition=_condition(task.network, found) if safe else None,
+        rest=rest,
+        starts=found.starts,
+        proved=found.proved,
+        reason=None if lost else decided.reason,
+        limit=None if lost else decided.limit,
+        written=paths or None,
+        **work.told(),
+    )
 
 
 def _of_region(proof: Mapping[str, Any], found: Region) -> dict[str, Any]:

@@ -57,19 +57,22 @@ class Permission:
         """Return the rule on each action's risk, where it is asked for; None: the bound is for the start states."""
         if sum(given is not None for given in (self.bound, self.relative, self.budget)) != 1:
             raise InputError(
-                "give one of a bound, a factor of the best, and a budget.", Where("bound"),
+                "give one of a bound, a factor of the best, and a budget.",
+                Where("bound"),
                 "A bound is 0.1; --relative is 0.9; --budget is 0.1.",
-            )  # fmt: skip
+            )
         if self.bound is not None and not self.per_state:
             if self.horizon is not None:
                 hint = "Risks within some steps are those of single actions: give --per-state or --relative."
                 raise InputError("goes with a rule on each action.", Where("horizon"), hint)
             return None
         for name, given in (
-            ("per_state", self.per_state and self.bound is None), ("attempts", self.attempts is not None),
-            ("distributions", self.distributions), ("exact", self.exact is False),
+            ("per_state", self.per_state and self.bound is None),
+            ("attempts", self.attempts is not None),
+            ("distributions", self.distributions),
+            ("exact", self.exact is False),
             ("horizon", self.budget is not None and self.horizon is not None),
-        ):  # fmt: skip
+        ):
             if given:
                 hint = "A rule on each action's risk is computed in fractions, and leaves nothing to try or to choose."
                 rules = "--budget" if self.budget is not None else "--per-state or --relative"
@@ -115,9 +118,10 @@ class Lesson:
             return self.cost or ""
         if isinstance(self.cost, str) and self.cost:
             raise InputError(
-                f"'{self.cost}' is a variable, and the environment does not show it.", Where("cost"),
+                f"'{self.cost}' is a variable, and the environment does not show it.",
+                Where("cost"),
                 "Leave it out (minus the reward is the cost), or give a function of the visit.",
-            )  # fmt: skip
+            )
         return None
 
 
@@ -285,11 +289,18 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
         nothing = _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
         return replace(nothing, confirmation=NO_KIND)
     figures |= {
-        "permitted": found.count, "choices": found.options, "reachable_states": len(found.sub.states),
-        "value": float(found.risk), "lower": found.lower, "upper": found.upper,
-        "exact": found.exact, "maximal": found.maximal, "ends_surely": found.ends_surely,
-        "goal_reachable": found.goal_reachable, "attempts": found.attempts,
-    }  # fmt: skip
+        "permitted": found.count,
+        "choices": found.options,
+        "reachable_states": len(found.sub.states),
+        "value": float(found.risk),
+        "lower": found.lower,
+        "upper": found.upper,
+        "exact": found.exact,
+        "maximal": found.maximal,
+        "ends_surely": found.ends_surely,
+        "goal_reachable": found.goal_reachable,
+        "attempts": found.attempts,
+    }
     table = make_shield(task, world, found, limit)
     if isinstance(mixed, Mixed):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
@@ -319,10 +330,13 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
-        "permitted": found.count, "choices": found.options, "value": float(table.bound), "exact": True,
+        "permitted": found.count,
+        "choices": found.options,
+        "value": float(table.bound),
+        "exact": True,
         "least": float(least),
         "above": sum(rule.kind == "per-state" and one > rule.threshold for one in least_open),
-    }  # fmt: skip
+    }
     return _confirmed(task, found, table, figures, output, work)
 
 
@@ -370,28 +384,41 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
         work.tell("learning", states=world.mdp.states)
         rng, budget = random.Random(work.chance), work.budget.share(SEARCH_SHARE)
         found = lost_at_once(world, limit) or learn(
-            world, limit, experience=_experience(task, world, asked, how.explore, rng, budget), options=how,
-            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))), rng=rng, budget=budget,
+            world,
+            limit,
+            experience=_experience(task, world, asked, how.explore, rng, budget),
+            options=how,
+            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))),
+            rng=rng,
+            budget=budget,
             on_round=lambda one: work.tell(
                 visited=one.visited, allowed=one.permitted, lower=number(one.lower), upper=number(one.upper)
             ),
-        )  # fmt: skip
+        )
     except LimitReached as error:
         return Unknown(figures=figures, **why(error), **work.told())
     if isinstance(found, EngineImpossible):
         return _impossible((world, limit, found), figures, work)
     history = [
         {
-            "iteration": k + 1, "seconds": round(one.seconds, 6), "permitted": one.permitted, "visited": one.visited,
-            "unconstrained": number(one.unconstrained), "lower": number(one.lower),
-            "upper_deterministic": number(one.upper_deterministic), "upper": number(one.upper),
+            "iteration": k + 1,
+            "seconds": round(one.seconds, 6),
+            "permitted": one.permitted,
+            "visited": one.visited,
+            "unconstrained": number(one.unconstrained),
+            "lower": number(one.lower),
+            "upper_deterministic": number(one.upper_deterministic),
+            "upper": number(one.upper),
         }
         for k, one in enumerate(found.rounds)
-    ]  # fmt: skip
+    ]
     figures |= {
-        "lower": number(found.lower), "upper": number(found.upper), "iterations": len(found.rounds), "history": history,
+        "lower": number(found.lower),
+        "upper": number(found.upper),
+        "iterations": len(found.rounds),
+        "history": history,
         "upper_deterministic": history[-1]["upper_deterministic"] if history else "infinity",
-    }  # fmt: skip
+    }
     if asked.confidence is not None:
         figures["confidence"] = asked.confidence
     inner = found.permissive
@@ -399,9 +426,17 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
     cheap = how.kappa is not None and found.upper <= how.kappa
     done = cheap or (given is not None and found.upper < math.inf)
     return LearnedScheduler(
-        figures=figures, source=found, reason=None if found.optimal or done else found.reason, lower=found.lower,
-        upper=found.upper, iterations=len(found.rounds), shield=shield, learned=done, place=(task, world), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        source=found,
+        reason=None if found.optimal or done else found.reason,
+        lower=found.lower,
+        upper=found.upper,
+        iterations=len(found.rounds),
+        shield=shield,
+        learned=done,
+        place=(task, world),
+        **work.told(),
+    )
 
 
 def _experience(
@@ -453,9 +488,14 @@ def read_bound(given: float | str | Fraction | None, name: str = "bound") -> Fra
 
 def _shield(found: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
     return Shield(
-        certificate=table.document, bound=limit, permitted=found.count, choices=found.options, maximal=found.maximal,
-        table=table, **more,
-    )  # fmt: skip
+        certificate=table.document,
+        bound=limit,
+        permitted=found.count,
+        choices=found.options,
+        maximal=found.maximal,
+        table=table,
+        **more,
+    )
 
 
 def _impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:

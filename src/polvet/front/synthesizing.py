@@ -77,9 +77,12 @@ def synthesize(
                 arena = build_arena(known, states, fixed, work.budget)
                 found = search(arena, work.budget)
                 figures = {
-                    "control_states": len(arena.nodes), "memory": states, "proposals": figures["proposals"] + found.proposals,
-                    "tested": figures["tested"] + found.tested, "cores": figures["cores"] + found.cores,
-                }  # fmt: skip
+                    "control_states": len(arena.nodes),
+                    "memory": states,
+                    "proposals": figures["proposals"] + found.proposals,
+                    "tested": figures["tested"] + found.tested,
+                    "cores": figures["cores"] + found.cores,
+                }
                 if found.chosen is not None:
                     break
         except LimitReached as limit:
@@ -97,10 +100,22 @@ def synthesize(
             return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.told())
         target = None if certificate is None else Path(certificate)
         claim, checked = confirmed(
-            "solved", {**(proof.certificate or {}), "kind": "solves"}, file, place, found=work.spent(), budget=work.budget, output=target
-        )  # fmt: skip
+            "solved",
+            {**(proof.certificate or {}), "kind": "solves"},
+            file,
+            place,
+            found=work.spent(),
+            budget=work.budget,
+            output=target,
+        )
     written = None if target is None or claim is None else str(write_certificate(claim, target))
     return Solved(
-        figures=figures, certificate=claim, confirmation=checked, written=written, source=found, policy=document,
-        policy_file=None if output is None else str(output), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=claim,
+        confirmation=checked,
+        written=written,
+        source=found,
+        policy=document,
+        policy_file=None if output is None else str(output),
+        **work.told(),
+    )

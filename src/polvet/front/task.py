@@ -94,10 +94,16 @@ class Task:
         space = compiled.explore(initial, budget=work.budget, policy=followed, threads=work.threads())
         seconds, states = exploring(), len(space)
         figures: dict[str, Any] = {
-            "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
-            "operators": space.moves, "initial": len(space.initial), "explore_seconds": round(seconds, 6),
-            "bytes_per_state": round(space.bytes / max(1, states), 2), "words_per_state": compiled.program.words,
-        }  # fmt: skip
+            "states": states,
+            "transitions": space.transitions,
+            "deadlocks": space.deadlocks,
+            "choices": space.choices,
+            "operators": space.moves,
+            "initial": len(space.initial),
+            "explore_seconds": round(seconds, 6),
+            "bytes_per_state": round(space.bytes / max(1, states), 2),
+            "words_per_state": compiled.program.words,
+        }
         if chosen is not None:
             figures |= {"stuck": space.stuck, "near_ties": space.near_ties, "policy": chosen.fitted.describe()}
         limit = describe_limit(space, work.budget)
@@ -123,18 +129,28 @@ class Task:
             network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
         )
         figures: dict[str, Any] = {
-            "value": number(found.value), "lower": number(found.lower), "upper": number(found.upper),
-            "states": found.states, "choices": found.choices, "transitions": found.transitions,
+            "value": number(found.value),
+            "lower": number(found.lower),
+            "upper": number(found.upper),
+            "states": found.states,
+            "choices": found.choices,
+            "transitions": found.transitions,
             "build_seconds": round(found.build_seconds, 6),
-        }  # fmt: skip
+        }
         if found.exact is not None:
             figures["exact"] = str(found.exact)
         if fitted is not None:
             figures |= {"near_ties": found.near_ties, "policy": fitted.describe()}
         return Value(
-            figures=figures, source=(network, wanted.name, found), value=found.value, lower=found.lower,
-            upper=found.upper, exact=found.exact, **why(found.limit), **work.told(),
-        )  # fmt: skip
+            figures=figures,
+            source=(network, wanted.name, found),
+            value=found.value,
+            lower=found.lower,
+            upper=found.upper,
+            exact=found.exact,
+            **why(found.limit),
+            **work.told(),
+        )
 
     def decide(
         self,
@@ -233,8 +249,9 @@ class Task:
         save_policy(made, target)
         figures |= {
             **shares(self._task, target, seed=work.chance, max_steps=chosen.max_steps, budget=work.budget.told(None)),
-            "inputs": list(pupil.policy.inputs), "outputs": list(pupil.policy.outputs),
-        }  # fmt: skip
+            "inputs": list(pupil.policy.inputs),
+            "outputs": list(pupil.policy.outputs),
+        }
         return Training(figures=figures, policy=self.policy(target), **work.told())
 
     def policy(self, what: Any, *, mode: str | None = None) -> Policy:

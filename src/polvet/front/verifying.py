@@ -30,9 +30,13 @@ def verify_policy(
     threads = work.threads_here()
     with work.cluster() as elsewhere:
         found = verify(
-            bound, method=method, seed=work.chance, threads=threads, workers=elsewhere,
+            bound,
+            method=method,
+            seed=work.chance,
+            threads=threads,
+            workers=elsewhere,
             budget=budget.share(0.5) if probability else budget,
-        )  # fmt: skip
+        )
     figures = {**found.figures, "method": found.method, "policy": policy.fitted.describe()}
     risk = None
     if probability:
@@ -45,9 +49,14 @@ def verify_policy(
     )
     written = None if output is None or certificate is None else str(write_certificate(certificate, output))
     said: dict[str, Any] = {
-        "figures": figures, "certificate": certificate, "method": found.method, "source": (found, risk),
-        "confirmation": checked, "written": written, **work.told(),
-    }  # fmt: skip
+        "figures": figures,
+        "certificate": certificate,
+        "method": found.method,
+        "source": (found, risk),
+        "confirmation": checked,
+        "written": written,
+        **work.told(),
+    }
     match found:
         case verdicts.Safe():
             return Safe(**said)
@@ -75,11 +84,13 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
     said: dict[str, Any] = {
         "figures": {**found.figures, "method": found.method, "policy": policy.fitted.describe()},
-        "certificate": certificate, "method": found.method, "source": found,
+        "certificate": certificate,
+        "method": found.method,
+        "source": found,
         "confirmation": unproved if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
         "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
         **work.told(),
-    }  # fmt: skip
+    }
     match verdict:
         case verdicts.Verdict.SAFE:
             return Safe(**said)

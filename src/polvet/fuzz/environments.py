@@ -133,9 +133,16 @@ def _run(
 
 
 def _blame(
-    world: Clonable, policy: Choosing, fail: Failing, run: EnvironmentRun, saved: Sequence[Any], number: int,
-    rng: np.random.Generator, tries: int, horizon: int,
-) -> tuple[list[Suspicion], int]:  # fmt: skip
+    world: Clonable,
+    policy: Choosing,
+    fail: Failing,
+    run: EnvironmentRun,
+    saved: Sequence[Any],
+    number: int,
+    rng: np.random.Generator,
+    tries: int,
+    horizon: int,
+) -> tuple[list[Suspicion], int]:
     """Judge the steps of a run from its end backwards, until two in a row are blameless after one was not."""
     suspicions: list[Suspicion] = []
     steps = quiet = 0

@@ -37,7 +37,7 @@ from polvet.fuzz.search import (
     count_ends,
     find_unsafe_runs,
     try_once,
-)  # fmt: skip
+)
 from polvet.interrupts import noting
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
@@ -117,12 +117,18 @@ class Campaign:
     def figures(self) -> dict[str, Any]:
         """Return the campaign as figures for people and files, percentages in points."""
         return {
-            "runs": self.tried, "unsafe_runs": len(self.runs), "rounds": self.rounds, "steps": self.steps,
-            "ends": dict(self.ends), "starts_drawn": self.unsafe.draws, "unsafe_percent": 100 * self.unsafe.mean,
+            "runs": self.tried,
+            "unsafe_runs": len(self.runs),
+            "rounds": self.rounds,
+            "steps": self.steps,
+            "ends": dict(self.ends),
+            "starts_drawn": self.unsafe.draws,
+            "unsafe_percent": 100 * self.unsafe.mean,
             "unsafe_percent_interval": [100 * end for end in self.unsafe.interval],
-            "goal_percent": 100 * self.goal.mean, "goal_percent_interval": [100 * end for end in self.goal.interval],
+            "goal_percent": 100 * self.goal.mean,
+            "goal_percent_interval": [100 * end for end in self.goal.interval],
             "confidence": self.unsafe.confidence,
-        }  # fmt: skip
+        }
 
 
 class Fuzzer:
@@ -153,9 +159,15 @@ class Fuzzer:
         seed = options.seed
         guide = replace(self.guided, visits=_core.Visits())
         plain = try_once(
-            guide, uniform, np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run), inf, seed=seed,
-            max_steps=options.max_steps, threads=self.threads, budget=budget,
-        )  # fmt: skip
+            guide,
+            uniform,
+            np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run),
+            inf,
+            seed=seed,
+            max_steps=options.max_steps,
+            threads=self.threads,
+            budget=budget,
+        )
         ends: Counter[str] = Counter()
         count_ends(plain.ends, ends)
         unsafe = plain.ends == End.FAIL
@@ -200,10 +212,18 @@ class Fuzzer:
         """Return what so many tries from each start give, in the time that is left."""
         options = self.options
         return find_unsafe_runs(
-            self.bound, starts, seed=options.seed, runs_per_start=tries, max_steps=options.max_steps,
-            temperatures=TEMPERATURES if options.biased else UNBIASED, novelty=novelty, first_run=first_run,
-            threads=self.threads, budget=budget, guided=guide,
-        )  # fmt: skip
+            self.bound,
+            starts,
+            seed=options.seed,
+            runs_per_start=tries,
+            max_steps=options.max_steps,
+            temperatures=TEMPERATURES if options.biased else UNBIASED,
+            novelty=novelty,
+            first_run=first_run,
+            threads=self.threads,
+            budget=budget,
+            guided=guide,
+        )
 
     def _best(self, population: Population) -> tuple[tuple[State, float], ...]:
         rows = population.rows[:BEST]
@@ -281,9 +301,15 @@ class Target:
 
 
 def run_campaign(
-    fuzzer: Fuzzer, target: Target, *, journal: Path | None = None, budget: Budget = UNLIMITED, identity: Any = None,
-    crew: Crew | None = None, on_round: Callable[[Campaign], None] | None = None,
-) -> Campaign:  # fmt: skip
+    fuzzer: Fuzzer,
+    target: Target,
+    *,
+    journal: Path | None = None,
+    budget: Budget = UNLIMITED,
+    identity: Any = None,
+    crew: Crew | None = None,
+    on_round: Callable[[Campaign], None] | None = None,
+) -> Campaign:
     """Fuzz until the target is met or the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
 
     Ctrl-C ends the round under way and keeps all before; a kill loses nothing but that round, which is made again.
@@ -334,11 +360,15 @@ def identity_of(bound: Bound) -> dict[str, Any]:
     """Return what a campaign is about: one of another identity is not gone on with."""
     task = bound.task
     return {
-        "task_sha256": task.sha256, "policy_sha256": bound.fitted.sha256, "mode": task.reading.mode,
+        "task_sha256": task.sha256,
+        "policy_sha256": bound.fitted.sha256,
+        "mode": task.reading.mode,
         "constants": {name: str(value) for name, value in task.network.constants.items()},
-        "start": None if task.start is None else dump_expression(task.start), "fail": dump_expression(task.fail),
-        "goal": dump_expression(task.goal), "out_of_bounds": task.network.out_of_bounds.value,
-    }  # fmt: skip
+        "start": None if task.start is None else dump_expression(task.start),
+        "fail": dump_expression(task.fail),
+        "goal": dump_expression(task.goal),
+        "out_of_bounds": task.network.out_of_bounds.value,
+    }
 
 
 def _open(path: Path, head: dict[str, Any]) -> Journal:
@@ -356,18 +386,29 @@ def _open(path: Path, head: dict[str, Any]) -> Journal:
 def _round_to_json(bound: Bound, result: Round) -> dict[str, Any]:
     write = StateFormat(bound.task).write
     return {
-        "round": result.number, "draws": result.draws, "unsafe_draws": result.unsafe_draws, "goal_draws": result.goal_draws,
-        "tried": result.tried, "steps": result.steps, "ends": dict(result.ends),
+        "round": result.number,
+        "draws": result.draws,
+        "unsafe_draws": result.unsafe_draws,
+        "goal_draws": result.goal_draws,
+        "tried": result.tried,
+        "steps": result.steps,
+        "ends": dict(result.ends),
         "runs": [run_to_json(bound.task, run) for run in result.runs],
         "best": [{"state": write(state), "nearest": nearest} for state, nearest in result.best],
-    }  # fmt: skip
+    }
 
 
 def _round_from_json(bound: Bound, record: dict[str, Any]) -> Round:
     where = Where(f"round {record['round']}")
     reader = StateFormat(bound.task)
     return Round(
-        record["round"], record["draws"], record["unsafe_draws"], record["goal_draws"], record["tried"],
-        record["steps"], record["ends"], tuple(run_from_json(bound.task, run, where) for run in record["runs"]),
+        record["round"],
+        record["draws"],
+        record["unsafe_draws"],
+        record["goal_draws"],
+        record["tried"],
+        record["steps"],
+        record["ends"],
+        tuple(run_from_json(bound.task, run, where) for run in record["runs"]),
         tuple((reader.read(item["state"], where), item["nearest"]) for item in record["best"]),
-    )  # fmt: skip
+    )

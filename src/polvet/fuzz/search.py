@@ -50,9 +50,8 @@ class GuidedPolicy:
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
         compiled = Compiled(
-            task.network, conditions=[task.fail, task.goal, start],
-            rewards=[Reward(distance_to_fail(task), None)],
-        )  # fmt: skip
+            task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(distance_to_fail(task), None)]
+        )
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 
@@ -118,9 +117,16 @@ def find_unsafe_runs(
             break
         numbers = (first_run + attempt * len(packed) + waiting).astype(np.uint64)
         tries = try_once(
-            guide, packed[waiting], numbers, temperatures[attempt % len(temperatures)], novelty=novelty, seed=seed,
-            max_steps=max_steps, threads=threads, budget=budget,
-        )  # fmt: skip
+            guide,
+            packed[waiting],
+            numbers,
+            temperatures[attempt % len(temperatures)],
+            novelty=novelty,
+            seed=seed,
+            max_steps=max_steps,
+            threads=threads,
+            budget=budget,
+        )
         count_ends(tries.ends, ends)
         steps += tries.steps
         mine = waiting[tries.unsafe.astype(np.int64)]
@@ -155,10 +161,21 @@ def try_once(
     """Return one run from each packed start; run k draws its chance by (seed, numbers[k])."""
     heat = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(starts),))
     result = _core.fuzz(
-        guide.bound.core, np.ascontiguousarray(starts), np.ascontiguousarray(numbers), np.ascontiguousarray(heat), FAIL,
-        GOAL, 0, novelty, guide.visits if novelty > 0 else None, max_steps, seed, threads,
-        budget.left(), budget.on_progress,
-    )  # fmt: skip
+        guide.bound.core,
+        np.ascontiguousarray(starts),
+        np.ascontiguousarray(numbers),
+        np.ascontiguousarray(heat),
+        FAIL,
+        GOAL,
+        0,
+        novelty,
+        guide.visits if novelty > 0 else None,
+        max_steps,
+        seed,
+        threads,
+        budget.left(),
+        budget.on_progress,
+    )
     raise_what_broke(guide.bound, result["status"], result["faulty"], result["fault"], result["policy_broken"])
     limit = limit_of(result["status"], budget)
     runs = PackedRuns(

@@ -85,6 +85,11 @@ def _words(file: WorldFile) -> Vocabulary:
 
 _START = re.compile(rf"(?:\s|//[^\n]*(?:\n|$))*(?:{'|'.join(FIRST_WORDS)})\b")
 PRISM = WorldFormat(
-    "prism", "PRISM", "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...", _read,
-    lambda file: _START.match(file.opening) is not None, suffixes=(".prism", ".pm", ".nm"), words=_words,
-)  # fmt: skip
+    "prism",
+    "PRISM",
+    "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...",
+    _read,
+    lambda file: _START.match(file.opening) is not None,
+    suffixes=(".prism", ".pm", ".nm"),
+    words=_words,
+)

@@ -43,15 +43,31 @@ MAX_CHAIN = 150
 
 CONDITION, IMPLIES, IFF, OR, AND, NOT, EQUALITY, ORDER, SUM, PRODUCT, MINUS = range(1, 12)
 SIGNS: dict[str, tuple[int, str]] = {
-    "=>": (IMPLIES, "⇒"), "<=>": (IFF, "="), "|": (OR, "∨"), "&": (AND, "∧"),
-    "=": (EQUALITY, "="), "!=": (EQUALITY, "≠"),
-    "<": (ORDER, "<"), "<=": (ORDER, "≤"), ">": (ORDER, ">"), ">=": (ORDER, "≥"),
-    "+": (SUM, "+"), "-": (SUM, "-"), "*": (PRODUCT, "*"), "/": (PRODUCT, "/"),
-}  # fmt: skip
+    "=>": (IMPLIES, "⇒"),
+    "<=>": (IFF, "="),
+    "|": (OR, "∨"),
+    "&": (AND, "∧"),
+    "=": (EQUALITY, "="),
+    "!=": (EQUALITY, "≠"),
+    "<": (ORDER, "<"),
+    "<=": (ORDER, "≤"),
+    ">": (ORDER, ">"),
+    ">=": (ORDER, "≥"),
+    "+": (SUM, "+"),
+    "-": (SUM, "-"),
+    "*": (PRODUCT, "*"),
+    "/": (PRODUCT, "/"),
+}
 FUNCTIONS = {
-    "min": (2, None), "max": (2, None), "floor": (1, 1), "ceil": (1, 1), "round": (1, 1),
-    "pow": (2, 2), "mod": (2, 2), "log": (2, 2),
-}  # fmt: skip
+    "min": (2, None),
+    "max": (2, None),
+    "floor": (1, 1),
+    "ceil": (1, 1),
+    "round": (1, 1),
+    "pow": (2, 2),
+    "mod": (2, 2),
+    "log": (2, 2),
+}
 
 
 class ExpressionParser(Cursor):
@@ -199,12 +215,12 @@ class ExpressionParser(Cursor):
         return found
 
 
-RESERVED = frozenset({
-    "bool", "clock", "const", "ctmc", "double", "dtmc", "endinit", "endinvariant", "endmodule", "endobservables",
-    "endplayer", "endrewards", "endsystem", "false", "filter", "formula", "func", "global", "init", "int", "invariant",
-    "label", "max", "mdp", "min", "module", "nondeterministic", "observable", "observables", "of", "player", "pomdp",
-    "popta", "prob", "probabilistic", "pta", "rate", "rewards", "smg", "stochastic", "system", "true",
-})  # fmt: skip
+_WORDS = """
+    bool clock const ctmc double dtmc endinit endinvariant endmodule endobservables endplayer endrewards endsystem
+    false filter formula func global init int invariant label max mdp min module nondeterministic observable
+    observables of player pomdp popta prob probabilistic pta rate rewards smg stochastic system true
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 def _joined(sign: str, left: PropertyExpression, right: PropertyExpression) -> PropertyExpression:

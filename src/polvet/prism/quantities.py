@@ -39,19 +39,36 @@ from polvet.prism.translate import Reward, Vocabulary
 PREDICATES = {"init": "initial", "deadlock": "deadlock"}
 COMPARISONS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
 FILTERS = {
-    "min": "min", "max": "max", "sum": "sum", "+": "sum", "avg": "avg", "count": "count", "argmin": "argmin",
-    "argmax": "argmax", "forall": "∀", "&": "∀", "exists": "∃", "|": "∃", "state": "values", "first": "values",
-    "range": "values", "print": "values", "printall": "values", "values": "values",
-}  # fmt: skip
+    "min": "min",
+    "max": "max",
+    "sum": "sum",
+    "+": "sum",
+    "avg": "avg",
+    "count": "count",
+    "argmin": "argmin",
+    "argmax": "argmax",
+    "forall": "∀",
+    "&": "∀",
+    "exists": "∃",
+    "|": "∃",
+    "state": "values",
+    "first": "values",
+    "range": "values",
+    "print": "values",
+    "printall": "values",
+    "values": "values",
+}
 HEADS = {
     head + suffix: (head, optimum)
     for head in ("P", "R", "S", "LRA")
     for suffix, optimum in (("", None), ("min", Optimum.MIN), ("max", Optimum.MAX))
 }
 REFUSED = {
-    "multi": "multi-objective properties are not read.", "T": "time rewards are not read.",
-    "Tmin": "time rewards are not read.", "Tmax": "time rewards are not read.",
-}  # fmt: skip
+    "multi": "multi-objective properties are not read.",
+    "T": "time rewards are not read.",
+    "Tmin": "time rewards are not read.",
+    "Tmax": "time rewards are not read.",
+}
 TEMPORAL = ("F", "G", "X")
 
 

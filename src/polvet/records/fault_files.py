@@ -53,18 +53,22 @@ def fault_to_json(task: Task, fault: Fault) -> dict[str, Any]:
     """Return the fault as a fault file holds it."""
     write = StateFormat(task).write
     found: dict[str, Any] = {
-        "state": write(fault.state), "action": fault.action, "safe_actions": list(fault.safe_actions),
+        "state": write(fault.state),
+        "action": fault.action,
+        "safe_actions": list(fault.safe_actions),
         "unsafe_outcomes": [write(state) for state in fault.unsafe_outcomes],
-    }  # fmt: skip
+    }
     return found if fault.kind == UNSAFE else {**found, "kind": fault.kind}
 
 
 def write_faults(task: Task, found: FaultList, path: str | Path) -> None:
     """Write the faults, one to a line, whole or not at all."""
     head = {
-        "format": FORMAT, "task_sha256": found.task_sha256, "policy_sha256": found.policy_sha256,
+        "format": FORMAT,
+        "task_sha256": found.task_sha256,
+        "policy_sha256": found.policy_sha256,
         "exhaustive": found.exhaustive,
-    }  # fmt: skip
+    }
     rows = ",\n".join(json.dumps(fault_to_json(task, fault), ensure_ascii=False) for fault in found.faults)
     write_whole(path, f'{json.dumps(head, ensure_ascii=False)[:-1]}, "faults": [\n{rows}\n]}}\n')
 
@@ -103,9 +107,12 @@ def fault_from_json(reader: StateFormat, item: Any, where: Where) -> Fault:
         )
     _refuse_unknown(safe, labels, where.at("safe_actions"))
     return Fault(
-        reader.read(item["state"], where.at("state")), item["action"], tuple(safe),
-        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)), kind,
-    )  # fmt: skip
+        reader.read(item["state"], where.at("state")),
+        item["action"],
+        tuple(safe),
+        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)),
+        kind,
+    )
 
 
 def _refuse_unknown(names: Iterable[Any], labels: Sequence[str], where: Where) -> None:

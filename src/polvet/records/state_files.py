@@ -48,12 +48,14 @@ class StateFormat:
         self.task = task
         self._columns = [
             (
-                variable.name, variable.kind,
-                -inf if variable.lower is None else variable.lower, inf if variable.upper is None else variable.upper,
+                variable.name,
+                variable.kind,
+                -inf if variable.lower is None else variable.lower,
+                inf if variable.upper is None else variable.upper,
                 None if variable.locations is None else {name: k for k, name in enumerate(variable.locations)},
             )
             for variable in task.network.variables
-        ]  # fmt: skip
+        ]
         self._plain = not any(
             variable.is_location or (variable.kind is Kind.INT and not _fits_json(variable))
             for variable in task.network.variables

@@ -74,9 +74,15 @@ def solve_big_m(
             break
         program = _Program(view, demands, active, objective)
         answer = solver(
-            program.cost, program.upper, program.integer, program.lower, program.rows,
-            start=program.start(best), seconds=max(0.1, budget.left()), nodes=nodes,
-        )  # fmt: skip
+            program.cost,
+            program.upper,
+            program.integer,
+            program.lower,
+            program.rows,
+            start=program.start(best),
+            seconds=max(0.1, budget.left()),
+            nodes=nodes,
+        )
         status, late = answer.status, answer.timed_out
         if math.isfinite(answer.bound):
             bound = max(0.0 if bound is None else bound, min(answer.bound, objective))

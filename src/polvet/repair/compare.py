@@ -55,9 +55,13 @@ class Difference:
     def to_json(self, task: Task) -> dict[str, Any]:
         """Return the difference as a line of a file holds it."""
         return {
-            "state": state_to_json(task, self.state), "old": self.old, "new": self.new,
-            "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new, "effect": self.effect.value,
-        }  # fmt: skip
+            "state": state_to_json(task, self.state),
+            "old": self.old,
+            "new": self.new,
+            "reached_by_old": self.reached_by_old,
+            "reached_by_new": self.reached_by_new,
+            "effect": self.effect.value,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,10 +83,14 @@ class Comparison:
         """Return the comparison as figures for people and files."""
         effects = {effect.value.replace(" ", "_"): self.count(effect) for effect in Effect}
         return {
-            "states": self.states, "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new,
-            "differences": len(self.differences), "faults_removed": effects["fault_removed"],
-            "faults_added": effects["fault_added"], "effects": effects,
-        }  # fmt: skip
+            "states": self.states,
+            "reached_by_old": self.reached_by_old,
+            "reached_by_new": self.reached_by_new,
+            "differences": len(self.differences),
+            "faults_removed": effects["fault_removed"],
+            "faults_added": effects["fault_added"],
+            "effects": effects,
+        }
 
 
 def compare(
@@ -102,9 +110,7 @@ def compare(
     limit = None
     parts = []
     for fitted in (old, new):
-        space = program.explore(
-            packed, stop_at=[FAIL, GOAL], budget=budget, policy=bind_policy(fitted, program).core
-        )  # fmt: skip
+        space = program.explore(packed, stop_at=[FAIL, GOAL], budget=budget, policy=bind_policy(fitted, program).core)
         limit = limit or describe_limit(space, budget)
         words = space.states(0, len(space))
         ended = space.mask(FAIL).view(np.bool_) | space.mask(GOAL).view(np.bool_)

@@ -37,9 +37,7 @@ def confirm_repair(
     if (wrong := _first_that_is_none(fitted, made.fixed)) is not None:
         return certificate, NotChecked(wrong)
     about = about_policy(fitted.task, file, certificate["policy_sha256"])
-    return certificate, confirm(
-        "repaired policy", certificate, about, found=found, budget=budget, output=output
-    )  # fmt: skip
+    return certificate, confirm("repaired policy", certificate, about, found=found, budget=budget, output=output)
 
 
 def _first_that_is_none(fitted: Fitted, faults: Sequence[Fault]) -> str | None:

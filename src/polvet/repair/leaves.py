@@ -197,10 +197,7 @@ class _Task:
             return self._result(policy, None, view.ensemble)
         # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
         within = self.budget.at_most(MILP_SECONDS) if self.exact else self.budget
-        answer = solve_big_m(
-            view, asked, found, budget=within,
-            nodes=None if self.exact else NODES, solver=self.milp,
-        )  # fmt: skip
+        answer = solve_big_m(view, asked, found, budget=within, nodes=None if self.exact else NODES, solver=self.milp)
         # A program that the time limit stopped answers differently on another day: the default takes only its bound.
         if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
             other = without_idle_trees(view.apply(answer.change), len(self.ensemble.trees))

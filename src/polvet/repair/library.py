@@ -168,10 +168,21 @@ def repair_checked(
 def repair_figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
     """Return what a repair did as figures for people and files."""
     return {
-        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
-        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
-        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
-        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
-        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
-        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
-    }  # fmt: skip
+        "faults_fixed": len(made.fixed),
+        "faults_left": len(made.left),
+        "objective": made.objective,
+        "bound": made.bound,
+        "gap": made.gap,
+        "trees_added": made.trees_added,
+        "units_added": made.units_added,
+        "kept_states": made.retention.states,
+        "kept_changed": made.retention.changed,
+        "kept_changed_percent": 100 * made.retention.loss,
+        "method": made.method,
+        "mode": made.mode,
+        "repair_seconds": made.seconds,
+        "library": agreement.library,
+        "library_confirmed": agreement.confirmed,
+        "margin_raises": agreement.raises,
+        "reasons": sorted({left.reason for left in made.left}),
+    }

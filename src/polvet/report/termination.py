@@ -65,9 +65,15 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
     marks = marks_of(plan, certificate)
     rows = [
-        (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))
+        (
+            text(edge.id),
+            text(edge.source),
+            text(edge.target),
+            text(edge_label(edge)),
+            text(SAYS.get(marks.get(edge.id, ""), "")),
+        )
         for edge in plan.edges[:MAX_EDGES]
-    ]  # fmt: skip
+    ]
     body = ""
     if can_draw(plan):
         title = f"{plan.name}: {plural(len(plan.control_states), 'control state')}, {plural(len(plan.edges), 'edge')}"
