@@ -22,7 +22,7 @@ from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -277,14 +277,9 @@ def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple
     if count is None or (sampling.budget.states is not None and count > sampling.budget.states):
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {sampling.starts:,} were tried"
         starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
-        fuzzed = find_unsafe_runs(
-            bound,
-            bound.compiled.pack(starts.states),
-            seed=sampling.seed,
-            max_steps=sampling.max_steps,
-            threads=sampling.threads,
-            budget=sampling.budget,
-        )
+        search = Search(sampling.seed, max_steps=sampling.max_steps, threads=sampling.threads)
+        packed = bound.compiled.pack(starts.states)
+        fuzzed = find_unsafe_runs(bound, packed, search, budget=sampling.budget)
         analysis = find_faults(bound, decider, fuzzed.runs, budget=sampling.budget)
     else:
         analysis = all_faults(bound, decider, budget=sampling.budget)

@@ -48,7 +48,7 @@ from polvet.debug.possible import SafeWorld, find_safe_world
 from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.errors import LimitReached
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
@@ -217,15 +217,8 @@ class Steps:
     def search(self, iteration: int, bound: Bound, policy: Path) -> Done[SearchFigures]:
         """Fuzz from the debugging starts; where that gives little new, or few states are reached, search exhaustively."""
         settings, spent = self.settings, stopwatch()
-        fuzzed = find_unsafe_runs(
-            bound,
-            self.packed,
-            seed=settings.seed + iteration,
-            runs_per_start=settings.fuzz_runs,
-            max_steps=settings.max_steps,
-            threads=self.threads,
-            budget=self._left(),
-        )
+        search = Search(settings.seed + iteration, settings.fuzz_runs, settings.max_steps, threads=self.threads)
+        fuzzed = find_unsafe_runs(bound, self.packed, search, budget=self._left())
         self._refuse_cut(fuzzed.limit)
         analysis = find_faults(bound, self.decider, fuzzed.runs, budget=self._left(VERIFIED * settings.max_states))
         self._refuse_cut(analysis.limit)

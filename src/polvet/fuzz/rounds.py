@@ -34,6 +34,7 @@ from polvet.fuzz.search import (
     UNBIASED,
     FuzzResult,
     GuidedPolicy,
+    Search,
     count_ends,
     find_unsafe_runs,
     try_once,
@@ -156,16 +157,13 @@ class Fuzzer:
         half = options.starts // 2
         uniform = population.draw(options.starts - half, budget)
         first_run = number * options.starts * (2 * options.tries + 2)
-        seed = options.seed
         guide = replace(self.guided, visits=_core.Visits())
         plain = try_once(
             guide,
             uniform,
             np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run),
             inf,
-            seed=seed,
-            max_steps=options.max_steps,
-            threads=self.threads,
+            self._search(0.0),
             budget=budget,
         )
         ends: Counter[str] = Counter()
@@ -210,19 +208,17 @@ class Fuzzer:
         self, guide: GuidedPolicy, starts: Words, first_run: int, novelty: float, tries: int, budget: Budget
     ) -> FuzzResult:
         """Return what so many tries from each start give, in the time that is left."""
+        search = replace(self._search(novelty), runs_per_start=tries, first_run=first_run)
+        return find_unsafe_runs(self.bound, starts, search, budget=budget, guided=guide)
+
+    def _search(self, novelty: float) -> Search:
         options = self.options
-        return find_unsafe_runs(
-            self.bound,
-            starts,
+        return Search(
             seed=options.seed,
-            runs_per_start=tries,
             max_steps=options.max_steps,
             temperatures=TEMPERATURES if options.biased else UNBIASED,
             novelty=novelty,
-            first_run=first_run,
             threads=self.threads,
-            budget=budget,
-            guided=guide,
         )
 
     def _best(self, population: Population) -> tuple[tuple[State, float], ...]:
