@@ -355,16 +355,16 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
 
 def _risk(bound: Bound, most: str | float, sampling: Sampling, file: Path | None) -> Check:
     spent, allowed = stopwatch(), parse_risk(most, Where("--max-risk"))
-    found = judge_risk(bound, allowed, budget=sampling.budget, seed=sampling.seed, power=Power(sampling.threads))
-    figures = found.figures
+    risk = judge_risk(bound, allowed, budget=sampling.budget, seed=sampling.seed, power=Power(sampling.threads))
+    figures = risk.figures
     measure = RiskBound(figures["probability_lower"], figures["probability_upper"], str(allowed))
-    if found.verdict is Verdict.UNKNOWN:
-        return Check("risk", Passing.UNKNOWN, f"{found.says}; {found.reason}", measure)
+    if risk.verdict is Verdict.UNKNOWN:
+        return Check("risk", Passing.UNKNOWN, f"{risk.says}; {risk.reason}", measure)
     about = about_policy(bound.task, file, bound.fitted.sha256)
-    kind, certificate = f"{found.verdict.value} risk", found.certificate
+    kind, certificate = f"{risk.verdict.value} risk", risk.certificate
     checked = confirm(kind, certificate, about, found=spent(), budget=sampling.budget) if certificate else NO_KIND
-    passing = Passing.PASSED if found.verdict is Verdict.SAFE else Passing.FAILED
-    return Check("risk", passing, found.says, measure, checked)
+    passing = Passing.PASSED if risk.verdict is Verdict.SAFE else Passing.FAILED
+    return Check("risk", passing, risk.says, measure, checked)
 
 
 def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:

@@ -39,12 +39,10 @@ class Settings:
         METHODS.chosen(self.method)
         one_of(self.mode, MODES, "--repair-mode")
         one_of(self.verify, VERIFICATIONS, "--verify")
-        asked = Question.of(self.kind, self.goal_chance, self.max_risk, self.delta)
-        object.__setattr__(self, "kind", asked.kind)
-        if asked.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
-            what = (
-                f"{asked.kind} faults are mended in policies that are verified, by actions that are known to mend them."
-            )
+        question = Question.of(self.kind, self.goal_chance, self.max_risk, self.delta)
+        object.__setattr__(self, "kind", question.kind)
+        if question.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
+            what = f"{question.kind} faults are mended in policies that are verified, by actions that are known to mend them."
             raise InputError(what, Where("--kind"), "Leave out --verify and --repair-mode.")
 
     def identity(self, **files: str | None) -> dict[str, Any]:

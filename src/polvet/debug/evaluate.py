@@ -87,7 +87,9 @@ class Evaluation:
         return self._judged(Judgement.NEAR_TIE)
 
     def _judged(self, wanted: Judgement) -> list[State]:
-        return [state for state, found in zip(self.starts.states, self.judgements, strict=True) if found is wanted]
+        return [
+            state for state, judgement in zip(self.starts.states, self.judgements, strict=True) if judgement is wanted
+        ]
 
 
 def evaluation_starts(

@@ -318,11 +318,11 @@ class _Judge:
             fresh = np.unique(numbers[middle])
             fresh = fresh[self.known[fresh] == UNDECIDED]
             self._decide(fresh, self._states(fresh))
-            found = self.known[numbers[middle]]
-            if (found == UNDECIDED).any():
+            verdicts = self.known[numbers[middle]]
+            if (verdicts == UNDECIDED).any():
                 return  # a limit: what is open is judged state by state, as far as that goes
-            low[open_[found == SAFE]] = middle[found == SAFE]
-            high[open_[found == UNSAFE]] = middle[found == UNSAFE]
+            low[open_[verdicts == SAFE]] = middle[verdicts == SAFE]
+            high[open_[verdicts == UNSAFE]] = middle[verdicts == UNSAFE]
         for begin, safe, end in zip(first.tolist(), low.tolist(), last.tolist(), strict=True):
             self.known[numbers[begin : safe + 1]] = SAFE
             self.known[numbers[safe + 1 : end + 1]] = UNSAFE

@@ -198,9 +198,9 @@ def _follow(bound: Bound, can: Prospects, starts: Words, budget: Budget) -> _Cha
     while len(frontier):
         budget.check()
         parts = [frontier[k : k + BLOCK] for k in range(0, len(frontier), BLOCK)]
-        found = [policy_steps(bound, _states(can.space, part)) for part in parts]
-        label = np.concatenate([one.label for one in found]).astype(np.int64)
-        end = np.concatenate([one.end for one in found])
+        steps = [policy_steps(bound, _states(can.space, part)) for part in parts]
+        label = np.concatenate([one.label for one in steps]).astype(np.int64)
+        end = np.concatenate([one.end for one in steps])
         goes = (label >= SILENT) & (end != End.FAIL) & (end != End.GOAL)
         action = np.full(len(frontier), NEVER, dtype=np.int64)
         wanted = frontier[goes] * width + label[goes] + 1

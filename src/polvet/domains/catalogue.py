@@ -72,10 +72,10 @@ class Entry:
     @property
     def generator(self) -> Callable[..., Instance]:
         """Return the generator: a function of the parameters by keyword."""
-        found: Callable[..., Instance] = getattr(
+        generator: Callable[..., Instance] = getattr(
             import_module(f"polvet.domains.{self.module}"), self.name.replace("-", "_")
         )
-        return found
+        return generator
 
     def describe(self) -> dict[str, Any]:
         """Return the entry as JSON data."""
@@ -205,9 +205,10 @@ def generate(name: str, /, **given: str | int | float | Fraction | bool) -> Inst
             hint = did_you_mean(key, known) or f"Known are: {', '.join(known)}."
             raise InputError(f"no parameter '{key}'.", where, hint)
     values = {key: parameter.read(given.get(key, parameter.default), where) for key, parameter in known.items()}
-    made = entry.generator(**values)
+    instance = entry.generator(**values)
     return replace(
-        made, model=replace(made.model, metadata=(*made.model.metadata, (ORIGIN, dump_origin(name, values))))
+        instance,
+        model=replace(instance.model, metadata=(*instance.model.metadata, (ORIGIN, dump_origin(name, values)))),
     )
 
 
@@ -234,10 +235,10 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, str]:
     >>> parse_parameters(["n=6", "icy"])
     {'n': '6', 'icy': 'true'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
-        if key in found:
+        if key in values:
             raise InputError(f"'{key}' is given twice.", Where("domains"), "Give it once.")
-        found[key.strip()] = value.strip() if sign else "true"
-    return found
+        values[key.strip()] = value.strip() if sign else "true"
+    return values

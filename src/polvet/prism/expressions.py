@@ -209,10 +209,10 @@ class ExpressionParser(Cursor):
 
     def list_of_names(self, what: str) -> list[Token]:
         """Return one or more names with commas between them."""
-        found = [self.identifier(what)]
+        names = [self.identifier(what)]
         while self.take(","):
-            found.append(self.identifier(what))
-        return found
+            names.append(self.identifier(what))
+        return names
 
 
 _WORDS = """

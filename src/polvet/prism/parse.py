@@ -342,16 +342,16 @@ class _ProgramParser(ExpressionParser):
         return process
 
     def _renamings(self) -> tuple[tuple[str, str], ...]:
-        found: list[tuple[str, str]] = []
+        renamings: list[tuple[str, str]] = []
         while True:
             old = self.identifier("the action")
             self.expect("<", f"after '{old.text}'", "Renaming is written {old<-new}.")
             self.expect("-", f"after '{old.text}<'", "Renaming is written {old<-new}.")
-            if any(old.text == known for known, _ in found):
+            if any(old.text == known for known, _ in renamings):
                 self.refuse(f"'{old.text}' is renamed twice.", "Keep one of the two.", old)
-            found.append((old.text, self.identifier("the action").text))
+            renamings.append((old.text, self.identifier("the action").text))
             if not self.take(","):
-                return tuple(found)
+                return tuple(renamings)
 
 
 def constant_declaration(parser: ExpressionParser) -> Constant:

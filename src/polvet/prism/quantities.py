@@ -210,15 +210,15 @@ class QuantityParser(ExpressionParser):
             if name not in rewards:
                 hint = did_you_mean(name, named) or f"The rewards are {', '.join(named) or 'none'}."
                 self.refuse(f'no rewards "{name}" in the model.', hint, token)
-            found = rewards[name]
+            reward = rewards[name]
         else:
             number = self.expression()
             unique = list(dict.fromkeys(rewards.values()))
             if not isinstance(number, IntLiteral) or not 1 <= number.value <= len(unique):
                 self.refuse("no such reward structure.", f"Number it from 1 to {len(unique)}, or name it.", token)
-            found = unique[number.value - 1]
+            reward = unique[number.value - 1]
         self.expect("}", "after the rewards' name", "Close the brace.")
-        return found
+        return reward
 
     def _first_reward(self, token: Token) -> Reward:
         first = self.vocabulary.rewards.get(None)

@@ -61,15 +61,15 @@ def fault_to_json(task: Task, fault: Fault) -> dict[str, Any]:
     return found if fault.kind == UNSAFE else {**found, "kind": fault.kind}
 
 
-def write_faults(task: Task, found: FaultList, path: str | Path) -> None:
+def write_faults(task: Task, faults: FaultList, path: str | Path) -> None:
     """Write the faults, one to a line, whole or not at all."""
     head = {
         "format": FORMAT,
-        "task_sha256": found.task_sha256,
-        "policy_sha256": found.policy_sha256,
-        "exhaustive": found.exhaustive,
+        "task_sha256": faults.task_sha256,
+        "policy_sha256": faults.policy_sha256,
+        "exhaustive": faults.exhaustive,
     }
-    rows = ",\n".join(json.dumps(fault_to_json(task, fault), ensure_ascii=False) for fault in found.faults)
+    rows = ",\n".join(json.dumps(fault_to_json(task, fault), ensure_ascii=False) for fault in faults.faults)
     write_whole(path, f'{json.dumps(head, ensure_ascii=False)[:-1]}, "faults": [\n{rows}\n]}}\n')
 
 

@@ -83,15 +83,15 @@ def unpack_arrays(variables: Sequence[Variable], item: Any, count: int) -> list[
 
 def _most_states(variables: Sequence[Variable]) -> int | None:
     """How many states the bounds leave; None where they leave infinitely many."""
-    found = 1
+    count = 1
     for variable in variables:
         if variable.kind is Kind.BOOL:
-            found *= 2
+            count *= 2
         elif variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
             return None
         else:
-            found *= int(variable.upper) - int(variable.lower) + 1
-    return found
+            count *= int(variable.upper) - int(variable.lower) + 1
+    return count
 
 
 def fits(variables: Sequence[Variable], count: int) -> bool:
@@ -113,5 +113,5 @@ def _checked(variable: Variable, kind: str, values: NDArray[Any]) -> NDArray[Any
 
 
 def _listed(variable: Variable, values: NDArray[Any]) -> list[Any]:
-    found: list[Any] = values.tolist()
-    return [bool(value) for value in found] if variable.kind is Kind.BOOL else found
+    numbers: list[Any] = values.tolist()
+    return [bool(value) for value in numbers] if variable.kind is Kind.BOOL else numbers

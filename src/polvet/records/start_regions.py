@@ -54,9 +54,9 @@ class Region:
         return any(one.run is not None for one in self.rest)
 
 
-def region_json(found: Region) -> dict[str, Any]:
+def region_json(region: Region) -> dict[str, Any]:
     """Return the region as certificates hold it."""
-    return {found.side: [{name: list(ends) for name, ends in box.items()} for box in found.boxes]}
+    return {region.side: [{name: list(ends) for name, ends in box.items()} for box in region.boxes]}
 
 
 def condition_of_box(network: Network, box: NamedBox) -> Expression:

@@ -82,8 +82,8 @@ class StateFormat:
 
     def read(self, values: dict[str, Any], where: Where) -> State:
         """Return the state, or raise the InputError that says what is wrong with it."""
-        found = self.find(values)
-        return state_from_names(self.task.network, values, where) if found is None else found
+        state = self.find(values)
+        return state_from_names(self.task.network, values, where) if state is None else state
 
     def write(self, state: State) -> dict[str, Any]:
         """Return the state as `{"x": 3, "crashed": false}`."""
@@ -113,17 +113,17 @@ def iter_states(task: Task, path: str | Path) -> Iterator[State]:
             item = decode(line)
         except ValueError:
             item = parse_json(line, Where(str(path), line=number))  # says what is wrong, and where
-        if isinstance(item, dict) and (found := reader.find(item)) is not None:
-            yield found
+        if isinstance(item, dict) and (state := reader.find(item)) is not None:
+            yield state
         elif not (number == 1 and isinstance(item, dict) and "format" in item):  # the head of a file of decisions
             yield from _states_in(reader, item, Where(str(path), line=number))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return members
 
 
 def _states_in(reader: StateFormat, item: Any, where: Where) -> Iterator[State]:

@@ -19,7 +19,7 @@ from polvet.repair.repair import Repaired
 
 
 def confirm_repair(
-    fitted: Fitted, made: Repaired, file: Path | None, *, found: float, budget: Budget, output: Path | None = None
+    fitted: Fitted, repair: Repaired, file: Path | None, *, found: float, budget: Budget, output: Path | None = None
 ) -> tuple[dict[str, Any], Confirmation | None]:
     """Return the certificate of the repair that was saved in the file, and whether it was checked.
 
@@ -28,13 +28,13 @@ def confirm_repair(
     if file is None:
         with tempfile.TemporaryDirectory(prefix="polvet-") as folder:
             saved = Path(folder) / "policy.json"
-            save_policy(made.policy, saved)
-            certificate, checked = confirm_repair(fitted, made, saved, found=found, budget=budget)
+            save_policy(repair.policy, saved)
+            certificate, checked = confirm_repair(fitted, repair, saved, found=found, budget=budget)
             return certificate, NotChecked(checked.reason) if isinstance(checked, NotChecked) else checked
-    certificate = repair_certificate(fitted, made, file)
-    if not made.fixed:
+    certificate = repair_certificate(fitted, repair, file)
+    if not repair.fixed:
         return certificate, None
-    if (wrong := _first_that_is_none(fitted, made.fixed)) is not None:
+    if (wrong := _first_that_is_none(fitted, repair.fixed)) is not None:
         return certificate, NotChecked(wrong)
     about = about_policy(fitted.task, file, certificate["policy_sha256"])
     return certificate, confirm("repaired policy", certificate, about, found=found, budget=budget, output=output)

@@ -85,11 +85,11 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
 def _applicable(known: Applicability, states: Sequence[State]) -> list[list[str]]:
     """Return the applicable labels of each state, also those that the policy has no output for."""
     labels = known.fitted.task.network.labels
-    found = []
+    applicable = []
     for words in known.compiled.pack(states):
         moves = known.compiled.machine.moves(words) or []
-        found.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
-    return found
+        applicable.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
+    return applicable
 
 
 def _only(fitted: Fitted, state: State) -> str:

@@ -206,9 +206,9 @@ def _fitting_method(policy: Policy, name: str) -> Method:
 
 def _keeps(known: Applicability, keep: Sequence[State], faults: Demands) -> Demands:
     """Return the kept states' demands, without states that are faults."""
-    found = keep_demands(known, keep, KEEP_WEIGHT, MARGIN)
+    demands = keep_demands(known, keep, KEEP_WEIGHT, MARGIN)
     own = {row.tobytes() for row in faults.rows}
-    return found.pick(np.array([row.tobytes() not in own for row in found.rows], dtype=np.bool_))
+    return demands.pick(np.array([row.tobytes() not in own for row in demands.rows], dtype=np.bool_))
 
 
 def _sampled(keeps: Demands, seed: int) -> Demands:

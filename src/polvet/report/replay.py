@@ -61,14 +61,14 @@ def replay_part(
 def _chosen(runs: Sequence[ShownRun]) -> list[ShownRun]:
     """The shortest runs, in their order, as many as a page may hold."""
     ranked = sorted(range(len(runs)), key=lambda k: (len(runs[k].states), k))
-    found: list[int] = []
+    chosen: list[int] = []
     states = 0
     for k in ranked[:MAX_RUNS]:
         states += len(runs[k].states)
         if states > MAX_STATES:
             break
-        found.append(k)
-    return [runs[k] for k in found]
+        chosen.append(k)
+    return [runs[k] for k in chosen]
 
 
 def _key(state: Any) -> tuple[tuple[str, str], ...]:
