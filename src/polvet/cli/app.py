@@ -89,9 +89,9 @@ def _refuse_twice(options: list[Any], words: list[str]) -> None:
     for option in options:
         if option.param_type_name != "option" or option.multiple or option.is_flag:
             continue
-        given = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
-        if len(given) > 1:
-            raise InputError("is given twice, and takes one value.", Where(given[-1]), "Give it once.")
+        repeated = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
+        if len(repeated) > 1:
+            raise InputError("is given twice, and takes one value.", Where(repeated[-1]), "Give it once.")
 
 
 app = typer.Typer(

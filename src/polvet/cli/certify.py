@@ -83,6 +83,6 @@ def certify(
 
     budget = budget_of(limits.time_limit, limits.memory_limit)
     subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
-    found = judge(certificate, subjects)
-    lines = [f"  proved: {found.claim}"] if isinstance(found, Accepted) else []
-    return answering.say(found, lines)
+    verdict = judge(certificate, subjects)
+    lines = [f"  proved: {verdict.claim}"] if isinstance(verdict, Accepted) else []
+    return answering.say(verdict, lines)

@@ -83,27 +83,29 @@ def debug(
 
     policy = subject.open()
     with open_log(answering.log_json) as log, _live_table(log) as listener:
-        found = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
-    ended = found.source
+        campaign = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
+    ended = campaign.source
     lines = [
         *_table_lines(fold(ended.records)),
-        f"outcome     {found.outcome}",
+        f"outcome     {campaign.outcome}",
         *([] if ended.risk is None else [f"risk        {ended.risk.says()}"]),
         *_goal_lines(ended),
         f"policy      {ended.policy}",
     ]
     if ended.certificate is not None:
         words = ["polvet", "certify", str(ended.certificate), "--task", str(subject.task)]
-        words += ["--policy", str(ended.policy)] if found.word == "safe" else []
-        told = shlex.join([*words, *policy.task.model_task.options.arguments()])
-        lines.append(f"evidence    {ended.certificate} (check it: {told})")
-    lost = found.word in ("safe", "repaired") and (found.goal_lost or found.outcome == "safe, goal faults remain")
-    return answering.say(found, lines, code=ExitCode.GOAL_LOST if lost else None)
+        words += ["--policy", str(ended.policy)] if campaign.word == "safe" else []
+        command = shlex.join([*words, *policy.task.model_task.options.arguments()])
+        lines.append(f"evidence    {ended.certificate} (check it: {command})")
+    lost = campaign.word in ("safe", "repaired") and (
+        campaign.goal_lost or campaign.outcome == "safe, goal faults remain"
+    )
+    return answering.say(campaign, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
-def _goal_lines(found: Ending) -> list[str]:
+def _goal_lines(campaign: Ending) -> list[str]:
     """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
-    useful = found.usefulness
+    useful = campaign.usefulness
     if useful is None:
         return []
     beside = (

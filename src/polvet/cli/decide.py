@@ -75,7 +75,7 @@ def decide(
     task = question.load()
     alone = named_state(task, state)
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
-        found = task.decide(
+        decisions = task.decide(
             alone or states,
             algorithm=algorithm,
             order=order,
@@ -90,29 +90,29 @@ def decide(
             certificates=certificates,
             **within,
         )
-    if isinstance(found, SafeRegion):
-        lines = region_lines(found)
-        lines += [f"evidence     {path} ({word})" for word, path in (found.written or {}).items()]
-        return answering.say(found, lines, changes={} if found.written is not None else {"certificate": None})
-    decided = found if isinstance(found, Decisions) else found.source
+    if isinstance(decisions, SafeRegion):
+        lines = region_lines(decisions)
+        lines += [f"evidence     {path} ({word})" for word, path in (decisions.written or {}).items()]
+        return answering.say(decisions, lines, changes={} if decisions.written is not None else {"certificate": None})
+    decided = decisions if isinstance(decisions, Decisions) else decisions.source
     lines = _lines(task.model_task, decided, bound, goal_reaching)
-    if output is not None and "resumed" in found.figures and alone is None:
-        lines.append(f"written      {output} ({found.figures['resumed']:,} states were there already)")
-    if isinstance(found.written, dict):
-        lines += [f"evidence     {path} ({word})" for word, path in found.written.items()]
-    elif found.written is not None:
-        lines.append(f"evidence     {found.written} ({found.word})")
-    large = found.certificate is not None and len(found.certificate["states"]) > INLINE_STATES
-    return answering.say(found, lines, changes={"certificate": None} if large and found.written is None else {})
+    if output is not None and "resumed" in decisions.figures and alone is None:
+        lines.append(f"written      {output} ({decisions.figures['resumed']:,} states were there already)")
+    if isinstance(decisions.written, dict):
+        lines += [f"evidence     {path} ({word})" for word, path in decisions.written.items()]
+    elif decisions.written is not None:
+        lines.append(f"evidence     {decisions.written} ({decisions.word})")
+    large = decisions.certificate is not None and len(decisions.certificate["states"]) > INLINE_STATES
+    return answering.say(decisions, lines, changes={"certificate": None} if large and decisions.written is None else {})
 
 
-def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
+def _lines(task: Task, decisions: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
     from polvet.model.semantics import show_state
 
-    if found.source is None:
+    if decisions.source is None:
         return []
-    _, asked = found.source
-    figures = found.figures
+    _, states = decisions.source
+    figures = decisions.figures
     if goal_reaching:
         total = f"{figures['won']:,} with a strong-cyclic policy, {figures['lost']:,} without"
         words: dict[bool | None, str] = {True: "yes ", False: "no  "}
@@ -125,16 +125,16 @@ def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool)
         if bound is None:
             looks = f"{figures['expanded']:,} looks at actions ({figures['algorithm']})"
             last = [f"cost         {figures['decide_seconds']:.3f} s, {looks}"]
-    shown = asked if bound is not None else asked[:SHOWN]
+    shown = states if bound is not None else states[:SHOWN]
     lines = [
-        f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, found.safe, strict=False)
+        f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, decisions.safe, strict=False)
     ]
     if bound is not None:
-        rows = found.rows()
+        rows = decisions.rows()
         lines = [
             f"{line}  P(fail) in [{row['lower']:.9g}, {row['upper']:.9g}]"
             for line, row in zip(lines, rows, strict=True)
         ]
         return [f"bound        {figures['bound']}", *lines]
-    more = [f"  ... and {len(asked) - SHOWN:,} more"] if len(asked) > SHOWN else []
-    return [f"states       {len(asked):,}: {total}", *lines, *more, *last]
+    more = [f"  ... and {len(states) - SHOWN:,} more"] if len(states) > SHOWN else []
+    return [f"states       {len(states):,}: {total}", *lines, *more, *last]

@@ -82,7 +82,7 @@ def faults(
 
     policy = subject.open()
     with answering.watch("faults", "analysing", limits) as within:
-        found = policy.faults(
+        result = policy.faults(
             kind=kind,
             goal_chance=goal_chance,
             max_risk=max_risk,
@@ -92,47 +92,48 @@ def faults(
             max_steps=max_steps,
             **within,
         )
-    bound, _, analysis = found.source
-    lines = [*_lines(bound, analysis, found.figures), *subject.lines(policy)]
+    bound, _, analysis = result.source
+    lines = [*_lines(bound, analysis, result.figures), *subject.lines(policy)]
     changes: dict[str, Any] = {}
     if explain is not None:
-        told = found.explain(explain)
-        lines += [f"fault {explain}", *told.lines()]
-        changes["explanation"] = told.to_json()
-    if certificates is not None and found.faults:
+        explanation = result.explain(explain)
+        lines += [f"fault {explain}", *explanation.lines()]
+        changes["explanation"] = explanation.to_json()
+    if certificates is not None and result.faults:
         changes["certificates"] = []
-        for word, certificate in found.prove(within=within["within"]).items():
+        for word, certificate in result.prove(within=within["within"]).items():
             path = certificates / f"{word}.json"
             write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
             changes["certificates"].append(str(path))
             lines.append(f"written      {path}")
     if output is not None:
-        changes["faults"] = str(found.save(output))
+        changes["faults"] = str(result.save(output))
         lines.append(f"written      {output}")
-    return answering.say(found, lines, changes=changes, without=() if output is None else ("first_faults",))
+    return answering.say(result, lines, changes=changes, without=() if output is None else ("first_faults",))
 
 
-def _lines(bound: Bound, found: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
+def _lines(bound: Bound, result: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
     show = bound.compiled.semantics.show
     words = WORDS[figures["kind"]]
     lines = [
-        f"faults       {len(found.faults):,} {figures['how']}" + ("; there are no others" if found.exhaustive else ""),
-        f"states       {found.states:,} met, {found.safe_states:,} {words.good}, {found.open:,} undecided",
+        f"faults       {len(result.faults):,} {figures['how']}"
+        + ("; there are no others" if result.exhaustive else ""),
+        f"states       {result.states:,} met, {result.safe_states:,} {words.good}, {result.open:,} undecided",
     ]
-    for number, fault in enumerate(found.faults[:SHOWN]):
-        blame = f", first on {found.blame[number].first:,} runs" if found.blame else ""
+    for number, fault in enumerate(result.faults[:SHOWN]):
+        blame = f", first on {result.blame[number].first:,} runs" if result.blame else ""
         instead = " or ".join(fault.safe_actions[:4]) or "no single action"
         kind = "" if fault.kind in ("unsafe", "risk") else f"{fault.kind}; "
         lines.append(f"  {number:4} {show(fault.state)}: {fault.action} ({kind}{words.instead}: {instead}{blame})")
-    if len(found.faults) > SHOWN:
-        lines.append(f"  ... and {len(found.faults) - SHOWN:,} more")
-    if len(found.never_safe):
+    if len(result.faults) > SHOWN:
+        lines.append(f"  ... and {len(result.faults) - SHOWN:,} more")
+    if len(result.never_safe):
         lines.append(
-            f"no fault     on {len(found.never_safe):,} runs: they never touch the safe region, their starts are unsafe"
+            f"no fault     on {len(result.never_safe):,} runs: they never touch the safe region, their starts are unsafe"
         )
-    if found.unsafe_starts:
-        first = show(found.unsafe_starts[0])
+    if result.unsafe_starts:
+        first = show(result.unsafe_starts[0])
         lines.append(
-            f"{words.bad_start} {len(found.unsafe_starts):,} starts from which {words.nobody}, such as {first}"
+            f"{words.bad_start} {len(result.unsafe_starts):,} starts from which {words.nobody}, such as {first}"
         )
     return lines

@@ -35,7 +35,7 @@ def fuzz(
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
     policy = subject.open()
     with answering.watch("fuzz", "fuzzing", limits, unit="runs") as within:
-        found = policy.fuzz(
+        result = policy.fuzz(
             runs,
             unsafe_runs=unsafe_runs,
             tries=tries,
@@ -47,15 +47,15 @@ def fuzz(
             output=output,
             **within,
         )
-    lines = _lines(found.source)
-    if "shrunk_runs" in found.figures:
-        before, after = found.figures["mean_length"], found.figures["mean_length_shrunk"]
-        left = f"{found.figures['shrunk_runs']:,} different runs are left"
+    lines = _lines(result.source)
+    if "shrunk_runs" in result.figures:
+        before, after = result.figures["mean_length"], result.figures["mean_length_shrunk"]
+        left = f"{result.figures['shrunk_runs']:,} different runs are left"
         lines.append(f"shrunk       mean length {before:.1f} -> {after:.1f} steps; {left}")
     lines += subject.lines(policy)
     if output is not None:
-        lines.append(f"written      {output} ({len(found.runs):,} runs)")
-    return answering.say(found, lines, changes={} if output is None else {"runs": str(output)})
+        lines.append(f"written      {output} ({len(result.runs):,} runs)")
+    return answering.say(result, lines, changes={} if output is None else {"runs": str(output)})
 
 
 def _lines(campaign: Campaign) -> list[str]:

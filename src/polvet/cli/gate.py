@@ -59,7 +59,7 @@ def gate(
     from polvet.front.gating import gate as judge
 
     task = subject.load()
-    found = judge(
+    result = judge(
         task,
         subject.policy,
         before=before,
@@ -69,7 +69,7 @@ def gate(
         **asdict(thresholds),
         **limits.keywords(None),
     )
-    judged, seconds = found.source, answering.spent()
+    judged, seconds = result.source, answering.spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
     if judged.runs is not None:
         lines.append(f"runs              {judged.runs.text()}")
@@ -79,4 +79,4 @@ def gate(
     if sarif is not None:
         write_whole(sarif, dump_sarif(judged, task.model_task, subject.policy))
         lines.append(f"written  {sarif} (SARIF)")
-    return answering.say(found, lines, code=ExitCode.GOAL_LOST if found.only_goal_lost else None)
+    return answering.say(result, lines, code=ExitCode.GOAL_LOST if result.only_goal_lost else None)

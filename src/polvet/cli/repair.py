@@ -79,17 +79,17 @@ def repair(
             output=output,
             **within,
         )
-    found = better.repaired
-    assert found is not None
-    made, agreement, _ = found.source
-    if found.not_kept is not None:
-        say(f"polvet: no runs are kept: {said(found.not_kept)}.", sys.stderr)
-    lines = _lines(made, agreement)
+    result = better.repaired
+    assert result is not None
+    repaired, agreement, _ = result.source
+    if result.not_kept is not None:
+        say(f"polvet: no runs are kept: {said(result.not_kept)}.", sys.stderr)
+    lines = _lines(repaired, agreement)
     if output is not None:
         lines.append(f"written     {output}")
     if certificate is not None:
         lines.append(f"certificate {certificate}")
-    return answering.say(found, lines, changes={} if output is None else {"policy": str(output)})
+    return answering.say(result, lines, changes={} if output is None else {"policy": str(output)})
 
 
 def _warn(policy: Policy, listed: FaultList, file: Path) -> None:
@@ -102,18 +102,18 @@ def _warn(policy: Policy, listed: FaultList, file: Path) -> None:
             say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
-def _lines(made: Repaired, agreement: Agreement) -> list[str]:
-    faults = f"faults      {len(made.fixed):,} fixed, {len(made.left):,} left"
+def _lines(repaired: Repaired, agreement: Agreement) -> list[str]:
+    faults = f"faults      {len(repaired.fixed):,} fixed, {len(repaired.left):,} left"
     gap = (
         ""
-        if made.gap is None
-        else f"; no repair of these numbers is below {made.bound:.6g} (gap {100 * made.gap:.2f}%)"
+        if repaired.gap is None
+        else f"; no repair of these numbers is below {repaired.bound:.6g} (gap {100 * repaired.gap:.2f}%)"
     )
-    lines = [faults, f"change      {made.objective:.6g} in all ({made.method}, mode {made.mode}){gap}"]
-    lines += [f"  left: {reason}" for reason in sorted({left.reason for left in made.left})]
-    if made.trees_added or made.units_added:
-        lines.append(f"added       {made.trees_added:,} trees, {made.units_added:,} units")
-    kept = made.retention
+    lines = [faults, f"change      {repaired.objective:.6g} in all ({repaired.method}, mode {repaired.mode}){gap}"]
+    lines += [f"  left: {reason}" for reason in sorted({left.reason for left in repaired.left})]
+    if repaired.trees_added or repaired.units_added:
+        lines.append(f"added       {repaired.trees_added:,} trees, {repaired.units_added:,} units")
+    kept = repaired.retention
     lines.append(f"kept        {kept.states - kept.changed:,} of {kept.states:,} states of runs that reached the goal")
     if agreement.library is not None:
         lines.append(f"library     {agreement.library} confirms {agreement.confirmed:,} fixed faults")

@@ -121,5 +121,5 @@ def run_campaign(
         warning=None if useful is None else useful.warning(),
         source=ended,
         confirmation=ended.checked,
-        **work.told(),
+        **work.account(),
     )

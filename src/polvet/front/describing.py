@@ -8,7 +8,7 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError
-from polvet.front.given import path as given_path
+from polvet.front.arguments import path as path_of
 from polvet.front.results import Description
 from polvet.model.automata import Model
 from polvet.model.infix import dump_expression
@@ -22,7 +22,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     """
     from polvet.front.loading import load
 
-    spent, path = stopwatch(), given_path(what, "what")
+    spent, path = stopwatch(), path_of(what, "what")
     if _is_policy(path):
         return _of_policy(path, spent())
     task, reason = None, None
@@ -93,6 +93,6 @@ def _is_policy(path: Path) -> bool:
 def _of_policy(path: Path, seconds: float) -> Description:
     from polvet.policy.describe import describe_policy
 
-    found = describe_policy(path)
-    figures = {"inputs": list(found.inputs), "outputs": list(found.outputs), **found.facts}
-    return Description(figures=figures, source=found, seconds=seconds)
+    description = describe_policy(path)
+    figures = {"inputs": list(description.inputs), "outputs": list(description.outputs), **description.facts}
+    return Description(figures=figures, source=description, seconds=seconds)

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 
 def find_policy_faults(
-    policy: Policy, asked: Question, runs: Sequence[Run] | str | Path | None, work: Work, *, tries: int, max_steps: int
+    policy: Policy,
+    question: Question,
+    runs: Sequence[Run] | str | Path | None,
+    work: Work,
+    *,
+    tries: int,
+    max_steps: int,
 ) -> Faults:
     """Return the faults of the policy, all there are or those on the runs."""
     from polvet.debug.everywhere import find_everywhere
@@ -36,12 +42,12 @@ def find_policy_faults(
     bound = policy.bound
     decider = Decider(bound.task, threads=work.threads())
     packed, how = (None, "") if runs is None else _packed(policy, runs)
-    if asked.kind != "safety":
-        found, how = _by_worlds(policy, asked, decider, packed, how, work)
+    if question.kind != "safety":
+        analysis, how = _by_worlds(policy, question, decider, packed, how, work)
     elif packed is not None:
-        found = find_faults(bound, decider, packed, budget=work.budget)
+        analysis = find_faults(bound, decider, packed, budget=work.budget)
     else:
-        found, how = find_everywhere(
+        analysis, how = find_everywhere(
             bound,
             decider,
             budget=work.budget,
@@ -50,22 +56,22 @@ def find_policy_faults(
             seed=work.chance,
             threads=work.threads(),
         )
-    reason = why(found.limit)
-    if not reason and not found.faults and found.near_ties:
-        reason = {"reason": f"near-tie in {found.near_ties} states"}
+    reason = why(analysis.limit)
+    if not reason and not analysis.faults and analysis.near_ties:
+        reason = {"reason": f"near-tie in {analysis.near_ties} states"}
     names = policy.names
     shown = tuple(
         Fault(names(one.state), one.action, one.safe_actions, tuple(map(names, one.unsafe_outcomes)), one.kind)
-        for one in found.faults
+        for one in analysis.faults
     )
-    figures = {**found.figures, **asked.figures, "how": how, "policy": policy.fitted.describe()}
+    figures = {**analysis.figures, **question.figures, "how": how, "policy": policy.fitted.describe()}
     return Faults(
         figures=figures,
-        source=(bound, decider, found),
+        source=(bound, decider, analysis),
         faults=shown,
-        exhaustive=found.exhaustive,
+        exhaustive=analysis.exhaustive,
         **reason,
-        **work.told(),
+        **work.account(),
     )
 
 
@@ -76,21 +82,21 @@ def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRun
 
     bound = policy.bound
     if isinstance(runs, str | Path):
-        given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
+        known, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
     else:
         listed = [run for run in runs if isinstance(run, Run)] if isinstance(runs, Sequence) else []
         if not isinstance(runs, Sequence) or len(listed) != len(runs):
             hint = "Give Run objects, as Policy.fuzz returns them, or a file."
             raise InputError("these are no runs.", Where("runs"), hint)
-        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
+        known = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
         how = "on the given runs"
-    packed = PackedRuns.of(bound, given)
+    packed = PackedRuns.of(bound, known)
     refuse_foreign_runs(bound, packed)
     return packed, how
 
 
 def _by_worlds(
-    policy: Policy, asked: Question, decider: Decider, runs: PackedRuns | None, how: str, work: Work
+    policy: Policy, question: Question, decider: Decider, runs: PackedRuns | None, how: str, work: Work
 ) -> tuple[FaultAnalysis, str]:
     """Return faults of a kind that needs to know all that could be reached; without it they are unknown, and why."""
     from polvet.debug.faults import nothing_judged
@@ -100,12 +106,14 @@ def _by_worlds(
     among = None if runs is None else runs.states
     where = how or "in all states the policy reaches"
     try:
-        if asked.kind == "goal":
+        if question.kind == "goal":
             return find_goal_faults(
-                policy.bound, decider, among=among, least=asked.goal_chance, budget=work.budget
+                policy.bound, decider, among=among, least=question.goal_chance, budget=work.budget
             ), where
-        assert asked.max_risk is not None
-        return find_risk_faults(policy.bound, asked.max_risk, delta=asked.delta, among=among, budget=work.budget), where
+        assert question.max_risk is not None
+        return find_risk_faults(
+            policy.bound, question.max_risk, delta=question.delta, among=among, budget=work.budget
+        ), where
     except LimitReached as limit:
         return nothing_judged(limit), f"nowhere ({limit})"
 
@@ -114,12 +122,12 @@ def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, dict[str, Any
     """Return certificates that the faulty states are won, and that the outcomes by which the goal is given up are lost."""
     from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
-    bound, _, found = faults.source
+    bound, _, analysis = faults.source
     if faults.figures["kind"] != "goal" or faults.figures["goal_chance"] != "1":
         what = "there is no kind of certificate for these faults."
         raise InputError(what, Where("--certificates"), "Leave it out; verify --max-risk certifies the policy's risk.")
-    states = [one.state for one in found.faults]
-    lost = [outcome for one in found.faults for outcome in one.unsafe_outcomes[:1]]
+    states = [one.state for one in analysis.faults]
+    lost = [outcome for one in analysis.faults for outcome in one.unsafe_outcomes[:1]]
     solved = solve(bound.task, [*states, *lost], budget=budget)
     proofs = {"won": prove_won(solved, states, budget=budget)}
     return {**proofs, "lost": prove_lost(solved, lost, budget=budget)} if lost else proofs
@@ -155,16 +163,16 @@ def repair_policy(
     how = replace(how, keep=kept)
     more: dict[str, Any] = {}
     if any(fault.kind in GOAL_KINDS for fault in listed.faults):
-        made, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
+        repair, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
         more = guard.figures
     else:
-        made, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
-    work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
+        repair, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
+    work.tell(fixed=len(repair.fixed), left=len(repair.left), objective=repair.objective)
     target = new_folder() / f"policy{file.suffix}" if output is None else output
-    save_policy(made.policy, target)
+    save_policy(repair.policy, target)
     document, checked = confirm_repair(
         policy.fitted,
-        made,
+        repair,
         None if output is None else target,
         found=work.spent(),
         budget=budget,
@@ -172,13 +180,13 @@ def repair_policy(
     )
     written = None if certificate is None else str(write_certificate(document, certificate))
     done = Repair(
-        figures={**repair_figures(made, agreement), **more},
-        source=(made, agreement, document),
+        figures={**repair_figures(repair, agreement), **more},
+        source=(repair, agreement, document),
         confirmation=checked,
         written=written,
-        left=tuple(sorted({left.reason for left in made.left})),
+        left=tuple(sorted({left.reason for left in repair.left})),
         not_kept=not_kept,
-        **why(made.limit),
-        **work.told(),
+        **why(repair.limit),
+        **work.account(),
     )
     return policy.reopen(target, done)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.confirm.outcome import told
 from polvet.errors import InputError, Where, suggest
-from polvet.front.given import count
+from polvet.front.arguments import count
 from polvet.front.limits import Crowd, Work
 from polvet.front.loading import TaskLike, load
 from polvet.front.results import Gate
@@ -63,7 +63,7 @@ def gate(
         source=judged,
         only_goal_lost=judged.only_goal_lost,
         confirmation=judged.checked,
-        **work.told(),
+        **work.account(),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
-from polvet.front.given import count, path
+from polvet.front.arguments import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.result import Run, why, write_certificate
@@ -168,8 +168,8 @@ class Policy:
     def scores(self, state: Any) -> dict[str, float]:
         """Return the score of each output in the state."""
         (one,) = self._states(state)
-        found = self._fitted.policy.scores(self._fitted.row(one))[0]
-        return {name: float(score) for name, score in zip(self.outputs, found.tolist(), strict=True)}
+        scores = self._fitted.policy.scores(self._fitted.row(one))[0]
+        return {name: float(score) for name, score in zip(self.outputs, scores.tolist(), strict=True)}
 
     def evaluate(
         self,
@@ -192,7 +192,7 @@ class Policy:
         excluded = set() if exclude is None else set(iter_first_states(bound.task, exclude))
         sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
         with work.crew(self._task.model_task, self._file) as crew:
-            found = evaluate(
+            evaluation = evaluate(
                 bound,
                 sample,
                 runs=runs,
@@ -202,12 +202,12 @@ class Policy:
                 crew=crew,
                 threads=1 if work.is_cluster else work.threads(starts),
             )
-        reason = why(found.limit)
-        if found.unsafe == 0 and found.near_tie_starts:
-            _, tie = found.inspection.doubtful_witness(found.near_tie_starts[0])
+        reason = why(evaluation.limit)
+        if evaluation.unsafe == 0 and evaluation.near_tie_starts:
+            _, tie = evaluation.inspection.doubtful_witness(evaluation.near_tie_starts[0])
             reason = {"reason": f"near-tie in state {'' if tie is None else bound.compiled.semantics.show(tie)}"}
-        figures = evaluation_figures(found) | {"policy": self._fitted.describe()}
-        return Evaluation(figures=figures, source=found, **reason, **work.told())
+        figures = evaluation_figures(evaluation) | {"policy": self._fitted.describe()}
+        return Evaluation(figures=figures, source=evaluation, **reason, **work.account())
 
     def simulate(
         self, runs: int = 10, *, state: Any = None, max_steps: int = 10_000, **limits: Unpack[TimedCrowd]
@@ -249,8 +249,8 @@ class Policy:
             "policy": self._fitted.describe(),
             "steps_per_cpu_second": round(batch.steps / cpu) if cpu > 0 else None,
         }
-        made = Simulated(self, starts, batch, max_steps, work.chance)
-        return Simulation(figures=figures, source=made, **why(batch.limit), **work.told())
+        simulation = Simulated(self, starts, batch, max_steps, work.chance)
+        return Simulation(figures=figures, source=simulation, **why(batch.limit), **work.account())
 
     def fuzz(
         self,
@@ -300,7 +300,7 @@ class Policy:
             write_runs(bound.task, kept, output)
         figures = {**campaign.figures, **shrunk, "policy": self._fitted.describe()}
         named = tuple(map(self.named, kept))
-        return Fuzzing(figures=figures, source=campaign, runs=named, **why(campaign.limit), **work.told())
+        return Fuzzing(figures=figures, source=campaign, runs=named, **why(campaign.limit), **work.account())
 
     def verify(
         self,
@@ -358,8 +358,8 @@ class Policy:
         from polvet.front.faulting import find_policy_faults
 
         work = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES)
-        asked = Question.of(kind, goal_chance, max_risk, delta)
-        return find_policy_faults(self, asked, runs, work, tries=budget, max_steps=max_steps)
+        question = Question.of(kind, goal_chance, max_risk, delta)
+        return find_policy_faults(self, question, runs, work, tries=budget, max_steps=max_steps)
 
     def repair(
         self,
@@ -412,25 +412,25 @@ class Policy:
         from polvet.verify.verdicts import Unknown as Open
 
         work, bound, file = Work.begin(limits, TimedChance), self.bound, self.own_file("Fence")
-        exits, made = fence_exits(bound, budget=work.budget)
-        if exits is None or isinstance(made, str):
-            return Fence(reason=str(made), **work.told())
+        exits, repair = fence_exits(bound, budget=work.budget)
+        if exits is None or isinstance(repair, str):
+            return Fence(reason=str(repair), **work.account())
         target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
-        save_policy(made.policy, target)
+        save_policy(repair.policy, target)
         fenced = self.reopen(target)
         work.tell("proving")
-        found = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
+        result = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
         figures = {
             "exits": int(exits.labels.sum()),
             "won_cells": len(exits.cells),
             "variables": [bound.task.network.variables[k].name for k in exits.variables],
-            "trees_added": made.trees_added,
-            "units_added": made.units_added,
+            "trees_added": repair.trees_added,
+            "units_added": repair.units_added,
         }
-        proof = certificate_of(fenced.bound, found, work.budget) if isinstance(found, Proved) else None
+        proof = certificate_of(fenced.bound, result, work.budget) if isinstance(result, Proved) else None
         reason, written = None, None
         if proof is None:
-            reason = found.reason if isinstance(found, Open) else "the fenced policy is not safe"
+            reason = result.reason if isinstance(result, Open) else "the fenced policy is not safe"
         about = about_policy(fenced.fitted.task, target, fenced.digest)
         checked = confirm("safe policy", proof, about, found=work.spent(), budget=work.budget, output=target)
         if proof is not None and certificate is not None:
@@ -442,7 +442,7 @@ class Policy:
             policy=fenced,
             confirmation=checked,
             written=written,
-            **work.told(),
+            **work.account(),
         )
 
     def compare(self, new: Any, *, starts: int | None = None, **limits: Unpack[Chance]) -> Comparison:
@@ -456,8 +456,10 @@ class Policy:
         if starts is not None:
             sample = Starts.of(bound.task, work.budget).sample(starts, random.Random(work.chance), budget=work.budget)
             drawn = list(dict.fromkeys(sample))
-        found = compare(self._fitted, after.fitted, starts=drawn, compiled=bound.compiled, budget=work.budget)
-        return Comparison(figures=found.figures, source=(bound.task, found), **why(found.limit), **work.told())
+        comparison = compare(self._fitted, after.fitted, starts=drawn, compiled=bound.compiled, budget=work.budget)
+        return Comparison(
+            figures=comparison.figures, source=(bound.task, comparison), **why(comparison.limit), **work.account()
+        )
 
     def debug(
         self,
@@ -506,19 +508,19 @@ class Policy:
         world = dict(self._fitted.task.network.model.metadata)
         return Run(tuple(map(self.names, run.states)), run.actions, run.end.text, world)
 
-    def listed(self, given: Any) -> FaultList:
+    def listed(self, states: Any) -> FaultList:
         """Return the faults that are given as `Policy.faults` returned them, or in a file."""
-        if isinstance(given, Faults):
-            listed: FaultList = given.listed()
+        if isinstance(states, Faults):
+            listed: FaultList = states.listed()
             if listed.policy_sha256 != self._fitted.sha256:
                 raise InputError(
                     "these are faults of another policy.", Where("faults"), "Repair the policy that they were found in."
                 )
             return listed
-        if isinstance(given, str | Path):
-            return read_faults(self._fitted.task, given)
+        if isinstance(states, str | Path):
+            return read_faults(self._fitted.task, states)
         raise InputError(
-            f"a {type(given).__name__} is no list of faults.",
+            f"a {type(states).__name__} is no list of faults.",
             Where("faults"),
             "Give what Policy.faults() returns, or a file.",
         )
@@ -540,10 +542,10 @@ class Policy:
         return state_to_names(self._fitted.task.network, state)
 
     def _states(self, given: Any) -> list[State]:
-        found = read_states(self._fitted.task.network, given)
-        if len(found) != 1:
-            raise InputError(f"{len(found)} states are given.", Where("state"), "Give one.")
-        return found
+        states = read_states(self._fitted.task.network, given)
+        if len(states) != 1:
+            raise InputError(f"{len(states)} states are given.", Where("state"), "Give one.")
+        return states
 
 
 def _avoiding(task: Task, avoid: str) -> Task:

@@ -92,8 +92,8 @@ class Result:
 
     def __repr__(self) -> str:
         shown = [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]
-        told = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
-        return f"{type(self).__name__}({', '.join([*told, *self._told()])})"
+        fields_ = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
+        return f"{type(self).__name__}({', '.join([*fields_, *self._told()])})"
 
     def _told(self) -> Iterator[str]:
         """Yield what else stands in the short form: figures that say most."""

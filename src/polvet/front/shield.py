@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from polvet.budget import Budget
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
-from polvet.front.given import environment
+from polvet.front.arguments import environment
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, why
 from polvet.front.results import Impossible, Unknown
@@ -234,10 +234,10 @@ class LearnedScheduler(Result):
 
     def scheduler(self, state: Mapping[str, Any]) -> Mapping[str | None, float]:
         """Return how likely the best scheduler that was found takes each action there; none where it does not come."""
-        found = self.source
-        shares = found.deterministic
-        if found.randomised is not None and found.randomised.cost <= found.upper:
-            shares = found.randomised.weights
+        learning = self.source
+        shares = learning.deterministic
+        if learning.randomised is not None and learning.randomised.cost <= learning.upper:
+            shares = learning.randomised.weights
         if shares is None:
             return {}
         return {label: float(shares[o]) for label, o in self._options(state).items() if shares[o] > 0}
@@ -255,57 +255,59 @@ class LearnedScheduler(Result):
         return {world.label_of(option): option for option in mine}
 
 
-def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
+def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impossible | Unknown:
     """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
     from polvet.shield.file import to_mixed_document
     from polvet.shield.mixtures import Mixed, permit_mixtures
 
-    rule = asked.rule
-    limit = Fraction(1) if rule is not None else read_bound(asked.bound)
+    rule = permission.rule
+    limit = Fraction(1) if rule is not None else read_bound(permission.bound)
     if task.fail == FALSE:
         raise InputError("nothing is to be avoided.", Where("fail"), "Give a condition, e.g. 'crashed'.")
     if rule is not None:
-        return _find_by_rule(task, rule, asked.output, work)
+        return _find_by_rule(task, rule, permission.output, work)
     figures: dict[str, Any] = {}
     mixed: Mixed | EngineImpossible | None = None
     try:
-        world = build_world(task, exact=asked.exact, budget=work.budget)
+        world = build_world(task, exact=permission.exact, budget=work.budget)
         dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
         figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
         work.tell("adding actions", states=world.mdp.states, actions=world.options)
         searching = work.budget.share(SEARCH_SHARE)
-        if asked.distributions:
+        if permission.distributions:
             mixed = permit_mixtures(
-                world, limit, distributions=asked.distributions, attempts=asked.attempts, budget=searching
+                world, limit, distributions=permission.distributions, attempts=permission.attempts, budget=searching
             )
-            found = mixed.pure if isinstance(mixed, Mixed) else mixed
+            permitted = mixed.pure if isinstance(mixed, Mixed) else mixed
         else:
-            found = permit(world, limit, attempts=asked.attempts, rng=random.Random(work.chance), budget=searching)
+            permitted = permit(
+                world, limit, attempts=permission.attempts, rng=random.Random(work.chance), budget=searching
+            )
     except LimitReached as error:
-        return Unknown(figures=figures, **why(error), **work.told())
-    if isinstance(found, EngineImpossible):
-        exactly = {} if found.exact is None else {"minimum_exact": str(found.exact)}
-        source = world, limit, found
-        nothing = _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
+        return Unknown(figures=figures, **why(error), **work.account())
+    if isinstance(permitted, EngineImpossible):
+        exactly = {} if permitted.exact is None else {"minimum_exact": str(permitted.exact)}
+        source = world, limit, permitted
+        nothing = _impossible(source, {**figures, "lower": permitted.lower, "upper": permitted.upper, **exactly}, work)
         return replace(nothing, confirmation=NO_KIND)
     figures |= {
-        "permitted": found.count,
-        "choices": found.options,
-        "reachable_states": len(found.sub.states),
-        "value": float(found.risk),
-        "lower": found.lower,
-        "upper": found.upper,
-        "exact": found.exact,
-        "maximal": found.maximal,
-        "ends_surely": found.ends_surely,
-        "goal_reachable": found.goal_reachable,
-        "attempts": found.attempts,
+        "permitted": permitted.count,
+        "choices": permitted.options,
+        "reachable_states": len(permitted.sub.states),
+        "value": float(permitted.risk),
+        "lower": permitted.lower,
+        "upper": permitted.upper,
+        "exact": permitted.exact,
+        "maximal": permitted.maximal,
+        "ends_surely": permitted.ends_surely,
+        "goal_reachable": permitted.goal_reachable,
+        "attempts": permitted.attempts,
     }
-    table = make_shield(task, world, found, limit)
+    table = make_shield(task, world, permitted, limit)
     if isinstance(mixed, Mixed):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
         figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
-    return _confirmed(task, found, table, figures, asked.output, work)
+    return _confirmed(task, permitted, table, figures, permission.output, work)
 
 
 def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Impossible | Unknown:
@@ -320,8 +322,8 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
         work.tell("risk of each action", states=world.mdp.states, actions=world.options)
         ruled = permit_by_rule(world, rule, work.budget.share(SEARCH_SHARE))
     except LimitReached as error:
-        return Unknown(figures=figures, **why(error), **work.told())
-    found = ruled.result
+        return Unknown(figures=figures, **why(error), **work.account())
+    permitted = ruled.result
     least = max(ruled.least[int(s)] for s in world.mdp.initial)
     if rule.kind == "budget" and least > rule.threshold:
         nothing = EngineImpossible(float(least), float(least), least)
@@ -330,18 +332,18 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
-        "permitted": found.count,
-        "choices": found.options,
+        "permitted": permitted.count,
+        "choices": permitted.options,
         "value": float(table.bound),
         "exact": True,
         "least": float(least),
         "above": sum(rule.kind == "per-state" and one > rule.threshold for one in least_open),
     }
-    return _confirmed(task, found, table, figures, output, work)
+    return _confirmed(task, permitted, table, figures, output, work)
 
 
 def _confirmed(
-    task: Task, found: Permitted, table: Table, figures: Mapping[str, Any], output: Path | None, work: Work
+    task: Task, permitted: Permitted, table: Table, figures: Mapping[str, Any], output: Path | None, work: Work
 ) -> Shield:
     from polvet.confirm.confirmation import about_task, confirm
 
@@ -352,11 +354,18 @@ def _confirmed(
         table.save(output)
     written = None if output is None else str(output)
     return _shield(
-        found, table, table.bound, figures=figures, source=found, confirmation=checked, written=written, **work.told()
+        permitted,
+        table,
+        table.bound,
+        figures=figures,
+        source=permitted,
+        confirmation=checked,
+        written=written,
+        **work.account(),
     )
 
 
-def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> LearnedScheduler | Impossible | Unknown:
+def learn_inside(task: Task, lesson: Lesson, options: Mapping[str, Any]) -> LearnedScheduler | Impossible | Unknown:
     """Return bounds on the least cost within the bound on failing, or within a shield."""
     from polvet.shield.file import load_shield
     from polvet.shield.learning import LearningOptions, learn, lost_at_once
@@ -368,27 +377,27 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
             raise InputError(f"there is no option '{name}'.", Where(name), suggest(name, known))
     work, chosen = Work.begin(limits, Chance), {name: value for name, value in options.items() if name in known}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    if asked.variable is None:
+    if lesson.variable is None:
         chosen = {"episodes": EPISODES, "alone": EPISODES, **chosen}
     how = LearningOptions(randomised=not chosen.pop("deterministic", False), **chosen)
-    if (asked.bound is None) == (asked.shield is None):
+    if (lesson.bound is None) == (lesson.shield is None):
         raise InputError("give either a bound or a shield.", Where("bound"), "A bound is 0.1; a shield is a file.")
-    given = asked.shield.table if isinstance(asked.shield, Shield) else None
-    if given is None and asked.shield is not None:
-        given = load_shield(Path(asked.shield))  # type: ignore[arg-type]
-    limit = read_bound(asked.bound) if asked.bound is not None else given.bound  # type: ignore[union-attr]
+    table = lesson.shield.table if isinstance(lesson.shield, Shield) else None
+    if table is None and lesson.shield is not None:
+        table = load_shield(Path(lesson.shield))  # type: ignore[arg-type]
+    limit = read_bound(lesson.bound) if lesson.bound is not None else table.bound  # type: ignore[union-attr]
     figures: dict[str, Any] = {}
     try:
-        world = build_world(task, cost=asked.variable, budget=work.budget)
+        world = build_world(task, cost=lesson.variable, budget=work.budget)
         figures |= {"states": world.mdp.states, "choices": world.mdp.choices}
         work.tell("learning", states=world.mdp.states)
         rng, budget = random.Random(work.chance), work.budget.share(SEARCH_SHARE)
-        found = lost_at_once(world, limit) or learn(
+        learning = lost_at_once(world, limit) or learn(
             world,
             limit,
-            experience=_experience(task, world, asked, how.explore, rng, budget),
+            experience=_experience(task, world, lesson, how.explore, rng, budget),
             options=how,
-            inside=None if given is None else given.options_of(task, world, Where(str(asked.shield))),
+            inside=None if table is None else table.options_of(task, world, Where(str(lesson.shield))),
             rng=rng,
             budget=budget,
             on_round=lambda one: work.tell(
@@ -396,9 +405,9 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
             ),
         )
     except LimitReached as error:
-        return Unknown(figures=figures, **why(error), **work.told())
-    if isinstance(found, EngineImpossible):
-        return _impossible((world, limit, found), figures, work)
+        return Unknown(figures=figures, **why(error), **work.account())
+    if isinstance(learning, EngineImpossible):
+        return _impossible((world, limit, learning), figures, work)
     history = [
         {
             "iteration": k + 1,
@@ -410,37 +419,37 @@ def learn_inside(task: Task, asked: Lesson, options: Mapping[str, Any]) -> Learn
             "upper_deterministic": number(one.upper_deterministic),
             "upper": number(one.upper),
         }
-        for k, one in enumerate(found.rounds)
+        for k, one in enumerate(learning.rounds)
     ]
     figures |= {
-        "lower": number(found.lower),
-        "upper": number(found.upper),
-        "iterations": len(found.rounds),
+        "lower": number(learning.lower),
+        "upper": number(learning.upper),
+        "iterations": len(learning.rounds),
         "history": history,
         "upper_deterministic": history[-1]["upper_deterministic"] if history else "infinity",
     }
-    if asked.confidence is not None:
-        figures["confidence"] = asked.confidence
-    inner = found.permissive
+    if lesson.confidence is not None:
+        figures["confidence"] = lesson.confidence
+    inner = learning.permissive
     shield = None if inner is None else _shield(inner, make_shield(task, world, inner, limit), limit)
-    cheap = how.kappa is not None and found.upper <= how.kappa
-    done = cheap or (given is not None and found.upper < math.inf)
+    cheap = how.kappa is not None and learning.upper <= how.kappa
+    done = cheap or (table is not None and learning.upper < math.inf)
     return LearnedScheduler(
         figures=figures,
-        source=found,
-        reason=None if found.optimal or done else found.reason,
-        lower=found.lower,
-        upper=found.upper,
-        iterations=len(found.rounds),
+        source=learning,
+        reason=None if learning.optimal or done else learning.reason,
+        lower=learning.lower,
+        upper=learning.upper,
+        iterations=len(learning.rounds),
         shield=shield,
         learned=done,
         place=(task, world),
-        **work.told(),
+        **work.account(),
     )
 
 
 def _experience(
-    task: Task, world: World, asked: Lesson, explore: float, rng: random.Random, budget: Budget
+    task: Task, world: World, lesson: Lesson, explore: float, rng: random.Random, budget: Budget
 ) -> Experience:
     """Return how costs become known: those of the model once visited, or those that an environment takes."""
     from polvet.shield.deployment import Deployed, Tracker, open_book
@@ -449,56 +458,56 @@ def _experience(
     from polvet.shield.to_goal import RunToGoal
 
     check_world(world)
-    endless = replace(task, fail=FALSE) if asked.to_goal else task
-    wide = build_world(endless, cost=asked.variable, budget=budget) if asked.to_goal else world
+    endless = replace(task, fail=FALSE) if lesson.to_goal else task
+    wide = build_world(endless, cost=lesson.variable, budget=budget) if lesson.to_goal else world
     inner: Experience
-    if asked.variable is not None:
+    if lesson.variable is not None:
         inner = Simulated(
-            wide, *promised(wide, asked.cost_lower, asked.cost_upper), rng, explore=explore, budget=budget
+            wide, *promised(wide, lesson.cost_lower, lesson.cost_upper), rng, explore=explore, budget=budget
         )
     else:
-        book = open_book(task, wide, asked.cost_lower, asked.cost_upper, asked.confidence)
-        cost = asked.cost if callable(asked.cost) else None
+        book = open_book(task, wide, lesson.cost_lower, lesson.cost_upper, lesson.confidence)
+        cost = lesson.cost if callable(lesson.cost) else None
         tracker = Tracker(
-            _environment(endless, asked.env), task, wide, book, cost, state_of=asked.state_of, labels=asked.labels
+            _environment(endless, lesson.env), task, wide, book, cost, state_of=lesson.state_of, labels=lesson.labels
         )
-        inner = Deployed(tracker, rng, learner=asked.learner, explore=explore, budget=budget)
-    return RunToGoal(inner, world, wide, budget) if asked.to_goal else inner
+        inner = Deployed(tracker, rng, learner=lesson.learner, explore=explore, budget=budget)
+    return RunToGoal(inner, world, wide, budget) if lesson.to_goal else inner
 
 
-def _environment(task: Task, given: Any) -> Any:
+def _environment(task: Task, env: Any) -> Any:
     """Return the environment: as given, made from its address, or the task's own."""
-    if given is None:
+    if env is None:
         from polvet.shield.gym import model_env
 
         return model_env(task)
-    if isinstance(given, str):
+    if isinstance(env, str):
         from polvet.worlds.gym import make_env, read_address
 
-        return make_env(*read_address(given if given.startswith("gym:") else f"gym:{given}"))
-    return given
+        return make_env(*read_address(env if env.startswith("gym:") else f"gym:{env}"))
+    return env
 
 
-def read_bound(given: float | str | Fraction | None, name: str = "bound") -> Fraction:
+def read_bound(bound: float | str | Fraction | None, name: str = "bound") -> Fraction:
     """Return the bound exactly: 0.1 is one tenth."""
     from polvet.shield.world import parse_bound
 
-    return given if isinstance(given, Fraction) else parse_bound(str(given), Where(name))
+    return bound if isinstance(bound, Fraction) else parse_bound(str(bound), Where(name))
 
 
-def _shield(found: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
+def _shield(permitted: Permitted, table: Table, limit: Fraction, **more: Any) -> Shield:
     return Shield(
         certificate=table.document,
         bound=limit,
-        permitted=found.count,
-        choices=found.options,
-        maximal=found.maximal,
+        permitted=permitted.count,
+        choices=permitted.options,
+        maximal=permitted.maximal,
         table=table,
         **more,
     )
 
 
 def _impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:
-    _, _, found = source
-    low, high = (float(found.exact),) * 2 if found.exact is not None else (found.lower, found.upper)
-    return Impossible(figures={**figures, "minimum": high}, source=source, minimum=(low, high), **work.told())
+    _, _, impossible = source
+    low, high = (float(impossible.exact),) * 2 if impossible.exact is not None else (impossible.lower, impossible.upper)
+    return Impossible(figures={**figures, "minimum": high}, source=source, minimum=(low, high), **work.account())
