@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from polvet import __version__
 from polvet.acceptance.findings import fault_text, state_text
 from polvet.acceptance.judge import GateResult, Passing
+from polvet.files import Json
 from polvet.model.task import Task
 
 MAX_RESULTS = 1_000
@@ -32,7 +32,7 @@ def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     """
     uri = Path(policy).as_posix()
     where = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}]
-    results: list[dict[str, Any]] = []
+    results: list[Json] = []
 
     def add(rule: str, level: str, text: str, identity: str) -> None:
         results.append(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.campaign.record import RISKS, VERIFY, Figures, Record, VerificationFigures, WorldFigures
+from polvet.files import Json
 from polvet.numbers import exact
 
 Bounds = tuple[float, float]
@@ -26,7 +26,7 @@ class RiskCourse:
         beside = "" if self.least is None else f"; the least that any policy risks is {self.least:.6g}"
         return f"{_around(self.first)} -> {_around(self.last)}, at most {float(exact(self.allowed) or 0):g} allowed{beside}"
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return the same as numbers."""
         return {
             "max_risk": self.allowed,

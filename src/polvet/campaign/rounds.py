@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.campaign.ground import Done
@@ -23,6 +22,7 @@ from polvet.campaign.store import Store
 from polvet.campaign.usefulness import Usefulness, usefulness
 from polvet.confirm.outcome import Confirmation, read_told, told
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
 from polvet.records.fault_files import FaultList, read_faults, write_faults
@@ -46,7 +46,7 @@ class Ending:
     risk: RiskCourse | None = None  # None: no bound on the risk was asked for, or nothing is known yet
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return what is left of the goal, and what is risked, as numbers."""
         return {
             **({} if self.usefulness is None else self.usefulness.figures()),

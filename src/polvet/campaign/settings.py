@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from polvet.choices import one_of
 from polvet.debug.questions import Question
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.repair.methods import METHODS, MODES
 
 LATER = ("kind", "goal_chance", "max_risk", "delta")
@@ -45,7 +45,7 @@ class Settings:
             what = f"{question.kind} faults are mended in policies that are verified, by actions that are known to mend them."
             raise InputError(what, Where("--kind"), "Leave out --verify and --repair-mode.")
 
-    def identity(self, **files: str | None) -> dict[str, Any]:
+    def identity(self, **files: str | None) -> Json:
         """Return what a resumed campaign must agree on: these settings and the files' checksums.
 
         Settings that earlier versions did not know are left out where they are as they were.

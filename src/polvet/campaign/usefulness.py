@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.campaign.record import Figures, Interval, Record
 from polvet.campaign.rows import fold
+from polvet.files import Json
 
 ROUNDING = 1e-6
 """Points of %Goal within which exact figures may differ."""
@@ -55,7 +55,7 @@ class Usefulness:
             f"{says}; {limit}: a loss is forced" if self.forced else f"{says}, although {self.possible:.2f} is possible"
         )
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return the same as numbers."""
         return {
             "goal_percent": self.last,

@@ -21,6 +21,7 @@ from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.repair import RepairMode
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.repair.methods import METHODS
 
 if TYPE_CHECKING:
@@ -152,14 +153,14 @@ def _table_lines(course: tuple[Row, ...]) -> list[str]:
 
 
 @contextmanager
-def _live_table(log: Log | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _live_table(log: Log | None) -> Iterator[Callable[[Json], None]]:
     """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
     from polvet.campaign.record import Record
 
     spent = stopwatch()
     seen: list[Record[Figures]] = []
 
-    def logged(event: str, what: str, counts: dict[str, Any]) -> None:
+    def logged(event: str, what: str, counts: Json) -> None:
         if log is not None:
             seconds = round(spent(), 3)
             log.write(
@@ -173,7 +174,7 @@ def _live_table(log: Log | None) -> Iterator[Callable[[dict[str, Any]], None]]:
                 }
             )
 
-    def listen(document: dict[str, Any]) -> None:
+    def listen(document: Json) -> None:
         record = Record.from_json(document, Where("campaign"))
         seen.append(record)
         counts = record.line()

@@ -14,12 +14,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
 from polvet.debug.goal_chance import goal_chances
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
@@ -178,7 +178,7 @@ def evaluate(
     )
 
 
-def evaluation_figures(evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_figures(evaluation: Evaluation) -> Figures:
     """Return the evaluation as figures for people and files, percentages in points."""
     low, high = evaluation.unsafe_interval
     goal_low, goal_high = evaluation.goal_interval

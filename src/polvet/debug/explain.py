@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.files import Json
 from polvet.model.network import Variable
 from polvet.model.semantics import State, show_value
 from polvet.model.task import Task
@@ -89,7 +90,7 @@ class Explanation:
             lines.append(f"    ... and {len(self.leaves) - SHOWN_LEAVES} more trees that matter less")
         return lines
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the explanation as JSON data."""
         write = StateFormat(self.task).write
         return {

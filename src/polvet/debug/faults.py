@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures
 from polvet.fuzz.packed import PackedRuns
 from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts, is_start_of
@@ -79,7 +79,7 @@ class FaultAnalysis:
         return int((self.first_faults != NO_FAULT).sum())
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return counts for people and files."""
         return {
             "faults": len(self.faults),

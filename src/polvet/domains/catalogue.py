@@ -12,6 +12,7 @@ from typing import Any
 
 from polvet.domains.instance import Instance
 from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Parameter:
             raise InputError(f"'{self.name}' is {given}.", where, f"It must be {limit}.")
         return int(number) if self.kind == "int" else number
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return the parameter as JSON data."""
         default = str(self.default) if isinstance(self.default, Fraction) else self.default
         limits = {
@@ -77,7 +78,7 @@ class Entry:
         )
         return generator
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return the entry as JSON data."""
         return {
             "name": self.name,
@@ -218,7 +219,7 @@ def dump_origin(name: str, values: Mapping[str, Any]) -> str:
     return json.dumps({"name": name, **plain}, ensure_ascii=False)
 
 
-def find_origin(metadata: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def find_origin(metadata: Mapping[str, str]) -> tuple[str, Json] | None:
     """Return the name and parameters of the world a model was generated from, where its metadata says so rightly."""
     try:
         values = json.loads(metadata.get(ORIGIN, ""))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Json
 from polvet.front.result import Result, Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Campaign(Result):
         write_report(self.folder, path)
         return Path(path)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON document that the command line prints with `--json`; the certificate is a file of the folder."""
         document = Result.to_dict(self)
         proof = None if self.source.certificate is None else str(self.source.certificate)
@@ -81,7 +82,7 @@ def run_campaign(
     folder: Path,
     settings: Mapping[str, Any],
     work: Work,
-    progress: bool | Callable[[dict[str, Any]], Any],
+    progress: bool | Callable[[Json], Any],
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug
@@ -107,7 +108,7 @@ def run_campaign(
         listener=listener,
     )
     certificate = None if ended.certificate is None else read_json(ended.certificate)
-    figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
+    figures: Json = {"faults": ended.faults, "repairs": ended.iterations}
     figures |= ended.figures
     useful = ended.usefulness
     return Campaign(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Result, Verdict, why, write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
@@ -60,7 +61,7 @@ class Decisions(Result):
     """Which of several states are safe: `safe` has True, False or None (unknown) per state, in the given order."""
 
     safe: tuple[bool | None, ...] = field(default=(), repr=False)
-    rows: Callable[[], list[dict[str, Any]]] = field(default=list, repr=False)  # each state with what was found
+    rows: Callable[[], list[Json]] = field(default=list, repr=False)  # each state with what was found
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -74,7 +75,7 @@ class Decisions(Result):
         """The states, in the given order."""
         return tuple(row["state"] for row in self.rows())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON document that the command line prints with `--json`."""
         document = Result.to_dict(self)
         return {**document, "figures": {"states": self.rows(), **document["figures"]}}
@@ -297,7 +298,7 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import Decider
     from polvet.safety.foresight import sharpen
@@ -336,7 +337,7 @@ def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], d
     }
 
 
-def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()
@@ -344,7 +345,7 @@ def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any],
     return decided, {"algorithm": question.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
 
 
-def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[dict[str, Any]]:
+def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[Json]:
     from polvet.records.state_files import StateFormat
 
     names = StateFormat(task)

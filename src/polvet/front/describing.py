@@ -8,6 +8,7 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError
+from polvet.files import Json
 from polvet.front.arguments import path as path_of
 from polvet.front.results import Description
 from polvet.model.automata import Model
@@ -42,7 +43,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     return Description(figures=figures, source=(model, task, reason), seconds=spent())
 
 
-def _of_model(model: Model) -> dict[str, Any]:
+def _of_model(model: Model) -> Json:
     from polvet.jani.features import used_features
 
     automata = model.automata
@@ -61,7 +62,7 @@ def _of_model(model: Model) -> dict[str, Any]:
     }
 
 
-def _of_task(task: Task) -> dict[str, Any]:
+def _of_task(task: Task) -> Json:
     from polvet.kernel.layout import bits_of, lay_out
 
     network = task.network

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polvet.budget import Budget
 from polvet.debug.questions import Question
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Run, why, write_certificate
 from polvet.front.results import Fault, Faults, Repair
@@ -118,7 +119,7 @@ def _by_worlds(
         return nothing_judged(limit), f"nowhere ({limit})"
 
 
-def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, dict[str, Any]]:
+def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, Json]:
     """Return certificates that the faulty states are won, and that the outcomes by which the goal is given up are lost."""
     from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
@@ -161,7 +162,7 @@ def repair_policy(
             not_kept = limit
     work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
     how = replace(how, keep=kept)
-    more: dict[str, Any] = {}
+    more: Figures = {}
     if any(fault.kind in GOAL_KINDS for fault in listed.faults):
         repair, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
         more = guard.figures

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND, NotChecked
 from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.files import Figures, Json
 from polvet.front.arguments import path
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
@@ -131,7 +132,7 @@ class _Checkable:
     domain: str
     by_execution: bool  # features are Python functions: nothing can be checked
     output: Path | None
-    problems: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[Json] = field(default_factory=list)
     places: int = 0
 
     @property
@@ -253,7 +254,7 @@ def _proved(
     )
 
 
-def _figures(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(rows: list[Mapping[str, Any]]) -> Figures:
     return {
         "problems": len(rows),
         "states": sum(one["states"] for one in rows),

@@ -68,6 +68,13 @@ class TimedCrowd(TimedChance, total=False):
     workers: int | str | None
 
 
+class Account(TypedDict):
+    """What every result says of its work."""
+
+    seconds: float
+    seed: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """One call's budget, seed and workers, since when it runs, and who is told of its phases."""
@@ -103,7 +110,7 @@ class Work:
             chance = count(chance, "seed", least=0)
         return cls(budget, stopwatch(), chance, options.get("workers"))
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> Account:
         """Return what every result says of the work: its seconds and its seed."""
         ended = getattr(self.budget.on_progress, "end", None)
         if ended is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.front.task import Task
 from polvet.front.workplace import new_folder
 from polvet.model.automata import Model
@@ -376,7 +377,7 @@ def _worlds() -> str:
     return f"Give a task.toml, {listed([*(one.help for one in FORMATS.values()), 'a Model', 'a ModelBuilder'])}."
 
 
-def _constants(values: Mapping[str, Any]) -> dict[str, Any]:
+def _constants(values: Mapping[str, Any]) -> Json:
     from polvet.sources import parse_constants
 
     if not isinstance(values, Mapping):

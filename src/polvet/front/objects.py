@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, MissingExtra, Where
+from polvet.files import Json
 from polvet.policy.arrays import table_from_array
 from polvet.policy.tables import table_text
 
@@ -147,7 +148,7 @@ def _has(value: Mapping[Any, Any], key: tuple[Any, ...]) -> bool:
     return key in value or (len(key) == 1 and key[0] in value)
 
 
-def _answer(answer: Any, labels: Sequence[str], where: Where) -> dict[str, Any]:
+def _answer(answer: Any, labels: Sequence[str], where: Where) -> Json:
     answer = _plain(answer)
     if isinstance(answer, str):
         return {"action": answer}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.choices import AUTO
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Json
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
@@ -148,7 +149,7 @@ def terminates(
     written = None if target is None or certificate is None else str(write_certificate(certificate, target))
     figures = dict(termination.figures)
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
-    more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
+    more: Json = {"trace": trace, "trace_rounds": rounds} if trace else {}
     if read.problem is not None:
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
@@ -169,7 +170,7 @@ def terminates(
     return result
 
 
-def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
+def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> Json:
     """Return what else was asked about the plan; a limit that is reached here is told in its place.
 
     What blocks a proof is told of the plan that is shown; how long runs get, of all of it.
@@ -177,7 +178,7 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
     from polvet.termination.bound import Bound, longest_run
     from polvet.termination.why import find_blocking_edges
 
-    more: dict[str, Any] = {}
+    more: Json = {}
     if why:
         try:
             blocking = find_blocking_edges(shown, work.budget)

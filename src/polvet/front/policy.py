@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.front.arguments import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
@@ -468,7 +469,7 @@ class Policy:
         time_limit: float | None = None,
         memory_limit: int | None = None,
         workers: int | str | None = None,
-        progress: bool | Callable[[dict[str, Any]], Any] = False,
+        progress: bool | Callable[[Json], Any] = False,
         **settings: Any,
     ) -> Campaign:
         """Return the campaign: fuzz, find faults, repair, verify, until it is safe; everything is kept in the folder.

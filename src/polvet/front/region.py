@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.front.limits import Work
 from polvet.front.result import Result, Run, Verdict, write_certificate
 from polvet.model.expressions import conjunction, disjunction, negation
@@ -39,9 +40,9 @@ class Rest:
     starts: int | None = None
     unsafe: bool = True  # False: open
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it as documents list it."""
-        document: dict[str, Any] = {"condition": self.condition, "starts": self.starts}
+        document: Json = {"condition": self.condition, "starts": self.starts}
         if self.run is not None:
             document |= {"steps": len(self.run), "run": self.run.to_dict()}
         return document if self.unsafe else {**document, "reason": self.reason}
@@ -221,7 +222,7 @@ def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
     )
 
 
-def _of_region(proof: Mapping[str, Any], region: Region) -> dict[str, Any]:
+def _of_region(proof: Mapping[str, Any], region: Region) -> Json:
     """Return the certificate about the states of a region that this one about single states makes."""
     head = {key: value for key, value in proof.items() if key not in ("kind", "start", "states", "avoids")}
     body = {key: value for key, value in proof.items() if key in ("kind", "start", "states", "avoids")}

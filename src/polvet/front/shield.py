@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from polvet.budget import Budget
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where, suggest
+from polvet.files import Figures
 from polvet.front.arguments import environment
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, why
@@ -266,7 +267,7 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
         raise InputError("nothing is to be avoided.", Where("fail"), "Give a condition, e.g. 'crashed'.")
     if rule is not None:
         return _find_by_rule(task, rule, permission.output, work)
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     mixed: Mixed | EngineImpossible | None = None
     try:
         world = build_world(task, exact=permission.exact, budget=work.budget)
@@ -312,7 +313,7 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
 
 def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Shield | Impossible | Unknown:
     """Return the shield that allows exactly what the rule says in every state."""
-    figures: dict[str, Any] = {"rule": rule.kind, "threshold": str(rule.threshold)}
+    figures: Figures = {"rule": rule.kind, "threshold": str(rule.threshold)}
     if rule.horizon is not None:
         figures["horizon"] = rule.horizon
     try:
@@ -386,7 +387,7 @@ def learn_inside(task: Task, lesson: Lesson, options: Mapping[str, Any]) -> Lear
     if table is None and lesson.shield is not None:
         table = load_shield(Path(lesson.shield))  # type: ignore[arg-type]
     limit = read_bound(lesson.bound) if lesson.bound is not None else table.bound  # type: ignore[union-attr]
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     try:
         world = build_world(task, cost=lesson.variable, budget=work.budget)
         figures |= {"states": world.mdp.states, "choices": world.mdp.choices}

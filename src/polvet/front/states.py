@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.model.network import Network
 from polvet.model.semantics import State
 from polvet.model.task import state_from_names
@@ -53,9 +54,9 @@ def _from_row(network: Network, row: Sequence[Any], where: Where) -> State:
     return state_from_names(network, _plain(dict(zip(names, row, strict=True))), where)
 
 
-def _plain(object_: Mapping[Any, Any]) -> dict[str, Any]:
+def _plain(object_: Mapping[Any, Any]) -> Json:
     """Return the values as Python's own: numpy's scalars become ints, floats and bools; whole floats of arrays become ints."""
-    plain: dict[str, Any] = {}
+    plain: Json = {}
     for name, value in object_.items():
         value = value.item() if hasattr(value, "item") else value
         plain[str(name)] = int(value) if isinstance(value, float) and value.is_integer() else value

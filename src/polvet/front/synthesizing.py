@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures
 from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
@@ -69,7 +70,7 @@ def synthesize(
         raise InputError(
             "the rules of a partial plan have no memory.", Where(str(policy)), "Remove 'memory' and 'next'."
         )
-    figures: dict[str, Any] = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
+    figures: Figures = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
     with memory_limited(work.budget.megabytes), TemporaryDirectory() as folder:
         try:
             for states in range(1, memory + 1):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Figures
 from polvet.front.arguments import count, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
@@ -93,7 +94,7 @@ class Task:
         followed = None if chosen is None else bind_policy(chosen.fitted, compiled).core
         space = compiled.explore(initial, budget=work.budget, policy=followed, threads=work.threads())
         seconds, states = exploring(), len(space)
-        figures: dict[str, Any] = {
+        figures: Figures = {
             "states": states,
             "transitions": space.transitions,
             "deadlocks": space.deadlocks,
@@ -128,7 +129,7 @@ class Task:
         answer = check_property(
             network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
         )
-        figures: dict[str, Any] = {
+        figures: Figures = {
             "value": number(answer.value),
             "lower": number(answer.lower),
             "upper": number(answer.upper),

@@ -24,6 +24,7 @@ import numpy as np
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.population import Population
@@ -115,7 +116,7 @@ class Campaign:
                 self.runs.append(run)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the campaign as figures for people and files, percentages in points."""
         return {
             "runs": self.tried,
@@ -352,7 +353,7 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".journal")
 
 
-def identity_of(bound: Bound) -> dict[str, Any]:
+def identity_of(bound: Bound) -> Json:
     """Return what a campaign is about: one of another identity is not gone on with."""
     task = bound.task
     return {
@@ -367,7 +368,7 @@ def identity_of(bound: Bound) -> dict[str, Any]:
     }
 
 
-def _open(path: Path, head: dict[str, Any]) -> Journal:
+def _open(path: Path, head: Json) -> Journal:
     store = Journal(path)
     if store.records and store.records[0] != head:
         # Another policy, task or option: that campaign is over, but what it found is not thrown away.
@@ -379,7 +380,7 @@ def _open(path: Path, head: dict[str, Any]) -> Journal:
     return store
 
 
-def _round_to_json(bound: Bound, result: Round) -> dict[str, Any]:
+def _round_to_json(bound: Bound, result: Round) -> Json:
     write = StateFormat(bound.task).write
     return {
         "round": result.number,
@@ -394,7 +395,7 @@ def _round_to_json(bound: Bound, result: Round) -> dict[str, Any]:
     }
 
 
-def _round_from_json(bound: Bound, record: dict[str, Any]) -> Round:
+def _round_from_json(bound: Bound, record: Json) -> Round:
     where = Where(f"round {record['round']}")
     reader = StateFormat(bound.task)
     return Round(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import read_json, write_whole
+from polvet.files import Json, read_json, write_whole
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.records.state_files import MAX_BYTES, StateFormat
@@ -49,10 +49,10 @@ class FaultList:
     exhaustive: bool = False
 
 
-def fault_to_json(task: Task, fault: Fault) -> dict[str, Any]:
+def fault_to_json(task: Task, fault: Fault) -> Json:
     """Return the fault as a fault file holds it."""
     write = StateFormat(task).write
-    found: dict[str, Any] = {
+    found: Json = {
         "state": write(fault.state),
         "action": fault.action,
         "safe_actions": list(fault.safe_actions),

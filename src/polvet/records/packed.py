@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.files import Json
 from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
@@ -23,7 +24,7 @@ MOST_BYTES = 2**28
 """Of the columns together: a few kilobytes may unpack to a thousand times as much."""
 
 
-def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> dict[str, Any]:
+def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> Json:
     """Return the rows (reals as the bits of a double) as a certificate holds them."""
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
     types, data = [], []

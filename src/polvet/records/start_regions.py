@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from polvet.files import Json
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, Unary, conjunction
 from polvet.model.network import Kind, Network
 from polvet.policy.runs import Run
@@ -54,7 +55,7 @@ class Region:
         return any(one.run is not None for one in self.rest)
 
 
-def region_json(region: Region) -> dict[str, Any]:
+def region_json(region: Region) -> Json:
     """Return the region as certificates hold it."""
     return {region.side: [{name: list(ends) for name, ends in box.items()} for box in region.boxes]}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, read_text
+from polvet.files import Json, parse_json, read_text
 from polvet.model import atoms
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind, Variable
@@ -62,7 +62,7 @@ class StateFormat:
         )
         self._names = [variable.name for variable in task.network.variables]
 
-    def find(self, values: dict[str, Any]) -> State | None:
+    def find(self, values: Json) -> State | None:
         """Return the state if every value is plainly of its variable's type and between its bounds, else None."""
         if len(values) != len(self._columns):
             return None
@@ -80,12 +80,12 @@ class StateFormat:
             state.append(value)
         return tuple(state)
 
-    def read(self, values: dict[str, Any], where: Where) -> State:
+    def read(self, values: Json, where: Where) -> State:
         """Return the state, or raise the InputError that says what is wrong with it."""
         state = self.find(values)
         return state_from_names(self.task.network, values, where) if state is None else state
 
-    def write(self, state: State) -> dict[str, Any]:
+    def write(self, state: State) -> Json:
         """Return the state as `{"x": 3, "crashed": false}`."""
         return dict(zip(self._names, state, strict=True)) if self._plain else state_to_json(self.task, state)
 
@@ -119,7 +119,7 @@ def iter_states(task: Task, path: str | Path) -> Iterator[State]:
             yield from _states_in(reader, item, Where(str(path), line=number))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a key stands twice")

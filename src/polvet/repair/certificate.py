@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from polvet.files import Json
 from polvet.policy.binding import Fitted, load_fitted
 from polvet.records.fault_files import Fault, fault_to_json
 from polvet.repair.repair import Repaired
 
 
-def repair_certificate(fitted: Fitted, repair: Repaired, file: Path) -> dict[str, Any]:
+def repair_certificate(fitted: Fitted, repair: Repaired, file: Path) -> Json:
     """Return the certificate of the repair that was saved in the file."""
     saved = load_fitted(fitted.task, file)
     old = fitted.policy.outputs
@@ -34,7 +35,7 @@ def repair_certificate(fitted: Fitted, repair: Repaired, file: Path) -> dict[str
     }
 
 
-def _named(fitted: Fitted, fault: Fault) -> dict[str, Any]:
+def _named(fitted: Fitted, fault: Fault) -> Json:
     document = fault_to_json(fitted.task, fault)
     return {key: document[key] for key in ("state", "action", "safe_actions", "kind") if key in document}
 

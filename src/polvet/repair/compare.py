@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures, Json
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
@@ -52,7 +52,7 @@ class Difference:
     reached_by_new: bool
     effect: Effect
 
-    def to_json(self, task: Task) -> dict[str, Any]:
+    def to_json(self, task: Task) -> Json:
         """Return the difference as a line of a file holds it."""
         return {
             "state": state_to_json(task, self.state),
@@ -79,7 +79,7 @@ class Comparison:
         return Counter(difference.effect for difference in self.differences)[effect]
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the comparison as figures for people and files."""
         effects = {effect.value.replace(" ", "_"): self.count(effect) for effect in Effect}
         return {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from polvet.budget import Budget
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import Confirmation, NotChecked
+from polvet.files import Json
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.save import save_policy
@@ -20,7 +20,7 @@ from polvet.repair.repair import Repaired
 
 def confirm_repair(
     fitted: Fitted, repair: Repaired, file: Path | None, *, found: float, budget: Budget, output: Path | None = None
-) -> tuple[dict[str, Any], Confirmation | None]:
+) -> tuple[Json, Confirmation | None]:
     """Return the certificate of the repair that was saved in the file, and whether it was checked.
 
     A repair that is saved nowhere is written to a temporary file, for the checker reads a file.

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import dropwhile
-from typing import Any
 
 import numpy as np
 
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Name, conjunction, literal
 from polvet.model.infix import dump_expression
@@ -75,7 +75,7 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
     else:
         old = list(dropwhile(lambda rule: rule["when"] == NEVER, old))  # of an earlier repair
     booleans = truth_values(fitted.task.network, reading.expressions)
-    document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
+    document: Json = {"format": "rules/1", "rules": [*order, *new, *old]}
     where = Where("repaired rules")
     return rules_from_json(
         document, where, model_condition, inputs=reading.inputs, outputs=reading.outputs, booleans=booleans

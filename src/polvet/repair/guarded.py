@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.faults import all_faults
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures
 from polvet.model.semantics import State
 from polvet.policy.binding import fit
 from polvet.policy.compiled import Bound, bind_policy
@@ -41,7 +41,7 @@ class Guard:
     refused: bool = False
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the same for people and files."""
         return {"safety_searched": self.searched, "safety_faults_prevented": self.prevented, "refused": self.refused}
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import Figures
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
@@ -165,7 +166,7 @@ def repair_checked(
     return replace(repaired, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
 
 
-def repair_figures(repaired: Repaired, agreement: Agreement) -> dict[str, Any]:
+def repair_figures(repaired: Repaired, agreement: Agreement) -> Figures:
     """Return what a repair did as figures for people and files."""
     return {
         "faults_fixed": len(repaired.fixed),

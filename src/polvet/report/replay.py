@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polvet.files import Json
 from polvet.report.campaign import ShownFault, ShownRun
 from polvet.report.markup import plural, section, show, text
 from polvet.report.page import Part
@@ -16,7 +17,7 @@ MAX_STATES = 4_000
 
 def replay_part(
     runs: Sequence[ShownRun], faults: Sequence[ShownFault], pictures: Pictures, *, title: str = "Unsafe runs"
-) -> tuple[Part | None, dict[str, Any]]:
+) -> tuple[Part | None, Json]:
     """Return the section and the data the script replays; no section where there is no run."""
     shown = _chosen(runs)
     if not shown:
