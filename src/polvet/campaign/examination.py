@@ -17,13 +17,7 @@ from pathlib import Path
 
 from polvet.budget import stopwatch
 from polvet.campaign.ground import Done, Ground
-from polvet.campaign.record import (
-    EvaluationFigures,
-    PossibleFigures,
-    SearchFigures,
-    VerificationFigures,
-    WorldFigures,
-)
+from polvet.campaign.record import EvaluationFigures, PossibleFigures, SearchFigures, VerificationFigures, WorldFigures
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import told
 from polvet.debug.confidence import enough_draws

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from polvet.budget import Budget
-from polvet.campaign.record import (
-    F,
-    SizeFigures,
-)
+from polvet.campaign.record import F, SizeFigures
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.debug.evaluate import StartSample, evaluation_starts

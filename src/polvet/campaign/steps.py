@@ -18,13 +18,7 @@ from polvet.campaign.examination import Examination
 from polvet.campaign.goals import Floor, GoalRate, Goals, find_goals, lost_states, reach_goal
 from polvet.campaign.ground import Done
 from polvet.campaign.policies import files_of, place_of, policy_stem
-from polvet.campaign.record import (
-    EVALUATE,
-    REPAIR,
-    STRENGTHEN,
-    FenceFigures,
-    RepairFigures,
-)
+from polvet.campaign.record import EVALUATE, REPAIR, STRENGTHEN, FenceFigures, RepairFigures
 from polvet.campaign.strengthen import strengthen
 from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.model.expressions import FALSE

@@ -6,11 +6,7 @@ from polvet.cli.options import Answering, Followed, Output, StartedWorld, Thread
 
 
 def explore(
-    world: StartedWorld,
-    limits: Threaded,
-    following: Followed,
-    answering: Answering,
-    output: Output = None,
+    world: StartedWorld, limits: Threaded, following: Followed, answering: Answering, output: Output = None
 ) -> int:
     """Count reachable states; goal and fail states are left, too. Example: `polvet explore brp.jani --constants N=16,MAX=2`."""
     task, followed = following.open(world)

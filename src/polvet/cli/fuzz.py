@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,41 +13,37 @@ if TYPE_CHECKING:
     from polvet.fuzz.rounds import Campaign
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How many runs, from which starts, and when it is enough."""
+
+    runs: Annotated[int, typer.Option("--runs", help="Try about so many runs.", min=1)] = 20_000
+    unsafe_runs: Annotated[
+        int, typer.Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)
+    ] = 10_000
+    tries: Annotated[int, typer.Option("--tries", help="Runs from each start state.", min=1)] = 4
+    round: Annotated[int, typer.Option("--round", help="Start states per round.", min=2)] = 512
+    stop_when: Annotated[
+        str | None, typer.Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")
+    ] = None
+    unbiased: Annotated[
+        bool, typer.Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
+    ] = False
+    whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False
+    max_steps: MaxSteps = 10_000
+
+
 def fuzz(
     subject: Subject,
     limits: TimedCrowd,
     answering: Answering,
-    runs: Annotated[int, typer.Option("--runs", help="Try about so many runs.", min=1)] = 20_000,
-    unsafe_runs: Annotated[
-        int, typer.Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)
-    ] = 10_000,
-    tries: Annotated[int, typer.Option("--tries", help="Runs from each start state.", min=1)] = 4,
-    round: Annotated[int, typer.Option("--round", help="Start states per round.", min=2)] = 512,
-    stop_when: Annotated[
-        str | None, typer.Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")
-    ] = None,
-    unbiased: Annotated[
-        bool, typer.Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
-    ] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False,
-    max_steps: MaxSteps = 10_000,
+    effort: Effort,
     output: Output = None,
 ) -> int:
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
     policy = subject.open()
     with answering.watch("fuzz", "fuzzing", limits, unit="runs") as within:
-        result = policy.fuzz(
-            runs,
-            unsafe_runs=unsafe_runs,
-            tries=tries,
-            round=round,
-            stop_when=stop_when,
-            unbiased=unbiased,
-            whole=whole,
-            max_steps=max_steps,
-            output=output,
-            **within,
-        )
+        result = policy.fuzz(**asdict(effort), output=output, **within)
     lines = _lines(result.source)
     if "shrunk_runs" in result.figures:
         before, after = result.figures["mean_length"], result.figures["mean_length_shrunk"]

@@ -32,8 +32,7 @@ RiskBudget = Annotated[
 ]
 Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
 Exact = Annotated[
-    bool | None,
-    typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size)."),
+    bool | None, typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size).")
 ]
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
 Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]

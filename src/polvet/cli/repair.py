@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +29,33 @@ class Patient(Subject):
     """The policy to be repaired; `--reading` is another name of `--mode` here."""
 
     mode: Annotated[
-        str | None,
-        typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says."),
+        str | None, typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says.")
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How the policy is changed, and what of it should stay."""
+
+    method: Annotated[
+        str,
+        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
+    ] = "auto"
+    repair_mode: RepairMode = "safe"
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
+    ] = None
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
+    ] = 200
+    max_goal_loss: Annotated[
+        float,
+        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
+    ] = 1.0
+    solver: Annotated[
+        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
+    ] = "highs"
 
 
 def repair(
@@ -39,46 +63,17 @@ def repair(
     limits: TimedChance,
     answering: Answering,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
-    method: Annotated[
-        str,
-        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
-    ] = "auto",
-    repair_mode: RepairMode = "safe",
-    keep: Annotated[
-        Path | None,
-        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
-    ] = None,
-    keep_runs: Annotated[
-        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
-    ] = 200,
-    max_goal_loss: Annotated[
-        float,
-        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
-    ] = 1.0,
-    solver: Annotated[
-        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
-    ] = "highs",
+    way: Way,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     output: Output = None,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     if subject.mode in MODES:  # values of --repair-mode, which are none of --mode's own
-        subject, repair_mode = replace(subject, mode=None), str(subject.mode)
+        subject, way = replace(subject, mode=None), replace(way, repair_mode=str(subject.mode))
     policy = subject.open()
     _warn(policy, policy.listed(faults), faults)
     with answering.watch("repair", "keeping what reaches the goal", limits) as within:
-        better = policy.repair(
-            faults,
-            method=method,
-            repair_mode=repair_mode,
-            keep=keep,
-            keep_runs=keep_runs,
-            max_goal_loss=max_goal_loss,
-            solver=solver,
-            certificate=certificate,
-            output=output,
-            **within,
-        )
+        better = policy.repair(faults, **asdict(way), certificate=certificate, output=output, **within)
     result = better.repaired
     assert result is not None
     repaired, agreement, _ = result.source

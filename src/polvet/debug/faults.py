@@ -97,12 +97,7 @@ class FaultAnalysis:
 
 
 def find_faults(
-    bound: Bound,
-    decider: Decider,
-    runs: Iterable[Run] | PackedRuns,
-    *,
-    budget: Budget = UNLIMITED,
-    relax: bool = True,
+    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, budget: Budget = UNLIMITED, relax: bool = True
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
 
@@ -151,12 +146,7 @@ def find_faults(
 
 
 def all_faults(
-    bound: Bound,
-    decider: Decider,
-    *,
-    starts: Words | None = None,
-    budget: Budget = UNLIMITED,
-    relax: bool = True,
+    bound: Bound, decider: Decider, *, starts: Words | None = None, budget: Budget = UNLIMITED, relax: bool = True
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 

@@ -129,10 +129,7 @@ TRANSPORT = (
     Parameter("packages", "int", 15, "packages", 1, 1000),
     Parameter("empty_backward", "flag", False, "driving backward with a load is unsafe as well"),
 )
-BELUGA = (
-    Parameter("jigs", "int", 4, "parts", 2, 12),
-    Parameter("racks", "int", 2, "racks", 1, 4),
-)
+BELUGA = (Parameter("jigs", "int", 4, "parts", 2, 12), Parameter("racks", "int", 2, "racks", 1, 4))
 BALL = (Parameter("tau", "number", Fraction(1, 100), TAU, Fraction(1, 1000), 1),)
 PENDULUM = (Parameter("tau", "number", Fraction(1, 10), TAU, Fraction(1, 1000), 1),)
 CAR = (Parameter("tau", "number", Fraction(2, 5), TAU, Fraction(1, 1000), 2),)
@@ -143,10 +140,7 @@ FLAPPY_BIRD = (
     Parameter("seed", "int", 1, "where walls and gaps are", 0, 2**31),
 )
 LAYERS = (Parameter("d", "int", 8, "layers", 1, 1_000_000),)
-JANITOR = (
-    Parameter("width", "int", 5, "columns", 2, 100),
-    Parameter("height", "int", 5, "rows", 2, 100),
-)
+JANITOR = (Parameter("width", "int", 5, "columns", 2, 100), Parameter("height", "int", 5, "rows", 2, 100))
 FOLLINE = (
     Parameter("length", "int", 30, "positions along the line", 4, 1000),
     Parameter("width", "int", 15, "deviations seen as different", 3, 201),

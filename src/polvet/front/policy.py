@@ -394,11 +394,7 @@ class Policy:
         return repair_policy(self, self.listed(faults), how, kept, work, *named)
 
     def fence(
-        self,
-        *,
-        certificate: str | Path | None = None,
-        output: str | Path | None = None,
-        **limits: Unpack[TimedChance],
+        self, *, certificate: str | Path | None = None, output: str | Path | None = None, **limits: Unpack[TimedChance]
     ) -> Fence:
         """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe.
 

@@ -12,13 +12,7 @@ from polvet.model.wellformed import check_model
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.prism.lexer import MAX_CHARACTERS
 from polvet.prism.parse import FIRST_WORDS, parse_program
-from polvet.prism.properties import (
-    PropertyFile,
-    load_properties,
-    parse_property,
-    read_properties,
-    with_properties,
-)
+from polvet.prism.properties import PropertyFile, load_properties, parse_property, read_properties, with_properties
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
 

@@ -24,16 +24,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from polvet.errors import Where, did_you_mean
-from polvet.model.expressions import (
-    FALSE,
-    TRUE,
-    Binary,
-    Conditional,
-    Expression,
-    Name,
-    RealLiteral,
-    Unary,
-)
+from polvet.model.expressions import FALSE, TRUE, Binary, Conditional, Expression, Name, RealLiteral, Unary
 from polvet.model.infix import chained_operands, exact_number, negative
 from polvet.model.properties import Comparison, PropertyExpression
 from polvet.prism.lexer import Cursor, Token
