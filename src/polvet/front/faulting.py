@@ -1,4 +1,4 @@
-"""Finding the faults of a policy, of each kind, and repairing them, as people ask for it."""
+"""Finding the faults of a policy, of each kind, repairing them, and fencing the policy in, as people ask for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Run, why, write_certificate
-from polvet.front.results import Fault, Faults, Repair
+from polvet.front.results import Fault, Faults, Fence, Repair
 from polvet.front.workplace import new_folder
 from polvet.records.fault_files import GOAL_KINDS, FaultList
 
@@ -191,3 +191,48 @@ def repair_policy(
         **work.account(),
     )
     return policy.reopen(target, done)
+
+
+def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, output: str | Path | None) -> Fence:
+    """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe."""
+    from polvet.confirm.confirmation import about_policy, confirm
+    from polvet.policy.save import save_policy
+    from polvet.repair.fence import fence_exits
+    from polvet.verify.certificates import certificate_of
+    from polvet.verify.portfolio import verify
+    from polvet.verify.verdicts import Safe as Proved
+    from polvet.verify.verdicts import Unknown as Open
+
+    bound, file = policy.bound, policy.own_file("Fence")
+    exits, repair = fence_exits(bound, budget=work.budget)
+    if exits is None or isinstance(repair, str):
+        return Fence(reason=str(repair), **work.account())
+    target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
+    save_policy(repair.policy, target)
+    fenced = policy.reopen(target)
+    work.tell("proving")
+    result = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
+    figures = {
+        "exits": int(exits.labels.sum()),
+        "won_cells": len(exits.cells),
+        "variables": [bound.task.network.variables[k].name for k in exits.variables],
+        "trees_added": repair.trees_added,
+        "units_added": repair.units_added,
+    }
+    proof = certificate_of(fenced.bound, result, work.budget) if isinstance(result, Proved) else None
+    reason, written = None, None
+    if proof is None:
+        reason = result.reason if isinstance(result, Open) else "the fenced policy is not safe"
+    about = about_policy(fenced.fitted.task, target, fenced.digest)
+    checked = confirm("safe policy", proof, about, found=work.spent(), budget=work.budget, output=target)
+    if proof is not None and certificate is not None:
+        written = str(write_certificate(proof, certificate))
+    return Fence(
+        figures=figures,
+        certificate=proof,
+        reason=reason,
+        policy=fenced,
+        confirmation=checked,
+        written=written,
+        **work.account(),
+    )

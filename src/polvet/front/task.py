@@ -24,9 +24,10 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 
 if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
+    from polvet.front.learning import LearnedScheduler
     from polvet.front.policy import Policy
     from polvet.front.region import SafeRegion
-    from polvet.front.shield import LearnedScheduler, Shield
+    from polvet.front.shield import Shield
     from polvet.shield.abstraction import AbstractionCheck
     from polvet.shield.deployment import Cost, Promise
 
@@ -323,7 +324,7 @@ class Task:
         `options` are `kappa` (stop at this cost), `iterations`, `episodes`, `gap`, `deterministic`, the limits, and for `env`
         `state_of`, `labels`, and `learner`, which is handed the shielded environment in place of Q-learning.
         """
-        from polvet.front.shield import Lesson, learn_inside
+        from polvet.front.learning import Lesson, learn_inside
 
         own = {name: options.pop(name) for name in ("state_of", "labels", "learner") if name in options}
         lesson = Lesson(bound, cost, shield, cost_lower, cost_upper, confidence, to_goal, env, **own)
