@@ -16,6 +16,7 @@ from polvet.files import Figures
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, why
 from polvet.front.results import Impossible, Unknown
+from polvet.front.shield import SEARCH_SHARE, Shield, impossible, read_bound, shield_of
 from polvet.front.task import number
 from polvet.model.expressions import FALSE
 from polvet.model.task import Task, state_from_names
@@ -26,8 +27,6 @@ from polvet.shield.world import World
 if TYPE_CHECKING:
     from polvet.shield.deployment import Cost, Learner, Promise, StateOf
     from polvet.shield.experience import Experience
-
-from polvet.front.shield import SEARCH_SHARE, Shield, impossible, read_bound, shield_of
 
 EPISODES = 1_000
 """How many episodes a round is in an environment, where nothing else is said."""

@@ -293,6 +293,6 @@ def shield_of(permitted: Permitted, table: Table, limit: Fraction, **more: Any) 
 
 def impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:
     """Return that no scheduler keeps the bound, with the least risk that any can."""
-    _, _, impossible = source
-    low, high = (float(impossible.exact),) * 2 if impossible.exact is not None else (impossible.lower, impossible.upper)
+    _, _, least = source
+    low, high = (float(least.exact),) * 2 if least.exact is not None else (least.lower, least.upper)
     return Impossible(figures={**figures, "minimum": high}, source=source, minimum=(low, high), **work.account())
