@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import polvet
-from polvet.worlds.table import Outcome, TransitionTable, build_table
+from polvet.model.tables import Outcome, TransitionTable
+from polvet.worlds.table import build_table
 
 RESULTS = Path(__file__).resolve().parent / "results"
 EDGES = (750, 1_500, 3_000, 6_000, 12_000, 24_000)
