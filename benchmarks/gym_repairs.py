@@ -5,7 +5,7 @@ or cannot be, and both are run in the environment itself, seeds 0, 1, ... The ce
 On slippery ice safety may cost the goal: debugging says so (`outcome`). What can be claimed of a table that does come there is its risk:
 polvet's interval, a certificate that it is at most the bound that this rounds up to (or that it is above), and how many episodes of the
 real environment fail, until they end, with the interval (Clopper and Pearson, 99.9%) in which their probability must lie. So for the
-learned table and for the best one.
+learned table and for the best one. Environments without a table (MiniGrid, one of our own) are visited; tables are over what `state` says.
     python -m benchmarks.gym_repairs [WORLD ...] [--episodes 10000] [-o benchmarks/results/gym-repairs.json]
 """
 
@@ -16,6 +16,8 @@ import json
 import math
 import tempfile
 import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ import numpy as np
 from scipy.stats import beta
 
 import polvet
+import polvet.worlds.gym
+from polvet.kernel.compiled import Compiled
 
 RESULTS = Path(__file__).resolve().parent / "results"
 WORLDS: dict[str, dict[str, Any]] = {
@@ -36,6 +40,65 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 FAILS = {"FrozenLake": lambda reward, ended: ended and reward == 0, "CliffWalking": lambda reward, ended: reward == -100,
          "Taxi": lambda reward, ended: reward == -10}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """An environment without a table: how it is made, what its state is, which steps fail, what its chance is compared with."""
+
+    make: Callable[[], Any]
+    state: Callable[[Any], dict[str, int]]
+    fail: Callable[[Any, float, bool, Any], bool]
+    cuts: tuple[float, ...] = ()
+
+
+class Ledge(gymnasium.Env[int, int]):
+    """A walk along a ledge of eight steps: running may slip (one in four), and slipping on the wet middle falls."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.place, self.fallen = 0, False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Go back to the beginning."""
+        super().reset(seed=seed)
+        self.place, self.fallen = 0, False
+        return self.place, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Walk (0) or run (1)."""
+        slips = action == 1 and self.np_random.random() < 0.25
+        self.fallen = slips and 3 <= self.place <= 5
+        self.place = min(8, self.place + (0 if slips else 1 + action))
+        return self.place, float(self.place == 8), self.fallen or self.place == 8, False, {}
+
+
+def minigrid(name: str) -> Callable[[], Any]:
+    """Return how the environment of this id is made."""
+    return lambda: polvet.worlds.gym.make_env(name, {})
+
+
+def grid_state(env: Any) -> dict[str, int]:
+    """Return where the agent of a MiniGrid is, where it looks, and where the gap in the lava is (0: nowhere)."""
+    inner = env.unwrapped
+    x, y = inner.agent_pos
+    lava = [k for k, cell in enumerate(inner.grid.grid) if cell is not None and cell.type == "lava"]
+    return {"x": int(x), "y": int(y), "direction": int(inner.agent_dir), "lava": sum(lava)}
+
+
+def in_lava(state: Any, reward: float, ended: bool, info: Any) -> bool:
+    """Return whether the step ended in lava: only there an episode ends without a reward."""
+    return ended and reward == 0
+
+
+VISITED = {
+    "MiniGrid-LavaGapS5-v0": Visited(minigrid("MiniGrid-LavaGapS5-v0"), grid_state, in_lava),
+    "MiniGrid-DistShift1-v0": Visited(minigrid("MiniGrid-DistShift1-v0"), grid_state, in_lava),
+    "Ledge (own)": Visited(
+        Ledge, lambda env: {"place": env.unwrapped.place, "fallen": int(env.unwrapped.fallen)}, in_lava, (0.25,)
+    ),
+}
 
 
 def learned(env: Any, episodes: int, rng: np.random.Generator) -> np.ndarray:
@@ -113,6 +176,65 @@ def slippery_row(name: str, arguments: dict[str, Any], env: Any, task: Any, epis
     }  # fmt: skip
 
 
+def visited_row(name: str, episodes: int) -> dict[str, Any]:
+    """Learn, debug, certify and run a table over what `state` says, in an environment without a table of its own."""
+    visited = VISITED[name]
+    env = visited.make()
+    task = polvet.from_gym(env, state=visited.state, cuts=visited.cuts, fail=visited.fail)
+    compiled = Compiled(task.model_task.network)
+    space = compiled.explore()
+    places = [task.variables.index(one) for one in task.model_task.reading.inputs or ()]
+    keys = {tuple(int(state[k]) for k in places) for state in compiled.unpack(space.states(0, len(space)))}
+
+    def key() -> tuple[int, ...]:
+        named = visited.state(env)
+        return tuple(int(named[one]) for one in task.model_task.reading.inputs or ())
+
+    def failing(actions: Mapping[tuple[int, ...], int]) -> int:
+        count = 0
+        for episode in range(episodes):
+            env.reset(seed=episode)
+            for _ in range(100):
+                _, reward, ended, cut, info = env.step(actions[key()])
+                if visited.fail(visited.state(env), float(reward), ended, info):
+                    count += 1
+                if ended or cut:
+                    break
+        return count
+
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        table = {one: -1e-3 * rng.random(len(task.labels)) for one in sorted(keys)}
+        for episode in range(5):
+            env.reset(seed=episode)
+            for _ in range(100):
+                here, action = key(), int(rng.integers(len(task.labels)))
+                _, reward, ended, cut, _ = env.step(action)
+                onward = 0.0 if ended else 0.95 * float(table[key()].max())
+                table[here][action] += 0.5 * (float(reward) + onward - table[here][action])
+                if ended or cut:
+                    break
+        policy = task.policy({one: scores.tolist() for one, scores in table.items()})
+        faults = policy.faults()
+        if faults.faults:
+            break
+    campaign = policy.debug(tempfile.mkdtemp())
+    after = {one: task.labels.index(campaign.policy.object[one]) for one in keys}
+    accepted = polvet.certify(campaign.policy.verify(), task, campaign.policy).accepted
+    return {
+        "world": name,
+        "seed": seed,
+        "states": len(space),
+        "faults": len(faults.faults),
+        "verdict": campaign.verdict.value,
+        "outcome": campaign.outcome,
+        "certificate": "accepted" if accepted else "rejected",
+        "failures_before": failing({one: int(scores.argmax()) for one, scores in table.items()}),
+        "failures_after": failing(after),
+        "episodes": episodes,
+    }
+
+
 def best_actions(rows: Any) -> list[int]:
     """Return actions that reach the goal as often as can be, by value iteration."""
     values = np.zeros(len(rows))
@@ -153,8 +275,9 @@ def main() -> None:
     rows = (
         json.loads(given.output.read_text(encoding="utf-8"))["rows"] if given.worlds and given.output.exists() else []
     )
-    for name in given.worlds or WORLDS:
-        rows = [one for one in rows if one["world"] != name] + [row(name, WORLDS[name], given.episodes)]
+    for name in given.worlds or (*WORLDS, *VISITED):
+        one = visited_row(name, given.episodes) if name in VISITED else row(name, WORLDS[name], given.episodes)
+        rows = [other for other in rows if other["world"] != name] + [one]
         print(json.dumps(rows[-1]), flush=True)
         given.output.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
 

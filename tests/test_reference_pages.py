@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import polvet
 import polvet.files
 from polvet.check.checker import CHECKERS, Accepted, Subjects, check_file
 from polvet.cli.app import run
@@ -24,6 +25,7 @@ from polvet.records.state_files import iter_states
 from polvet.shield.file import load_shield
 from polvet.shield.tree import load_tree
 from polvet.sources import POLICY_KEYS, TASK_KEYS, load_task
+from polvet.worlds import table_file
 from tests.pages import DOCS, files_in, listed, section
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "polvet"
@@ -42,9 +44,19 @@ def shown(tmp_path):
 
 def test_the_page_shows_every_file_once(shown):
     assert sorted(file.name for file in shown.iterdir()) == sorted(
-        """walk.prism walk.toml table.json rules.json states.jsonl runs.jsonl faults.json shield.json tree.json decisions.jsonl
+        """walk.prism walk.toml walk.table table.json rules.json states.jsonl runs.jsonl faults.json shield.json tree.json decisions.jsonl
         scheduler.json plan.json run.json safe.json reach.json rank.json""".split()  # noqa: SIM905
     )
+
+
+def test_the_table_of_the_page_is_the_walk(shown):
+    walk, table = polvet.load(shown / "walk.toml"), polvet.load(shown / "walk.table")
+    assert [one.decide({name: k}).verdict.value for one, name in ((walk, "x"), (table, "s")) for k in (1, 2, 3)] == [
+        "safe"
+    ] * 6
+    lefts = walk.policy({1: "left", 2: "left", 3: "left"}), table.policy({1: "left", 2: "left", 3: "left"})
+    risks = [policy.verify(probability=True).figures for policy in lefts]
+    assert risks[0]["probability_upper"] == pytest.approx(risks[1]["probability_upper"])
 
 
 def test_policies_of_the_page_choose_what_they_say(shown):
@@ -134,6 +146,7 @@ def test_the_keys_of_files_that_people_write_are_those_that_are_accepted():
         return {f"{head}{key}" for key in keys}
 
     assert listed(section("task-file.md", "The task file")) == {*TASK_KEYS, *below("policy.", POLICY_KEYS)}
+    assert listed(section(PAGE, "`table-world/1`")) == {*table_file.KEYS}
     assert listed(section(PAGE, "`table/1`")) == {*tables.KEYS, *below("rows[].", tables.ROW_KEYS)}
     assert listed(section(PAGE, "`rules/1`")) == {*rules.KEYS, *below("rules[].", (*rules.RULE_KEYS, *qnp.MEMORY_KEYS))}
     assert listed(section(PAGE, "`fmp/1`")) == {

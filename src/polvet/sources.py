@@ -286,10 +286,10 @@ def _words_of(path: str | Path | None, model: Model) -> Vocabulary:
 
 
 def _model_text(address: str | Path) -> bytes:
-    """Return what is digested of a world that is no file: its model as JANI."""
-    from polvet.jani.write import dump_model
+    """Return what is digested of a world that is no file: its model as it would be saved."""
+    from polvet.worlds.table_file import dump_world
 
-    return dump_model(load_model(address)).encode()
+    return dump_world(load_model(address))[1].encode()
 
 
 def _read_toml(path: str | Path) -> dict[str, Any]:

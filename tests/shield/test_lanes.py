@@ -184,8 +184,11 @@ def test_the_vector_keeps_the_conventions_of_stable_baselines():
     assert infos[2]["TimeLimit.truncated"]
     assert infos[0] == {"fail": False, "goal": False}
     infos[0]["mine"] = infos[1]["mine"] = 1
+    infos[0]["fail"] = True
     _, _, _, infos = env.step(np.array([0, 0, 0]))
-    assert not any("mine" in info for info in infos), "what somebody writes into an info stays in that step"
+    assert not any("mine" in info or info["fail"] for info in infos), (
+        "what somebody writes into an info stays in that step"
+    )
     assert np.array(env.env_method("action_masks")).shape == (3, 4)
     PPO("MlpPolicy", env, n_steps=16, batch_size=16, n_epochs=1, seed=0).learn(48)
 

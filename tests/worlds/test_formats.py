@@ -13,6 +13,7 @@ from polvet.jani import dump_model
 from polvet.model.build import ModelBuilder
 from polvet.worlds import FORMATS, World, WorldFile, WorldFormat, check_world_format, format_of
 
+TABLE = '{"format": "table-world/1", "name": "w", "states": 2, "labels": ["go"], "starts": [0], "rows": [[0, 0, ["1/3", 1], ["2/3", 0]]]}'
 PRISM = "// a walk\nmdp module m x : [0..3]; [a] x < 3 -> 0.5 : (x' = x + 1) + 0.5 : (x' = 0); endmodule"
 DOMAIN = """(define (domain boxes) (:predicates (closed ?b))
  (:action open :parameters (?b) :precondition (closed ?b) :effect (not (closed ?b))))"""
@@ -32,7 +33,7 @@ def world(request, tmp_path):
     if request.param == "gym":
         pytest.importorskip("gymnasium")
         return FORMATS["gym"], "gym:FrozenLake-v1"
-    texts = {"jani": dump_model(walk()), "prism": PRISM, "pddl": PROBLEM}
+    texts = {"table": TABLE, "jani": dump_model(walk()), "prism": PRISM, "pddl": PROBLEM}
     (tmp_path / "domain.pddl").write_text(DOMAIN)
     file = tmp_path / f"world{FORMATS[request.param].suffixes[0]}"
     file.write_text(texts[request.param])
@@ -152,7 +153,7 @@ def test_a_file_of_polvets_own_formats_is_never_read_by_another(tmp_path, monkey
 
 
 @pytest.mark.parametrize(("name", "text", "says"), [
-    ("junk.txt", "hello world", "no world that polvet knows. It reads JANI, PRISM, a PDDL problem or a Gymnasium"),
+    ("junk.txt", "hello world", "no world that polvet knows. It reads JANI, PRISM, a PDDL problem, a table of states or a Gymnasium"),
     ("junk.prism", "hello world", "junk.prism:1:1"),
     ("junk.jani", "hello", "junk.jani"),
     ("empty.pm", "", "no module"),

@@ -11,8 +11,9 @@ import pytest
 import polvet
 from polvet.errors import InputError
 from polvet.model.semantics import Semantics
+from polvet.model.tables import Outcome, TransitionTable
 from polvet.worlds.gym import read_address
-from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, simplest_fraction
+from polvet.worlds.table import build_table, exact_distribution, simplest_fraction
 
 gymnasium = pytest.importorskip("gymnasium")
 

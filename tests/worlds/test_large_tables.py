@@ -13,7 +13,8 @@ from polvet.model.expressions import children
 from polvet.model.instantiate import instantiate
 from polvet.model.kinds import kind_of
 from polvet.model.semantics import Semantics
-from polvet.worlds.table import Outcome, TransitionTable, build_table
+from polvet.model.tables import Outcome, TransitionTable
+from polvet.worlds.table import build_table
 
 
 def ring(states, *, features=False):

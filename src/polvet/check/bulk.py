@@ -33,6 +33,7 @@ from polvet.model.expressions import (
 )
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, NetworkEdge
 from polvet.model.semantics import State
+from polvet.model.tables import TableMoves
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.rounding import possible_choices
 from polvet.records.state_json import Malformed
@@ -58,7 +59,9 @@ class Bulk:
         self.followed, self.arena, self.fitted = followed, followed.arena, followed.fitted
         self.network = self.arena.task.network
         variables = self.network.variables
-        if self.arena.task.network.disables_out_of_bounds:
+        if isinstance(self.network.edges, TableMoves):
+            raise Unreadable("the rows of a table are read state by state")
+        if self.network.disables_out_of_bounds:
             raise Unreadable("operators that leave the bounds are disabled")
         ends = [(0, 1) if v.kind is Kind.BOOL else (v.lower, v.upper) for v in variables]
         if any(v.kind is Kind.REAL for v in variables) or any(low is None or high is None for low, high in ends):

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from polvet.policy.binding import Fitted
 
 TaskFile = Annotated[
-    Path, typer.Argument(metavar="TASK", help="A task.toml, or a world: JANI, PRISM, PDDL, gym:ID?key=value.")
+    Path, typer.Argument(metavar="TASK", help="A task.toml, or a world: JANI, PRISM, PDDL, a table, gym:ID?key=value.")
 ]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A world (JANI, PRISM, PDDL, gym:ID?key=value), or a task.toml.")
+    Path,
+    typer.Argument(metavar="MODEL", help="A world (JANI, PRISM, PDDL, a table, gym:ID?key=value), or a task.toml."),
 ]
 Constants = Annotated[str, typer.Option("--constants", help="Values of open constants: N=4,p=0.1.")]
 Start = Annotated[str | None, typer.Option("--start", help="Where runs start: an expression or property:NAME.")]

@@ -20,7 +20,7 @@ from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.model.task import Task as ModelTask
 
 if TYPE_CHECKING:
-    from polvet.worlds.table import TransitionTable
+    from polvet.model.tables import TransitionTable
 
 TaskLike = Task | str | os.PathLike[str] | Model | ModelBuilder
 
@@ -131,8 +131,7 @@ def from_matrix(
     >>> chain.decide({"s": 0}).verdict.value
     'unsafe'
     """
-    from polvet.worlds.gym import OBSERVED
-    from polvet.worlds.table import build_table
+    from polvet.worlds.table import OBSERVED, build_table
 
     table = _table(matrices, labels, features, start)
     named = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
@@ -219,9 +218,8 @@ def from_intervals(
     >>> str(task.permit(0.5).risk({"s": 0}))
     '1/5'
     """
-    from polvet.worlds.gym import OBSERVED
     from polvet.worlds.intervals import read_intervals, table_of_intervals
-    from polvet.worlds.table import build_table
+    from polvet.worlds.table import OBSERVED, build_table
 
     table = table_of_intervals(read_intervals(rows, start))
     return Task(_written(build_table(table).build(), _conditions(fail, goal), OBSERVED, TaskOptions()))
@@ -244,16 +242,15 @@ def from_transitions(
     many different `outcomes` (a number, or a function of a state and an action's number). Outcomes never seen, and states where nothing
     was tried, count as failing; what was not tried in a state is not applicable there. Runs end in the `fail` and `goal` states.
     """
-    from polvet.worlds.gym import OBSERVED
     from polvet.worlds.intervals import count_transitions, table_of_intervals
-    from polvet.worlds.table import build_table
+    from polvet.worlds.table import OBSERVED, build_table
 
     counted = count_transitions(
         log, labels, outcomes=outcomes, confidence=confidence, ends=[*fail, *goal], states=states, starts=start
     )
     table = table_of_intervals(counted)
     conditions = _conditions(fail, goal)
-    if "failed" in table.events():
+    if "failed" in table.events:
         conditions["fail"] = f"failed || {conditions['fail']}"
     return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
 
@@ -270,9 +267,9 @@ def _conditions(fail: str | Sequence[int] | None, goal: str | Sequence[int] | No
 def save_task(task: ModelTask, path: Path) -> Path:
     """Write the task to the `.toml` file, its model and a PDDL domain beside it; byte for byte where nothing was put in their place."""
     from polvet.files import read_bytes, write_whole
-    from polvet.jani.write import dump_model
     from polvet.sources import read_parts
     from polvet.worlds.formats import is_address
+    from polvet.worlds.table_file import dump_world
 
     if path.suffix != ".toml":
         raise InputError(f"'{path}' is not the name of a .toml file.", Where(str(path)), "End it in .toml.")
@@ -285,8 +282,9 @@ def save_task(task: ModelTask, path: Path) -> Path:
         write_whole(path, read_bytes(task.source.file))
         return path
     if is_address(parts.model):
-        model = path.with_suffix(".jani")
-        write_whole(model, dump_model(task.network.model))
+        suffix, model_text = dump_world(task.network.model)
+        model = path.with_suffix(suffix)
+        write_whole(model, model_text)
     else:
         model = path.with_name(parts.model.name)
         write_whole(model, read_bytes(parts.model))
@@ -337,14 +335,15 @@ def _written(
     model: Model, conditions: Mapping[str, str], inputs: tuple[str, ...] | None, options: TaskOptions
 ) -> ModelTask:
     """Return the task that the model and its conditions are, once written to files: what is judged is what would be saved."""
-    from polvet.jani.write import dump_model
     from polvet.model.task import PolicyReading
     from polvet.sources import load_task
+    from polvet.worlds.table_file import dump_world
 
     folder = new_folder()
-    (folder / "model.jani").write_text(dump_model(model), encoding="utf-8")
+    suffix, text = dump_world(model)
+    (folder / f"model{suffix}").write_text(text, encoding="utf-8")
     task = folder / "task.toml"
-    task.write_text(_toml("model.jani", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
+    task.write_text(_toml(f"model{suffix}", conditions, PolicyReading(inputs=inputs), {}), encoding="utf-8")
     return load_task(task, options)
 
 

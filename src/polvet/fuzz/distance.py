@@ -32,6 +32,7 @@ from polvet.model.expressions import (
 from polvet.model.folding import binary, conditional, unary
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network
+from polvet.model.tables import TableMoves
 from polvet.model.task import Task
 from polvet.model.terms import balanced
 
@@ -69,7 +70,7 @@ def _steps_to(condition: Expression, network: Network) -> list[Expression]:
     known = {variable.name for variable in network.variables}  # not transient ones, which a state does not hold
     steps: dict[Expression, None] = {}
     room = MOST_NODES
-    for edge in network.edges:
+    for edge in network.edges.writing(read) if isinstance(network.edges, TableMoves) else network.edges:
         for branch in edge.branches:
             values = {u.target.name: u.value for u in branch.updates if isinstance(u.target, Name)}
             if not read & set(values):

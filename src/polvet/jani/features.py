@@ -24,6 +24,7 @@ from polvet.model.expressions import (
     Unary,
 )
 from polvet.model.properties import Comparison, ExpectedReward
+from polvet.model.tables import TableEdges
 from polvet.model.types import ArrayType
 
 MODEL_TYPES = {
@@ -119,7 +120,7 @@ def used_features(model: Model) -> tuple[str, ...]:
     return tuple(feature for feature in FEATURES if feature in used)
 
 
-_LEAVES = (Name, str, Where, type(None), IntLiteral, RealLiteral, BoolLiteral, int, bool)
+_LEAVES = (TableEdges, Name, str, Where, type(None), IntLiteral, RealLiteral, BoolLiteral, int, bool)
 _OPERATOR_FEATURES = {
     "derived-operators": DERIVED_OPERATORS,
     "trigonometric-functions": TRIGONOMETRIC_OPERATORS,

@@ -11,7 +11,6 @@ Careful path several indices, possible double writes, or transient variables rea
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
@@ -25,6 +24,7 @@ from polvet.errors import InputError
 from polvet.kernel.assemble import Assembler
 from polvet.kernel.chances import ChanceWriter
 from polvet.kernel.layout import Field, lay_out
+from polvet.kernel.lower_table import LEAST_CHANCE, RowWriter
 from polvet.model.automata import ModelType
 from polvet.model.expressions import (
     Binary,
@@ -40,13 +40,13 @@ from polvet.model.expressions import (
     names,
 )  # fmt: skip
 from polvet.model.folding import value_of
-from polvet.model.network import Branch, Kind, Network, NetworkEdge, Update
+from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, Update
+from polvet.model.tables import REWARD, TableMoves
 
 MAX_SWITCH_RANGE = 4096
 SPARSEST = 4
 """A jump may have a longer range where at least one in so many of its values is tested."""
 LONG_DISJUNCTION = 4
-LEAST_CHANCE = math.ulp(0.0)
 PLAIN = ("∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥")
 
 
@@ -119,6 +119,8 @@ class _Lowering:
         order = {label: i for i, label in enumerate(network.labels)}
         joints = sorted(network.joints, key=lambda joint: order.get(joint.label or "", len(order)))
         joints = [joint for joint in joints if joint.label is not None] + [j for j in joints if j.label is None]
+        if isinstance(network.edges, TableMoves):
+            return self._table(network.edges, joints, wanted)
         traits = [_Traits.of(edge, self.slots, len(network.variables)) for edge in network.edges]
         is_careful = [_needs_care(joint.participants, traits) for joint in joints]
         used: dict[int, set[bool]] = defaultdict(set)
@@ -143,6 +145,21 @@ class _Lowering:
                 references.append(shared[edges])
             rows.append((order[joint.label] if joint.label is not None else -1, careful, begin, len(references)))
         lead = self._menu(leads)
+        return self._data(edges=edge_rows, joints=rows, menus=menus, menu_refs=references, lead=lead)
+
+    def _table(self, moves: TableMoves, joints: list[Joint], wanted: frozenset[str]) -> dict[str, Any]:
+        """Emit the rows of a table and the choice among them."""
+        order = {label: i for i, label in enumerate(self.network.labels)}
+        fields = {variable.name: field for variable, field in zip(self.network.variables, self.fields, strict=True)}
+        writer = RowWriter(moves, self.out, fields, self.masks)
+        edges, self.branches = writer.branches(is_rewarded=moves.is_rewarded and REWARD in wanted)
+        lead = writer.menu(joints, self.jumps)
+        rows = [(order[joint.label or ""], False, 0, 0) for joint in joints]
+        return self._data(edges=edges, joints=rows, menus=[], menu_refs=[], lead=lead)
+
+    def _data(self, **choice: Any) -> dict[str, Any]:
+        """Return the program's parts so far, besides its code."""
+        network = self.network
         return {
             "words": self.words,
             "variables": len(network.variables),
@@ -150,14 +167,10 @@ class _Lowering:
             "masks": list(self.masks),
             "fields": [field.as_tuple() for field in self.fields],
             "scratch_bounds": [lay_out((variable,))[0][0].as_tuple() for variable in network.scratch],
-            "edges": edge_rows,
             "branches": self.branches,
             **self.chances.data(),
             "careful": self.careful,
-            "joints": rows,
-            "menus": menus,
-            "menu_refs": references,
-            "lead": lead,
+            **choice,
             "reads": self._read_variables(),
             "disable_out_of_bounds": network.disables_out_of_bounds,
             "uniform": network.model.type is ModelType.DTMC,

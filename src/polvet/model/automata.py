@@ -6,7 +6,7 @@ Places (`where`) do not take part in comparisons: a model read from two files is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
@@ -118,7 +118,7 @@ class Automaton:
     name: str
     locations: tuple[Location, ...]
     initial_locations: tuple[str, ...]
-    edges: tuple[Edge, ...]
+    edges: Sequence[Edge]  # a tuple, or the rows of a table (model/tables.py)
     variables: tuple[VariableDeclaration, ...] = ()
     functions: tuple[Function, ...] = ()
     restrict_initial: Expression | None = None

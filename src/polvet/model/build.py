@@ -40,6 +40,7 @@ from polvet.model.expressions import FALSE, TRUE, ArrayLiteral, Element, Express
 from polvet.model.instantiate import instantiate
 from polvet.model.network import Network
 from polvet.model.properties import ExpectedReward, Filter, Optimum, Probability, Property, StatePredicate, Until
+from polvet.model.tables import HERE, TableEdges, TransitionTable
 from polvet.model.task import PolicyReading, Task, condition
 from polvet.model.terms import Term, Termlike, expression_of
 from polvet.model.types import BOOL, INT, REAL, ArrayType, IntType, RealType, Type
@@ -145,6 +146,7 @@ class AutomatonBuilder(Declarations):
         self.name = name
         self.locations: dict[str, Location] = {}
         self.edges: list[Edge] = []
+        self.rows: TableEdges | None = None  # in the place of edges
         self._initial: list[str] = []
         self._restrict: Expression | None = None
 
@@ -226,13 +228,21 @@ class AutomatonBuilder(Declarations):
             self.location("here")
         initial = tuple(self._initial) or (next(iter(self.locations)),)
         return Automaton(
-            self.name, tuple(self.locations.values()), initial, tuple(self.edges), tuple(self.variables.values()),
-            tuple(self.functions.values()), self._restrict, self.where,
-        )  # fmt: skip
+            self.name,
+            tuple(self.locations.values()),
+            initial,
+            tuple(self.edges) if self.rows is None else self.rows,
+            tuple(self.variables.values()),
+            tuple(self.functions.values()),
+            self._restrict,
+            self.where,
+        )
 
     @property
     def labels(self) -> list[str]:
         """Return the labels of its edges, in the order of their first use."""
+        if self.rows is not None:
+            return list(self.rows.table.used_labels)
         return list(dict.fromkeys(edge.action for edge in self.edges if edge.action is not None))
 
 
@@ -306,6 +316,14 @@ class ModelBuilder(Declarations):
         """Add an edge to the model's own automaton, which has one location."""
         own = self._automata.get(self.name) or self.automaton(self.name)
         own.edge(label, guard=guard, to=to, assign=assign)
+
+    def table(self, table: TransitionTable) -> None:
+        """Let the model's own automaton be the table, in the place of edges; its variables are declared as those of edges are."""
+        if self._automata:
+            raise InputError("a table is the whole model.", self.where, "Leave the edges out.")
+        own = self.automaton(self.name)
+        own.location(HERE)
+        own.rows = TableEdges(table, own.where)
 
     def labels(self, *names: str) -> None:
         """Fix the order of labels (the order of a policy's outputs); absent, it is the order of first use."""

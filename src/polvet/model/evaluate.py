@@ -20,9 +20,13 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
+    disjuncts,
+    first_equality,
 )  # fmt: skip
 
 Evaluator: TypeAlias = Callable[[Sequence[Value]], Any]
+MANY_CASES = 8
+"""So many parts of a disjunction are looked up; fewer are read one after the other."""
 
 
 def compile_expression(expression: Expression, position: Mapping[str, int], *, exact: bool = False) -> Evaluator:
@@ -57,6 +61,8 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
                 one, other = build(left), build(right)
                 return lambda state: one(state) and other(state)
             case Binary("∨", left, right):
+                if len(parts := list(disjuncts(part))) >= MANY_CASES:
+                    return _any_of(parts, position, build)
                 one, other = build(left), build(right)
                 return lambda state: one(state) or other(state)
             case Binary("⇒", left, right):
@@ -81,6 +87,22 @@ def compile_expression(expression: Expression, position: Mapping[str, int], *, e
                 )
 
     return build(expression)
+
+
+def _any_of(
+    parts: Sequence[Expression], position: Mapping[str, int], build: Callable[[Expression], Evaluator]
+) -> Evaluator:
+    """Return the function of a long disjunction; where all its parts begin with `x = 3`, they are found by the value of `x`."""
+    tests = [build(part) for part in parts]
+    firsts = [first for part in parts if (first := first_equality(part)) is not None]
+    if len(firsts) < len(parts) or len({name for name, _ in firsts}) > 1:
+        return lambda state: any(test(state) for test in tests)
+    # SOUND: a conjunction is read from the left, so a part is left out only where its first test is false.
+    cases: dict[Value, list[Evaluator]] = {}
+    for (_, value), test in zip(firsts, tests, strict=True):
+        cases.setdefault(value, []).append(test)
+    place = position[firsts[0][0]]
+    return lambda state: any(test(state) for test in cases.get(state[place], ()))
 
 
 def compile_position(

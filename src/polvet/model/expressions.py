@@ -165,6 +165,21 @@ def conjunction(*operands: Expression) -> Expression:
     return TRUE if result is None else result
 
 
+def first_equality(condition: Expression) -> tuple[str, int] | None:
+    """Return the variable and the integer that the first part of a conjunction compares; None where it is something else.
+
+    >>> first_equality(conjunction(Binary("=", Name("x"), IntLiteral(3)), Name("b")))
+    ('x', 3)
+    """
+    while isinstance(condition, Binary) and condition.operator == "∧":
+        condition = condition.left
+    match condition:
+        case Binary("=", Name(name), IntLiteral(value)):
+            return name, value
+        case _:
+            return None
+
+
 def disjunction(*operands: Expression) -> Expression:
     """Return the disjunction; none of it is `false`."""
     result: Expression | None = None

@@ -25,6 +25,7 @@ from polvet.model.automata import (
     Automaton,
     Edge,
     Function,
+    Instance,
     Model,
     ModelType,
     VariableDeclaration,
@@ -47,6 +48,7 @@ from polvet.model.expressions import (
 from polvet.model.kinds import kind_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Branch, Joint, Kind, Network, NetworkEdge, Update, Variable
 from polvet.model.scope import Scope, Symbol
+from polvet.model.tables import REWARD, TableEdges, TableMoves
 from polvet.model.types import ArrayType, BoolType, IntType, RealType, Type
 
 DISCRETE = (ModelType.LTS, ModelType.DTMC, ModelType.MDP)
@@ -90,6 +92,7 @@ class _Builder:
         self.scratch: list[Variable] = []
         self.kinds: dict[str, Kind] = {}
         self.edges: list[NetworkEdge] = []
+        self.moves: TableMoves | None = None  # in the place of edges
         self.locations: dict[str, tuple[str, ...]] = {}
         self.initial: list[Expression] = []
         self.transients: list[tuple[str | None, VariableDeclaration, str]] = []  # owner, declaration, full name
@@ -112,8 +115,8 @@ class _Builder:
         condition = conjunction(*self.initial)
         self._expect_bool(condition, model.where, "restrict-initial")
         return Network(
-            model, self.constants, self._with_named_values(root), tuple(self.scratch), tuple(self.edges), joints,
-            tuple(ordered), condition, root, steps,
+            model, self.constants, self._with_named_values(root), tuple(self.scratch),
+            tuple(self.edges) if self.moves is None else self.moves, joints, tuple(ordered), condition, root, steps,
         )  # fmt: skip
 
     def _with_named_values(self, root: Scope) -> tuple[Variable, ...]:
@@ -293,6 +296,9 @@ class _Builder:
         transient = {declaration.name for _, declaration, _ in self.transients}
         found = set()
         for automaton in self.model.automata:
+            if isinstance(automaton.edges, TableEdges):
+                found |= {REWARD} if automaton.edges.table.is_rewarded else set()
+                continue
             for edge in automaton.edges:
                 for assignment in (*edge.assignments, *(a for one in edge.destinations for a in one.assignments)):
                     target: Expression = assignment.target
@@ -363,10 +369,10 @@ class _Builder:
 
         What a policy's outputs mean must not depend on constants, so that an action which is never enabled keeps its label.
         """
-        written = [{edge.action for edge in part.automaton.edges} for part in parts]
+        written = [_actions(part.automaton) for part in parts]
         synchronisations = self.model.system.synchronisations
         if synchronisations is None:
-            return [edge.action for part in parts for edge in part.automaton.edges if edge.action is not None]
+            return [action for mine in written for action in mine if action is not None]
         found = []
         for one in synchronisations:
             moving = [
@@ -379,6 +385,9 @@ class _Builder:
         return found
 
     def _edges_of(self, part: _Part) -> dict[str | None, tuple[int, ...]]:
+        if isinstance(part.automaton.edges, TableEdges) and self.model.system.instances == (Instance(part.name),):
+            self.moves = TableMoves(part.automaton.edges, part.name)
+            return self.moves.by_label()
         found: dict[str | None, list[int]] = {}
         places = {location.name: number for number, location in enumerate(part.automaton.locations)}
         for edge in part.automaton.edges:
@@ -496,6 +505,13 @@ class _Builder:
     def _expect_bool(self, expression: Expression, where: Where, key: str) -> None:
         if (kind := self._kind(expression, where, key)) is not Kind.BOOL:
             raise InputError(f"a condition is a {kind.value}, not a bool.", where.at(key), "Compare it with something.")
+
+
+def _actions(automaton: Automaton) -> dict[str | None, None]:
+    """Return the actions of the edges, in the order of their first use."""
+    if isinstance(automaton.edges, TableEdges):
+        return dict.fromkeys(automaton.edges.table.used_labels)
+    return dict.fromkeys(edge.action for edge in automaton.edges)
 
 
 def _either(condition: Expression, then: Symbol, otherwise: Symbol) -> Symbol:

@@ -7,7 +7,7 @@ edges it may contribute; an *operator* is one edge per participant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -104,7 +104,7 @@ class Network:
     constants: Mapping[str, Value]
     variables: tuple[Variable, ...]
     scratch: tuple[Variable, ...]
-    edges: tuple[NetworkEdge, ...]
+    edges: Sequence[NetworkEdge]  # a tuple, or the rows of a table (model/tables.py)
     joints: tuple[Joint, ...]
     labels: tuple[str, ...]  # those of the model, in its order; some may have no joint under these constants
     initial_condition: Expression

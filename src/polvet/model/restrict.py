@@ -8,12 +8,13 @@ task is safe in the task. Errors in computing left-out variables (bounds, divisi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from polvet.errors import InputError
 from polvet.model.expressions import Expression, Name, Select, conjunction, conjuncts, names
 from polvet.model.network import Branch, Network, NetworkEdge, Update
+from polvet.model.tables import TableMoves
 from polvet.model.task import Task
 
 
@@ -37,6 +38,9 @@ def steering(task: Task) -> Iterator[Expression]:
     """Yield all expressions that decide where runs go and end: guards, probabilities, `fail` and `goal`."""
     yield task.fail
     yield task.goal
+    if isinstance(task.network.edges, TableMoves):
+        yield task.network.edges.table.guard(0)  # all guards read the same variables, and probabilities read none
+        return
     for edge in task.network.edges:
         yield edge.guard
         yield from (branch.probability for branch in edge.branches)
@@ -57,7 +61,11 @@ def restrict(task: Task, keep: Collection[str]) -> Task:
     dropped = own - kept
     for expression in steering(task):
         _check(names(expression) & dropped)
-    edges = tuple(_restricted_edge(edge, kept, dropped) for edge in network.edges)
+    edges: Sequence[NetworkEdge]
+    if isinstance(network.edges, TableMoves):
+        edges = network.edges.restricted(kept)
+    else:
+        edges = tuple(_restricted_edge(edge, kept, dropped) for edge in network.edges)
     start = None if task.start is None else _restricted_condition(task.start, dropped)
     return replace(task, network=_restricted_network(network, edges, kept, dropped), start=start)
 
@@ -81,7 +89,7 @@ def _restricted_condition(condition: Expression, dropped: set[str]) -> Expressio
     return conjunction(*(part for part in conjuncts(condition) if not names(part) & dropped))
 
 
-def _restricted_network(network: Network, edges: tuple[NetworkEdge, ...], kept: set[str], dropped: set[str]) -> Network:
+def _restricted_network(network: Network, edges: Sequence[NetworkEdge], kept: set[str], dropped: set[str]) -> Network:
     return replace(
         network,
         variables=tuple(variable for variable in network.variables if variable.name in kept),

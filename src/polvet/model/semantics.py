@@ -18,8 +18,9 @@ from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import INT64_MAX, INT64_MIN, Value
 from polvet.model.atoms import METADATA, show_atoms
 from polvet.model.evaluate import Evaluator, compile_expression, compile_position
-from polvet.model.expressions import Binary, Expression, IntLiteral, Name, conjuncts, names
+from polvet.model.expressions import Expression, Name, conjuncts, first_equality, names
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
+from polvet.model.tables import REWARD, STATE, TableMoves
 
 State: TypeAlias = tuple[Value, ...]
 T = TypeVar("T")
@@ -75,7 +76,12 @@ class Semantics:
         self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
         self._guards = _OnDemand(lambda edge: self.compile(network.edges[edge].guard))
         self._branches = _OnDemand(lambda edge: self._compile_branches(network.edges[edge]))
-        self._candidates = [[self._find_candidates(edges) for edges in joint.participants] for joint in network.joints]
+        self._table = network.edges if isinstance(network.edges, TableMoves) else None
+        self._candidates = (
+            [[self._find_candidates(edges) for edges in joint.participants] for joint in network.joints]
+            if self._table is None
+            else []
+        )
 
     def compile(self, expression: Expression, *, exact: bool = False) -> Evaluator:
         """Return the function from a state to the value of a resolved expression."""
@@ -117,6 +123,8 @@ class Semantics:
 
     def moves(self, state: State) -> list[Move]:
         """Return every operator enabled in the state, with its outcomes."""
+        if self._table is not None:
+            return self._rows(self._table, state)
         enabled: dict[int, bool] = {}
 
         def is_enabled(edge: int) -> bool:
@@ -141,6 +149,26 @@ class Semantics:
                         raise
         return result
 
+    def _rows(self, moves: TableMoves, state: State) -> list[Move]:
+        """Return what the rows of the state do; they mean what their edges do, and a test compares the two."""
+        table = moves.table
+        if any(state[self.position[event]] for event in table.events):
+            return []
+        found = []
+        for number in moves.by_state.get(int(state[self.position[STATE]]), ()):
+            source, action, outcomes = table.moves[number]
+            following = []
+            for outcome in outcomes:
+                values = [*state, *self._scratch]
+                for name, value in table.changes(source, outcome):
+                    values[self.position[name]] = value
+                if moves.is_rewarded and outcome.reward:
+                    values[self.position[REWARD]] = float(outcome.reward)
+                after, scratch = tuple(values[: len(state)]), tuple(values[len(state) :])
+                following.append(Outcome(outcome.probability, after, scratch))
+            found.append(Move(table.labels[action], (number,), tuple(following)))
+        return found
+
     def applicable(self, state: State) -> tuple[str, ...]:
         """Return the labels of the enabled operators, in the model's order."""
         enabled = {move.label for move in self.moves(state)}
@@ -161,31 +189,22 @@ class Semantics:
         Many edges whose guards begin with `x = 3`, as in a world given state by state, are found by the value of `x`.
         """
         # SOUND: a guard is read from the left, so an edge is left out only where the first part of its guard is false.
-        firsts = {edge: self._first_test(self.network.edges[edge].guard) for edge in edges}
+        firsts = {edge: first_equality(self.network.edges[edge].guard) for edge in edges}
         tested = Counter(first[0] for first in firsts.values() if first is not None)
         if not tested or len(edges) < FEW_EDGES:
             return lambda state: edges
-        ((place, _),) = tested.most_common(1)
-        others = tuple(edge for edge, first in firsts.items() if first is None or first[0] != place)
+        ((name, _),) = tested.most_common(1)
+        others = tuple(edge for edge, first in firsts.items() if first is None or first[0] != name)
         if len(others) > FEW_EDGES:
             return lambda state: edges
         found: dict[Value, list[int]] = {}
         for edge, first in firsts.items():
-            if first is not None and first[0] == place:
+            if first is not None and first[0] == name:
                 found.setdefault(first[1], []).append(edge)
         order = {edge: k for k, edge in enumerate(edges)}
         by_value = {value: sorted((*mine, *others), key=order.__getitem__) for value, mine in found.items()}
+        place = self.position[name]
         return lambda state: by_value.get(state[place], others)
-
-    def _first_test(self, guard: Expression) -> tuple[int, int] | None:
-        """Return the variable and the integer that the first part of the guard compares; None where it is something else."""
-        while isinstance(guard, Binary) and guard.operator == "∧":
-            guard = guard.left
-        match guard:
-            case Binary("=", Name(name), IntLiteral(value)) if self.slots[self.position[name]].kind is Kind.INT:
-                return self.position[name], value
-            case _:
-                return None
 
     @contextmanager
     def _computing(self, state: State, edge: int) -> Iterator[None]:

@@ -15,6 +15,7 @@ from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network, OutOfBounds, Variable
 from polvet.model.semantics import State, show_value
+from polvet.model.tables import TableMoves
 from polvet.numbers import exact
 
 MODES = ("filtered", "raw")
@@ -157,12 +158,14 @@ def state_from_names(network: Network, values: Mapping[str, Any], where: Where) 
     """Return the state given by a value for each variable's name.
 
     Locations are given by name; one that is left out is the automaton's only initial one. A variable whose values have names may be
-    given by these as truth values: those that are left out are false.
+    given by these as truth values: those that are left out are false. In a table the number of the state says its features.
     """
     known = {variable.name for variable in network.variables}
     for name in values:
         if name not in known and name not in network.scope.locations and name not in network.scope.names:
             raise InputError(f"no variable '{name}'.", where, suggest(name, known))
+    if isinstance(network.edges, TableMoves):
+        values = network.edges.table.completed(values)
     missing = []
     state: list[Value] = []
     for variable in network.variables:

@@ -82,7 +82,7 @@ class WorldFormat:
     """A format of worlds; `check_world_format` states the laws it obeys.
 
     SOUND: reading opens the file and, where there is one, its domain, and nothing else: the task's digest covers exactly these. Of an
-    address the digest covers the model, as JANI. `words` are what properties may say of the world (None: what any model's may).
+    address the digest covers the model, as it is saved. `words` are what properties may say of the world (None: what any model's may).
     """
 
     name: str

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.model.network import Variable
+from polvet.model.tables import TableMoves
 from polvet.model.task import Task
 from polvet.safety.projections import Told, count_of
 from polvet.safety.restrictions import iter_won
@@ -49,6 +50,8 @@ class Exits:
 
 def find_exits(task: Task, *, linear: LinearTask | None = None, budget: Budget = UNLIMITED) -> Exits:
     """Return the exits of all won cells; raise NotLinear where they cannot be told."""
+    if isinstance(task.network.edges, TableMoves):
+        raise NotLinear("in a table every state is a cell of its own")
     system = (linear_task(task) if linear is None else linear).system
     told = _won(task, budget)
     kept = told.variables

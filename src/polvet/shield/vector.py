@@ -33,6 +33,27 @@ ENDED: list[dict[str, Any]] = [
     for number in range(RUNNING)
 ]
 """The info of a lane of stable-baselines3 whose episode ended so."""
+
+
+class RunningInfo(dict[str, Any]):
+    """The info of a lane whose episode goes on, the same one step after step; it counts what is written into any of them."""
+
+    writes = 0
+
+
+def _counted(name: str) -> Any:
+    change = getattr(dict, name)
+
+    def method(info: RunningInfo, *values: Any, **named: Any) -> Any:
+        RunningInfo.writes += 1
+        return change(info, *values, **named)
+
+    return method
+
+
+for _name in ("__setitem__", "__delitem__", "__ior__", "update", "setdefault", "pop", "popitem", "clear"):
+    setattr(RunningInfo, _name, _counted(_name))
+
 _Base: Any = object if gymnasium is None else gymnasium.vector.VectorEnv
 
 
@@ -124,6 +145,7 @@ def sb3_vec_env(
             self._masks = np.ones((n, self.lanes.labels), dtype=np.bool_)
             self._seeds: list[int | None] = [None] * n
             self._running: list[dict[str, Any]] = []
+            self._writes = -1
             super().__init__(n, *spaces_of(self.lanes))
 
         def reset(self) -> Any:
@@ -147,8 +169,9 @@ def sb3_vec_env(
 
         def _running_infos(self) -> list[dict[str, Any]]:
             """Return each lane's dictionary for as long as it runs: the same one again, unless somebody wrote into one."""
-            if sum(map(len, self._running)) != n * len(NOTHING):
-                self._running = [NOTHING.copy() for _ in range(n)]
+            if self._writes != RunningInfo.writes:
+                self._running = [RunningInfo(NOTHING) for _ in range(n)]
+                self._writes = RunningInfo.writes
             return self._running.copy()
 
         def action_masks(self) -> Any:

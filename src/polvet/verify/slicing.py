@@ -17,6 +17,7 @@ from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Expression, Name, conjunction, conjuncts, literal, names
 from polvet.model.restrict import reads, steering, targets
 from polvet.model.semantics import Semantics, State
+from polvet.model.tables import TableMoves
 from polvet.model.task import Task
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound, compile_policy
@@ -81,7 +82,10 @@ def relevant_variables(fitted: Fitted) -> set[str]:
     for expression in steering(task):
         relevant |= names(expression) & own
     links: list[tuple[set[str], set[str]]] = []  # if one of the first matters, all of the second do
-    for edge in network.edges:
+    edges = (
+        () if isinstance(network.edges, TableMoves) else network.edges
+    )  # a table writes constants: they read nothing
+    for edge in edges:
         for branch in edge.branches:
             for update in branch.updates:
                 written = targets(update)

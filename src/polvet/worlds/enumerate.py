@@ -22,9 +22,10 @@ import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached, Where
+from polvet.model.tables import Outcome, TransitionTable
 from polvet.worlds.chance import Enumerating, NotEnumerable, iter_scripts, read_cuts
 from polvet.worlds.clonable import Clonable, Restore, Snapshot
-from polvet.worlds.table import Outcome, TransitionTable, exact_reward
+from polvet.worlds.table import exact_reward
 
 MOST_STATES = 100_000
 EPISODES, STEPS = 20, 200

@@ -22,6 +22,7 @@ FORMATS: Registry[WorldFormat] = Registry(
         "jani": "polvet.jani:JANI",
         "prism": "polvet.prism:PRISM",
         "pddl": "polvet.pddl:PDDL",
+        "table": "polvet.worlds.table_file:TABLE",
         "gym": "polvet.worlds.gym:GYM",
     },
     kind="polvet.model.world:WorldFormat",

@@ -21,17 +21,15 @@ from urllib.parse import parse_qsl
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, MissingExtra, Where
+from polvet.model.tables import Outcome, TransitionTable
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.worlds.clonable import Restore, Snapshot
 from polvet.worlds.enumerate import enumerate_env, find_difference, table_of
-from polvet.worlds.table import Outcome, TransitionTable, build_table, exact_distribution, exact_reward
+from polvet.worlds.table import OBSERVED, ROLES, build_table, exact_distribution, exact_reward
 
 PREFIX = "gym:"
 PACKAGES = {"MiniGrid": "minigrid"}
 """Environments whose package registers them only when it is imported."""
-OBSERVED = ("s",)
-"""What a policy of such an environment reads where nothing else is said: the number of the state, as the environment shows it."""
-ROLES = {"fail": "failed", "goal": "reached"}
 Judge = Callable[[Mapping[str, int], float, bool, Mapping[str, Any]], bool]
 """A predicate of one step: (the next state by names, its reward, whether the episode ends, further information)."""
 
@@ -80,7 +78,7 @@ def task_of_world(world: GymWorld) -> World:
     """Return the world as a model: `fail` and `goal` are the events of its steps; the metadata says who judged them."""
     builder = build_table(world.table)
     builder.note("description", "; ".join(f"{role}: {why}" for role, why in world.judged.items()))
-    events = world.table.events()
+    events = world.table.events
     conditions = {role: event if event in events else "false" for role, event in ROLES.items()}
     return World(builder.build(), conditions, world.inputs)
 

@@ -20,7 +20,8 @@ from fractions import Fraction
 from itertools import product
 
 from polvet.errors import InputError, Where
-from polvet.worlds.table import Outcome, TransitionTable, simplest_fraction
+from polvet.model.tables import Outcome, TransitionTable
+from polvet.worlds.table import simplest_fraction
 
 DIGITS = 10**6
 """Ends of counted intervals are multiples of one part in so many, rounded outward."""

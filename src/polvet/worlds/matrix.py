@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.worlds.table import Outcome, TransitionTable, exact_distribution
+from polvet.model.tables import Outcome, TransitionTable
+from polvet.worlds.table import exact_distribution
 
 MATRIX = Where("matrix")
 

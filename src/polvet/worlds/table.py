@@ -1,103 +1,67 @@
-"""A world given state by state: for each state and action its outcomes, made into a model.
+"""A world given state by state, made into a model: its variables and start states are declared, its rows stay a table.
 
-The model has a variable `s`, the number of the state, one variable per *feature* (what the number means, such as `row`
-and `column`: always the same function of `s`), and the flags `failed`, `reached` and `ended` as far as they occur: an
-outcome with such an *event* ends the run. So a step can fail although its state is an ordinary one (a fall that puts the
-walker back to the start). Rewards become the transient variable `reward`.
+What the variables are, and what a row means, stands in model/tables.py. A step can fail although its state is an ordinary one
+(a fall that puts the walker back to the start). Probabilities and rewards given as doubles become the fractions they stand for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import isfinite, nan, ulp
 from typing import Any
 
 from polvet.errors import InputError, Where
 from polvet.model.build import ModelBuilder
+from polvet.model.tables import REWARD, STATE, TransitionTable
 from polvet.model.terms import Term, balanced, every
 
-EVENTS = ("failed", "reached", "ended")
-STATE = "s"
+ROLES = {"fail": "failed", "goal": "reached"}
+"""The conditions that the events of a table stand for."""
+OBSERVED = (STATE,)
+"""What a policy of such a world reads where nothing else is said: the number of the state, as an environment shows it."""
 ROUNDINGS = 4
 ROUNDING = Fraction(1, 10**9)
 """Probabilities of one action may miss the sum 1 by so much: doubles do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One way an action may turn out; `event` is one of EVENTS where the run ends with this step."""
-
-    probability: Fraction
-    state: int
-    reward: Fraction = Fraction(0)
-    event: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TransitionTable:
-    """A finite world; `rows[state, action]` are the outcomes of an action, absent where it is not applicable."""
-
-    name: str
-    states: int
-    labels: tuple[str, ...]
-    rows: Mapping[tuple[int, int], tuple[Outcome, ...]]
-    starts: tuple[int, ...]
-    features: Mapping[str, Sequence[int]] = field(default_factory=dict)  # per feature, its value in each state
-    others: tuple[
-        tuple[int, int, tuple[Outcome, ...]], ...
-    ] = ()  # more distributions of an action: the environment picks
-
-    def moves(self) -> list[tuple[int, int, tuple[Outcome, ...]]]:
-        """Return every state and action with each of its distributions."""
-        return sorted(
-            [*((state, action, outcomes) for (state, action), outcomes in self.rows.items()), *self.others],
-            key=lambda move: move[:2],
-        )
-
-    def events(self) -> tuple[str, ...]:
-        """Return the events that occur, in the order of EVENTS."""
-        seen = {outcome.event for *_, outcomes in self.moves() for outcome in outcomes}
-        return tuple(event for event in EVENTS if event in seen)
-
-
 def build_table(table: TransitionTable) -> ModelBuilder:
     """Return the model in the making; its initial states are the table's starts."""
-    _check(table)
     m = ModelBuilder(table.name)
+    m.table(table)
     first = table.starts[0] if len(table.starts) == 1 else None
     state = m.int(STATE, 0, max(1, table.states - 1), first)
     features = {
         name: m.int(name, min(values), max(max(values), min(values) + 1), None if first is None else values[first])
         for name, values in table.features.items()
     }
-    flags = {event: m.bool(event, initial=False) for event in table.events()}
-    moves = table.moves()
-    rewarded = any(outcome.reward for *_, outcomes in moves for outcome in outcomes)
-    if rewarded:
-        m.transient("reward")
+    for event in table.events:
+        m.bool(event, initial=False)
+    if table.is_rewarded:
+        m.transient(REWARD)
     m.labels(*table.labels)
-    going = [~flag for flag in flags.values()]
-    for source, action, outcomes in moves:
-        to = []
-        for outcome in outcomes:
-            # SOUND: the guard names the state, and features are functions of it: what stays the same needs no assignment.
-            assigned: dict[str, Any] = {STATE: outcome.state} if outcome.state != source else {}
-            for name, values in table.features.items():
-                if values[outcome.state] != values[source]:
-                    assigned[name] = values[outcome.state]
-            if outcome.event is not None:
-                assigned[outcome.event] = True
-            if rewarded and outcome.reward:
-                assigned["reward"] = outcome.reward
-            to.append((outcome.probability, assigned))
-        m.edge(table.labels[action], guard=every(state == source, *going), to=to)
     if first is None:
         here = ((one, {name: table.features[name][one] for name in features}) for one in table.starts)
         parts = [every(state == one, *(features[name] == value for name, value in row.items())) for one, row in here]
+        if not features:
+            parts = [(state >= low) & (state <= high) for low, high in stretches(table.starts)]
         m.restrict_initial(Term(balanced("∨", [part.expression for part in parts])))
     return m
+
+
+def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the numbers as stretches without gaps, each by its first and last one.
+
+    >>> stretches([3, 0, 1, 2, 7])
+    [(0, 3), (7, 7)]
+    """
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
 
 
 def exact_distribution(given: Sequence[float | Fraction], where: Where) -> tuple[Fraction, ...]:
@@ -152,30 +116,3 @@ def simplest_fraction(number: float, roundings: int = 0) -> Fraction:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return exact.limit_denominator(high)
-
-
-def _check(table: TransitionTable) -> None:
-    where = Where(table.name)
-    if not table.starts or not all(0 <= one < table.states for one in table.starts):
-        raise InputError(
-            "there is no start state, or one that is no state.", where, f"Name states from 0 to {table.states - 1}."
-        )
-    if not table.labels or len(set(table.labels)) != len(table.labels):
-        raise InputError("the labels are not different names.", where, "Give each action a name of its own.")
-    reserved = {STATE, "reward", *EVENTS}
-    for name, values in table.features.items():
-        if name in reserved or len(values) != table.states:
-            raise InputError(
-                f"the feature '{name}' has a reserved name, or not one value per state.",
-                where,
-                f"Give {table.states} values, and another name than {', '.join(sorted(reserved))}.",
-            )
-    for source, action, outcomes in table.moves():
-        place = where.at(source).at(action)
-        if not 0 <= source < table.states or not 0 <= action < len(table.labels):
-            raise InputError("no such state or action.", place, "Number states and actions from 0.")
-        if sum(outcome.probability for outcome in outcomes) != 1:
-            raise InputError("the probabilities do not sum to 1.", place, "Make them a distribution.")
-        for outcome in outcomes:
-            if not 0 <= outcome.state < table.states or outcome.event not in (None, *EVENTS):
-                raise InputError(f"{outcome} leads nowhere.", place, "Number states from 0.")
