@@ -287,7 +287,7 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     figures |= {
         "permitted": found.count, "choices": found.options, "reachable_states": len(found.sub.states),
         "value": float(found.risk), "lower": found.lower, "upper": found.upper,
-        "exact": found.exact, "maximal": found.maximal, "ends_surely": found.ends_surely,
+        "exact": found.exact, "maximal": found.maximal, "untested": found.untested, "ends_surely": found.ends_surely,
         "goal_reachable": found.goal_reachable, "attempts": found.attempts,
     }  # fmt: skip
     table = make_shield(task, world, found, limit)
