@@ -104,7 +104,8 @@ def table(rows: list[Row], limit: float) -> str:
     """Return the rows as Markdown."""
     lines = [
         "# Shields at scale", "",
-        "Every bound binds: it lies half-way between the least and the greatest risk. Processor seconds and greatest resident size of whole commands;",
+        "Every bound binds: it lies half-way between the least and the greatest risk. Processor seconds and greatest resident size of",
+        "whole commands;",
         f"`permit` had {limit:g} s by the clock, on a machine that others used as well. It checks its shield, too, before it says so.", "",
         "| world | states | bound | allowed actions | maximal | permit, CPU s | MB | certify | CPU s | MB |",
         "|---|---|---|---|---|---|---|---|---|---|",

@@ -5,7 +5,8 @@ Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforceme
          `src/_core/mdp/permissive.cpp` maintains.
 Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first;
          then parts of the best result are undone and enlarged again; permissiveness counts reachable options only.
-Cost     one pass over all options per attempt, and a second one nearer to the bound where many come near it; the result's values are solved once, in fractions where the model is.
+Cost     one pass over all options per attempt, and a second one nearer to the bound where many come near it;
+         the result's values are solved once, in fractions where the model is.
 Limits   locally, not globally maximal: no option of a reachable state can be added, even when states reached only
          through it take their least risky option, but another set may hold more.
 """
