@@ -25,7 +25,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
     children,
-)  # fmt: skip
+)
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
