@@ -93,7 +93,7 @@ def measure(name: str, sizes: dict[str, int], limit: float) -> Row:
         figures = answer["figures"]
         checked = run("certify", shield, "--task", task, "--json") if Path(shield).is_file() else None
     return Row(
-        f"{name} {','.join(map(str, sizes.values()))}", bound, figures["states"], figures.get("choices", 0),
+        f"{name} {','.join(map(str, sizes.values()))}", bound, figures.get("states", 0), figures.get("choices", 0),
         figures.get("permitted"), bool(figures.get("maximal")), figures.get("untested"), search.seconds, search.megabytes,
         "no shield" if checked is None else json.loads(checked.text)["verdict"],
         checked.seconds if checked else 0.0, checked.megabytes if checked else 0,
