@@ -105,7 +105,7 @@ def table(rows: list[Row]) -> str:
     lines = [
         "# Shields at scale", "",
         "Every bound binds: it lies half-way between the least and the greatest risk. Processor seconds and greatest resident size of",
-        "whole commands; `permit` has a limit by the clock, on a machine that others use as well, and checks its shield, too, before it says so.", "",
+        "whole commands; `permit` has a limit by the clock and checks its shield, too, before it says so.", "",
         "| world | states | bound | allowed actions | maximal | limit, s | permit, CPU s | MB | certify | CPU s | MB |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
