@@ -87,6 +87,15 @@ def test_false_claims_are_rejected(kind):
     assert found.accepted == []
 
 
+def test_false_shields_are_rejected_in_bulk(monkeypatch):
+    monkeypatch.setattr("polvet.check.permissive.FEW", 0)
+    found = strike("permissive", 200, seed=2)
+    assert found.tried >= 200
+    assert found.accepted == []
+    monkeypatch.setattr("polvet.check.permissive.reaches", lambda count, fail, pairs: np.ones(count, dtype=np.bool_))
+    assert strike("permissive", 300, seed=2).accepted
+
+
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_checker_that_forgets_one_test_is_found_out(kind, monkeypatch):
     monkeypatch.setattr(*WEAK[kind])

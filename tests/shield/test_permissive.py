@@ -13,7 +13,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.mdp import Reach, SparseMdp, solve
 from polvet.shield import Impossible, World, build_world, permit
 from polvet.shield.permissive import Permitted, safe_region
-from polvet.shield.world import parse_bound
+from polvet.shield.world import induce_permitted, parse_bound
 from tests.shield import oracle
 
 HALF = Fraction(1, 2)
@@ -187,3 +187,34 @@ def test_what_a_time_limit_leaves_is_safe_and_says_that_it_may_not_be_maximal() 
     result = permit(world, bound, budget=Budget(60), attempts=1)
     assert isinstance(result, Permitted)
     assert result.lower <= result.upper <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("folline", {"length": 40, "width": 15, "stray": 20}), ("comexp", {"width": 5, "height": 5})]
+)
+def test_what_a_maximal_result_in_doubles_forbids_would_break_the_bound(name: str, sizes: dict[str, int]) -> None:
+    world = build_world(generate(name, **sizes).task(), exact=False)
+    result = permit(world, Fraction("0.1"), attempts=1)
+    assert isinstance(result, Permitted)
+    assert result.maximal
+    assert result.untested == 0
+    reached = np.zeros(world.mdp.states, dtype=bool)
+    reached[result.sub.states] = True
+    forbidden = np.flatnonzero(reached[world.owners()] & ~result.permitted)
+    assert len(forbidden) > 10
+    for option in forbidden.tolist():
+        wider = result.permitted.copy()
+        wider[option] = True
+        # States that only this option reaches take their least risky one: no risk at all is less than that.
+        sub = induce_permitted(world, wider)
+        stuck = ~(sub.fail | sub.goal) & (np.diff(sub.mdp.choice_start) == 0)
+        value = solve(sub.mdp, Reach(goal=sub.fail))
+        assert value.lower > 0.1 or stuck.any()
+
+
+def test_a_search_without_time_says_how_much_it_did_not_test() -> None:
+    world = build_world(generate("janitor", width=8, height=8).task(), exact=False)
+    result = permit(world, Fraction("0.05"), attempts=1, budget=Budget(1e-3))
+    assert isinstance(result, Permitted)
+    assert not result.maximal
+    assert 0 < result.untested <= result.options - result.count

@@ -4,7 +4,8 @@
 //          p_s of constraint 4, `permitted` the variables y_s,a; the order of the additions takes the place of the SMT search.
 // Differs  an *option* is what a policy may choose (a label): one or several choices of the MDP among which the environment picks. Values grow
 //          from below over predecessors with an undo log; an addition is undone as soon as an initial value exceeds the bound.
-// Cost     each option is tried once (a rejection is final, see `try_add`); a trial costs what its increase touches, at most `cap` branches.
+// Cost     each option is tried once (a rejection is final, see `try_add`); a trial costs what its increase touches, at most `cap` branches. First
+//          it rushes: increases go first that count most at the initial states, so that a rejection seldom looks at more than a few paths.
 // Limits   doubles: rejections are proofs (rounded down), acceptances are proposals that Python checks exactly.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -12,9 +13,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "mdp/bounded.h"
 
@@ -26,13 +29,17 @@ namespace {
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+constexpr double MARGIN = 1e-9;
+constexpr u64 RUSH = 4'096;  // branches, and a share of all
+constexpr int SWEEPS = 30, TIMES = 3;  // evaluations of one state in one rush: cycles must not keep it
+
 enum class Trial { ACCEPTED, REJECTED, BORDERLINE, HARD };
 
 class Enlargement {
 public:
     Enlargement(In<u64> choice_start, In<u64> branch_start, In<u32> target, In<double> probability, In<u64> option_start,
                 In<u64> option_choice, In<u8> fail, In<u32> initial, In<double> minimum, In<u32> least, In<u32> rank, double bound,
-                double slack, u64 cap)
+                u64 cap)
         : arrays_{choice_start, branch_start},
           target_(target),
           probability_(probability),
@@ -46,8 +53,8 @@ public:
           m_{static_cast<u32>(fail.size()), choice_start.data(), branch_start.data(), target.data(), probability.data()},
           back_(m_),
           bound_(bound),
-          slack_(slack),
-          cap_(cap) {
+          cap_(cap),
+          rush_(RUSH + target.size() / 16) {
         const u64 options = option_choice.size() - 1, choices = branch_start.size() - 1;
         if (option_start.size() != m_.states + u64{1} || choice_start.size() != m_.states + u64{1} || minimum.size() != m_.states ||
             least.size() != m_.states || rank.size() != m_.states || option_start.data()[m_.states] != options ||
@@ -64,6 +71,9 @@ public:
         is_initial_.assign(m_.states, 0);
         for (u64 i = 0; i < initial.size(); ++i) is_initial_[initial.data()[i]] = 1;
         value_.assign(minimum.data(), minimum.data() + m_.states);
+        hope_.assign(m_.states, 0.0);
+        times_.assign(m_.states, 0);
+        weigh();
     }
 
     // Start again from the given options; states reached without a permitted option take their least risky one.
@@ -101,8 +111,12 @@ public:
     }
 
     // Try every option that is not permitted, by ascending priority (infinite: not at all); states that become reachable bring theirs. Lists what was accepted, in order and with
-    // the options their new states take, one list per addition; what needs an exact test; and whether time and work (branches looked at) sufficed.
-    std::tuple<std::vector<std::vector<u32>>, std::vector<u32>, bool> enlarge(In<double> priority, double seconds, u64 work) {
+    // the options their new states take, one list per addition; what needs an exact test, since it comes nearer to the bound than `slack`; and what was not tried
+    // before time or work (branches looked at) were up.
+    std::tuple<std::vector<std::vector<u32>>, std::vector<u32>, std::vector<u32>> enlarge(In<double> priority, double slack, double seconds,
+                                                                                          u64 work) {
+        slack_ = slack;
+        settled_ = std::min(1e-13, 1e-4 * slack / bound_);
         if (priority.size() != permitted_.size()) throw std::invalid_argument("priority needs one entry per option");
         std::vector<std::vector<u32>> accepted;
         std::vector<u32> open;
@@ -124,13 +138,13 @@ public:
         std::vector<u32> options;
         const u64 begun = spent_;
         while (!heap.empty()) {
-            if (poll.expired() || spent_ - begun > work) return {accepted, open, false};
+            if (poll.expired() || spent_ - begun > work) break;
             group.clear();
             options.clear();
             while (!heap.empty() && group.size() < size) {
-                if (!permitted_[heap.top().second]) {
+                if (const u32 o = heap.top().second; !permitted_[o] && !surely_too_much(o)) {
                     group.push_back(heap.top());
-                    options.push_back(heap.top().second);
+                    options.push_back(o);
                 }
                 heap.pop();
             }
@@ -157,7 +171,10 @@ public:
             case Trial::HARD: open.push_back(options[0]);
             }
         }
-        return {accepted, open, true};
+        std::vector<u32> left;
+        for (; !heap.empty(); heap.pop())
+            if (!permitted_[heap.top().second]) left.push_back(heap.top().second);
+        return {accepted, open, left};
     }
 
     // What would come with the option: itself, and one option for every state that it makes reachable. `best`: chosen to keep the risk least given what is
@@ -240,6 +257,13 @@ private:
         queue_.push_back({rank_.data()[s], turn_++, s});
         std::push_heap(queue_.begin(), queue_.end(), later);
     }
+    u32 pop() {
+        const u32 s = queue_.front().state;
+        std::pop_heap(queue_.begin(), queue_.end(), later);
+        queue_.pop_back();
+        queued_[s] = 0;
+        return s;
+    }
     double initial_value() const {
         double worst = 0;
         for (u64 i = 0; i < initial_.size(); ++i) worst = std::max(worst, value_[initial_.data()[i]]);
@@ -248,15 +272,15 @@ private:
     // SOUND: rounded down, so by induction every value stays at or below the least fixed point.
     double worth(u64 o) {
         double worst = 0;
-        for (u64 c = option_choice_.data()[o]; c < option_choice_.data()[o + 1]; ++c) {
-            double sum = 0;
-            const u64 begin = m_.branch_start[c], end = m_.branch_start[c + 1];
-            for (u64 b = begin; b < end; ++b) sum += m_.probability[b] * value_[m_.target[b]];
-            work_ += end - begin;
-            // A sum over values that are all exactly 0 or all exactly 1 needs no rounding: probabilities sum to 1.
-            worst = std::max(worst, down(sum, static_cast<double>(end - begin)));
-        }
+        for (u64 c = option_choice_.data()[o]; c < option_choice_.data()[o + 1]; ++c) worst = std::max(worst, expected(c));
         return worst;
+    }
+    double expected(u64 c) {
+        double sum = 0;
+        const u64 begin = m_.branch_start[c], end = m_.branch_start[c + 1];
+        for (u64 b = begin; b < end; ++b) sum += m_.probability[b] * value_[m_.target[b]];
+        work_ += end - begin;
+        return down(sum, static_cast<double>(end - begin));
     }
     double backup(u32 s) {
         double x = 0;
@@ -270,30 +294,124 @@ private:
         return x;
     }
 
+    // About how often a run visits each state that takes any of its options with equal chance: what an increase there may count for at the
+    // initial states. A guide, not a bound; states are passed through top down, so that without cycles once is enough.
+    void weigh() {
+        weight_.assign(m_.states, 0.0);
+        std::vector<double> arriving(m_.states, 0.0);
+        top_down_.resize(m_.states);
+        std::iota(top_down_.begin(), top_down_.end(), 0u);
+        std::stable_sort(top_down_.begin(), top_down_.end(), [&](u32 a, u32 b) { return rank_.data()[a] > rank_.data()[b]; });
+        arrival_.assign(m_.states, 0.0);
+        once_.assign(m_.states, 1);
+        for (u32 i = 0; i + 1 < m_.states; ++i)
+            if (rank_.data()[top_down_[i]] == rank_.data()[top_down_[i + 1]]) once_[top_down_[i]] = once_[top_down_[i + 1]] = 0;
+        for (u32 s = 0; s < m_.states; ++s)
+            for (u64 b = m_.branch_start[m_.choice_start[s]]; b < m_.branch_start[m_.choice_start[s + 1]]; ++b)
+                if (m_.target[b] == s) once_[s] = 0;
+        for (u64 i = 0; i < initial_.size(); ++i) arriving[initial_.data()[i]] = 1.0 / static_cast<double>(initial_.size());
+        double rest = 1;
+        for (int sweep = 0; sweep < SWEEPS && rest > 1e-6; ++sweep) {
+            rest = 0;
+            for (const u32 s : top_down_) {
+                const double here = std::exchange(arriving[s], 0.0);
+                if (here == 0) continue;
+                weight_[s] += here;
+                const double share = here / static_cast<double>(m_.choice_start[s + 1] - m_.choice_start[s]);
+                for (u64 b = m_.branch_start[m_.choice_start[s]]; b < m_.branch_start[m_.choice_start[s + 1]]; ++b) {
+                    arriving[m_.target[b]] += share * m_.probability[b];
+                    if (rank_.data()[m_.target[b]] >= rank_.data()[s]) rest += share * m_.probability[b];
+                }
+            }
+        }
+        for (double& weight : weight_) weight = std::max(weight, 1e-250);
+    }
+
     enum class Flow { SETTLED, ABOVE, CAP };
+    // Evaluate the state again; returns by how much it rose, 0 where that is not worth while.
+    double lift(u32 s) {
+        const double x = backup(s);
+        if (!(x > value_[s] + (settled_ * value_[s] + 1e-3 * settled_))) return 0;
+        if (stamp_[s] != epoch_) {
+            stamp_[s] = epoch_;
+            log_.push_back({s, value_[s]});
+        }
+        return x - std::exchange(value_[s], x);
+    }
+    template <class F> void each_user(u32 s, F&& f) {
+        for (u64 i = back_.start[s]; i < back_.start[s + 1]; ++i) {
+            const u32 c = back_.choice[i], p = back_.owner[c];
+            if (fresh_[p] || (reached_[p] && permitted_[option_of_[c]])) f(p, c);
+        }
+    }
+    // Follow the increases that promise most at the initial states, for a while. What is queued stays queued: nothing is settled by this.
+    bool rushes_above(double bound) {
+        hot_.clear();
+        for (const Waiting& one : queue_) hot_.push_back({weight_[one.state], one.state});
+        for (const auto& [hope, s] : hot_) hope_[s] = hope;
+        std::make_heap(hot_.begin(), hot_.end());
+        bool above = false;
+        while (!hot_.empty() && work_ < rush_ && !above) {
+            const auto [hope, s] = hot_.front();
+            std::pop_heap(hot_.begin(), hot_.end());
+            hot_.pop_back();
+            if (hope < hope_[s]) continue;  // it is there once more, with more hope
+            hope_[s] = 0;
+            if (ends(s) || ++times_[s] > TIMES) continue;
+            touched_.push_back(s);
+            const double rise = lift(s);
+            if (rise == 0) continue;
+            above = is_initial_[s] && value_[s] > bound;
+            each_user(s, [&](u32 p, u32 c) {
+                push(p);
+                double chance = 0;
+                for (u64 b = m_.branch_start[c]; b < m_.branch_start[c + 1]; ++b)
+                    if (m_.target[b] == s) chance += m_.probability[b];
+                const double more = weight_[p] * chance * rise;
+                if (more <= hope_[p]) return;
+                hope_[p] = more;
+                hot_.push_back({more, p});
+                std::push_heap(hot_.begin(), hot_.end());
+            });
+        }
+        for (const auto& [hope, s] : hot_) hope_[s] = 0;
+        for (const u32 s : touched_) times_[s] = 0;
+        touched_.clear();
+        return above;
+    }
+    // Evaluate bottom up, every state once at most: without cycles this settles everything, else it brings the increases up to the initial states.
+    bool sweeps_above(double bound, Poll& poll) {
+        bool above = false;
+        while (!queue_.empty() && !above && !poll.expired(1)) {
+            const u32 s = pop();
+            times_[s] = 1;
+            touched_.push_back(s);
+            if (ends(s) || lift(s) == 0) continue;
+            above = is_initial_[s] && value_[s] > bound;
+            each_user(s, [&](u32 p, u32) {
+                if (times_[p])
+                    again_.push_back(p);
+                else
+                    push(p);
+            });
+        }
+        for (const u32 s : touched_) times_[s] = 0;
+        touched_.clear();
+        for (const u32 s : again_) push(s);
+        again_.clear();
+        return above;
+    }
     Flow propagate(double bound, u64 cap, Poll& poll) {
         work_ = 0;
-        Flow flow = Flow::SETTLED;
-        while (!queue_.empty()) {
-            const u32 s = queue_.front().state;
-            std::pop_heap(queue_.begin(), queue_.end(), later);
-            queue_.pop_back();
-            queued_[s] = 0;
-            if (ends(s)) continue;
-            const double x = backup(s);
-            if (!(x > value_[s] + (1e-13 * value_[s] + 1e-16))) continue;
-            if (stamp_[s] != epoch_) {
-                stamp_[s] = epoch_;
-                log_.push_back({s, value_[s]});
-            }
-            value_[s] = x;
-            if (is_initial_[s] && x > bound) flow = Flow::ABOVE;
-            if (work_ > cap || poll.expired(1)) flow = flow == Flow::ABOVE ? flow : Flow::CAP;
-            if (flow != Flow::SETTLED) break;
-            for (u64 i = back_.start[s]; i < back_.start[s + 1]; ++i) {
-                const u32 c = back_.choice[i], p = back_.owner[c];
-                if (fresh_[p] || (reached_[p] && permitted_[option_of_[c]])) push(p);
-            }
+        Flow flow = rushes_above(bound) || sweeps_above(bound, poll) ? Flow::ABOVE : Flow::SETTLED;
+        while (!queue_.empty() && flow == Flow::SETTLED) {
+            const u32 s = pop();
+            if (ends(s) || lift(s) == 0) continue;
+            each_user(s, [&](u32 p, u32) { push(p); });
+            if (is_initial_[s] && value_[s] > bound)
+                flow = Flow::ABOVE;
+            else if (work_ > cap || poll.expired(1))
+                flow = Flow::CAP;
         }
         for (const Waiting& one : queue_) queued_[one.state] = 0;
         queue_.clear();
@@ -308,6 +426,7 @@ private:
         if (to == 0) ++epoch_;
     }
     void forget() {
+        stale_ = true;
         log_.clear();
         ++epoch_;
     }
@@ -365,6 +484,39 @@ private:
         opened_.clear();
     }
     Trial judge() const { return initial_value() <= std::max(bound_ - slack_, before_) ? Trial::ACCEPTED : Trial::BORDERLINE; }
+
+    // A lower bound on the probability that the worst scheduler comes to each state, counted along states that a run visits once at most.
+    void follow_worst() {
+        stale_ = false;
+        std::fill(arrival_.begin(), arrival_.end(), 0.0);
+        u32 start = initial_.data()[0];
+        for (u64 i = 1; i < initial_.size(); ++i)
+            if (value_[initial_.data()[i]] > value_[start]) start = initial_.data()[i];
+        arrival_[start] = 1 - MARGIN;
+        for (const u32 s : top_down_) {
+            if (arrival_[s] == 0 || ends(s) || !once_[s]) continue;
+            u64 worst = 0;
+            double high = -1;
+            for (u64 o = first(s); o < first(s + 1); ++o)
+                for (u64 c = option_choice_.data()[o]; permitted_[o] && c < option_choice_.data()[o + 1]; ++c)
+                    if (const double x = expected(c); x > high) high = x, worst = c;
+            if (high < 0) continue;
+            for (u64 b = m_.branch_start[worst]; b < m_.branch_start[worst + 1]; ++b)
+                arrival_[m_.target[b]] += arrival_[s] * m_.probability[b];
+        }
+    }
+    // SOUND: the values never fall on average along the worst choices, which come to the option's state with at least `arrival_`; what the option adds
+    // there counts that much. The margins are far above what rounding may take in so many steps.
+    bool surely_too_much(u32 o) {
+        if (stale_) {
+            if (spent_ < followed_ + target_.size()) return false;  // following costs as much as it saves
+            follow_worst();
+            followed_ = spent_;
+        }
+        const u32 s = owner(o);
+        const double more = worth(o) - value_[s];
+        return more > 0 && initial_value() * (1 - 1e-2 * MARGIN) + arrival_[s] * more * (1 - MARGIN) > bound_;
+    }
 
     // SOUND: a rejection is final. The more is permitted, the higher every value; states not reached yet are worth at least their minimum now, and at
     // least that when they are reached and take some of their options.
@@ -469,15 +621,17 @@ private:
     In<u32> least_, rank_;
     View m_;
     BackwardIndex back_;
-    double bound_, slack_, before_ = 0;
-    u64 cap_, work_ = 0, spent_ = 0, epoch_ = 1;
-    std::vector<u32> option_of_, stack_, added_, newly_, opened_;
-    std::vector<u8> permitted_, reached_, fresh_, queued_, is_initial_;
-    std::vector<double> value_;
+    double bound_, slack_ = 0, settled_ = 1e-13, before_ = 0;
+    u64 cap_, rush_, work_ = 0, spent_ = 0, followed_ = 0, epoch_ = 1;
+    std::vector<u32> option_of_, stack_, added_, newly_, opened_, touched_, again_, top_down_;
+    std::vector<u8> permitted_, reached_, fresh_, queued_, is_initial_, times_, once_;  // once_: a run visits the state at most once
+    std::vector<double> value_, weight_, hope_, arrival_;
+    std::vector<std::pair<double, u32>> hot_;  // a heap: what promises most goes first
     std::vector<u64> stamp_;  // the last part of the undo log that holds the state
     std::vector<std::pair<u32, double>> log_;
     std::vector<Waiting> queue_;  // a heap: what lies further down settles first, the order of arrival among equals
     u64 turn_ = 0;
+    bool stale_ = true;
 };
 
 // Marks the states that permitted options reach from the initial ones (Definition 8: the states of the induced MDP).
@@ -591,11 +745,11 @@ void bind_permissive(nb::module_& m) {
     using namespace nb::literals;
     nb::class_<Enlargement>(m, "Enlargement", "A permissive scheduler that grows; keeps its arrays alive.")
         .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, In<u32>, double,
-                      double, u64>(),
+                      u64>(),
              "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a,
-             "minimum"_a, "least"_a, "rank"_a, "bound"_a, "slack"_a, "cap"_a)
+             "minimum"_a, "least"_a, "rank"_a, "bound"_a, "cap"_a)
         .def("reset", &Enlargement::reset, "seed"_a)
-        .def("enlarge", &Enlargement::enlarge, "priority"_a, "seconds"_a, "work"_a)
+        .def("enlarge", &Enlargement::enlarge, "priority"_a, "slack"_a, "seconds"_a, "work"_a)
         .def("extension", &Enlargement::extension, "option"_a, "best"_a)
         .def("permit", &Enlargement::permit, "options"_a)
         .def("read", &Enlargement::read, "permitted"_a, "reached"_a, "value"_a)

@@ -11,38 +11,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet.check.all_starts import iter_all_starts
-from polvet.check.box_view import LARGE, Unreadable, effects, interval, refuse_hidden_errors
+from polvet.check.box_view import Unreadable, effects, interval
 from polvet.check.followed import Followed
-from polvet.model.expressions import (
-    Binary,
-    BoolLiteral,
-    Conditional,
-    Expression,
-    IntLiteral,
-    Name,
-    RealLiteral,
-    Unary,
-    children,
+from polvet.check.listed_states import (
+    Bools,
+    Floats,
+    Ints,
+    ListedStates,
+    refuse_partial,
+    refuse_unseen,
+    share_of,
 )
-from polvet.model.network import PROBABILITY_TOLERANCE, Kind, NetworkEdge
+from polvet.model.expressions import Binary, BoolLiteral, Expression
 from polvet.model.semantics import State
 from polvet.model.tables import TableMoves
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.rounding import possible_choices
 from polvet.records.state_json import Malformed
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 15
-TOTAL = frozenset(("¬", "abs", "+", "-", "*", "min", "max", "∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +51,15 @@ class Bulk:
     def __init__(self, followed: Followed, columns: Sequence[npt.NDArray[Any]]) -> None:
         self.followed, self.arena, self.fitted = followed, followed.arena, followed.fitted
         self.network = self.arena.task.network
-        variables = self.network.variables
         if isinstance(self.network.edges, TableMoves):
             raise Unreadable("the rows of a table are read state by state")
-        if self.network.disables_out_of_bounds:
-            raise Unreadable("operators that leave the bounds are disabled")
-        ends = [(0, 1) if v.kind is Kind.BOOL else (v.lower, v.upper) for v in variables]
-        if any(v.kind is Kind.REAL for v in variables) or any(low is None or high is None for low, high in ends):
-            raise Unreadable("not all variables are bounded integers")
-        self.lower = np.array([int(low or 0) for low, _ in ends], dtype=np.int64)
-        self.upper = np.array([int(high or 0) for _, high in ends], dtype=np.int64)
-        if any(abs(int(end or 0)) >= LARGE for pair in ends for end in pair):
-            raise Unreadable("a variable's bounds are beyond 2^52")  # values are doubles here
-        sizes = [int(high or 0) - int(low or 0) + 1 for low, high in ends]
-        if prod(sizes) >= 2**62:
-            raise Unreadable("states do not fit into 62 bits")
-        self.radix = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
-        self.place = {variable.name: k for k, variable in enumerate(variables)}
-        self.everything = self.lower[None, :].astype(np.float64), self.upper[None, :].astype(np.float64)
-        self.columns = columns
-        self.keys = np.zeros(len(columns[0]), dtype=np.int64)
-        for k, column in enumerate(columns):
-            self.keys += (column.astype(np.int64) - self.lower[k]) * self.radix[k]
-        if (np.diff(self.keys) <= 0).any():
+        self.states = ListedStates(self.network, columns)
+        if not self.states.is_sorted:
             raise Malformed("the states are not sorted, or one stands twice")
-        _refuse_partial(self.arena.task.fail)
-        _refuse_partial(self.arena.task.goal)
+        self.place, self.lower, self.upper = self.states.place, self.states.lower, self.states.upper
+        self.everything = self.lower[None, :].astype(np.float64), self.upper[None, :].astype(np.float64)
+        refuse_partial(self.arena.task.fail)
+        refuse_partial(self.arena.task.goal)
         self.guards: list[Expression] = []
         self.operators = list(self._operators())
 
@@ -96,11 +72,11 @@ class Bulk:
                 for part in parts:
                     guard = Binary("∧", guard, part.guard)
                 self.guards.append(guard)
-                _refuse_partial(guard)
+                refuse_partial(guard)
                 outcomes = []
                 for branches in product(*(range(len(part.branches)) for part in parts)):
-                    _refuse_unseen(parts, branches)
-                    if all(_share(part, k) > 0 for part, k in zip(parts, branches, strict=True)):
+                    refuse_unseen(parts, branches)
+                    if all(share_of(part, k) > 0 for part, k in zip(parts, branches, strict=True)):
                         outcomes.append(effects(self.network, parts, branches))
                 number = None if joint.label is None else self.network.labels.index(joint.label)
                 output = None if number is None else output_of.get(number, UNKNOWN_LABEL)
@@ -110,9 +86,7 @@ class Bulk:
 
     def listed(self, rows: Ints) -> Bools:
         """Return which states (between the bounds) are listed."""
-        keys = (rows - self.lower) @ self.radix
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.asarray(self.keys[at] == keys) if len(self.keys) else np.zeros(len(rows), dtype=np.bool_)
+        return self.states.find(rows) >= 0
 
     def check_starts(self) -> None:
         """Raise Malformed unless all start states are listed."""
@@ -127,15 +101,11 @@ class Bulk:
 
     def doubtful_states(self) -> Iterator[State]:
         """Yield the states that the interpreter has to judge; from all others, steps lead to listed states outside `fail`."""
-        for begin in range(0, len(self.keys), BLOCK):
+        for begin in range(0, len(self.states), BLOCK):
             self.followed.arena.budget.check()
-            block = [column[begin : begin + BLOCK] for column in self.columns]
-            points = np.stack([column.astype(np.int64) for column in block], axis=1)
+            points = np.stack([column[begin : begin + BLOCK] for column in self.states.columns], axis=1)
             for k in np.flatnonzero(self._doubtful(points)):
-                yield tuple(
-                    bool(x) if variable.kind is Kind.BOOL else int(x)
-                    for variable, x in zip(self.network.variables, points[k].tolist(), strict=True)
-                )
+                yield self.states.state(begin + int(k))
 
     def _doubtful(self, points: Ints) -> Bools:
         values = points.astype(np.float64)
@@ -199,35 +169,3 @@ class Bulk:
                 where = np.flatnonzero(enabled & ~doubtful)
                 low, high = interval(value, self.place, values[where], values[where])
                 doubtful[where[~((low >= self.lower[k]) & (high <= self.upper[k]))]] = True
-
-
-def _share(edge: NetworkEdge, branch: int) -> Any:
-    likely = edge.branches[branch].probability
-    if not isinstance(likely, RealLiteral | IntLiteral):
-        raise Unreadable("a probability is no plain number")
-    return likely.value
-
-
-def _refuse_unseen(parts: Sequence[NetworkEdge], branches: Sequence[int]) -> None:
-    """Raise Unreadable where executing this outcome might be an error that bulk steps do not see."""
-    for part in parts:
-        shares = [_share(part, k) for k in range(len(part.branches))]
-        if min(shares) < 0 or abs(sum(shares) - 1) > PROBABILITY_TOLERANCE:
-            raise Unreadable("probabilities are not a distribution")
-    refuse_hidden_errors(parts, branches)
-    for part, k in zip(parts, branches, strict=True):
-        for update in part.branches[k].updates:
-            _refuse_partial(update.value)
-
-
-def _refuse_partial(expression: Expression) -> None:
-    """Raise Unreadable where evaluating may be an error: total operators on bounded integers are all that is read in bulk."""
-    pending = [expression]
-    while pending:
-        part = pending.pop()
-        total = isinstance(part, BoolLiteral | IntLiteral | RealLiteral | Name | Conditional)
-        if isinstance(part, Binary) and part.operator == "%" and isinstance(part.right, IntLiteral):
-            total = part.right.value > 0
-        if not (total or (isinstance(part, Unary | Binary) and part.operator in TOTAL)):
-            raise Unreadable("an operator is not total")
-        pending += children(part)

@@ -10,23 +10,31 @@ A `shield/1` file lists states with `allowed` labels and `value`. Replayed in th
 - the value of every start state is at most the bound.
 Such values are a pre-fixed point, so no compliant scheduler fails with more. Where the file says that the values are
 exact, each must be attained: some allowed operator has it as expected value, and following such operators a fail state
-can be reached from every state with a value above 0.
+can be reached from every state with a value above 0. Many states are looked at together (check/permissive_bulk.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from polvet.check.arena import Arena, find_arena
+from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.listed_moves import ListedMoves
+from polvet.check.listed_states import ListedStates
+from polvet.check.permissive_bulk import BulkShield, reaches
 from polvet.model.automata import ModelType
 from polvet.model.semantics import State
 from polvet.numbers import LONG_DIGITS, exact
 from polvet.records.state_json import Malformed
 
 Row = dict[State, Fraction]
+FEW = 1_000
+"""So many states are simply looked at one after the other in the interpreter."""
 
 
 def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -44,16 +52,17 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         exact = certificate.get("values", "exact")
         if exact not in ("exact", "upper-bounds"):
             return Rejected("'values' is neither 'exact' nor 'upper-bounds'")
-        rows = {state: _rows(arena, state, allowed[state]) for state in listed}
-        mixtures = 0
-        for state, item in zip(listed, certificate["states"], strict=True):
-            for mixture in _mixtures(arena, state, item.get("mixed", [])):
-                rows[state] = [*(rows[state] or []), mixture]
-                mixtures += 1
         starts = _starts(arena)
-        _check_values(arena, rows, values)
-        if exact == "exact":
-            _check_attained(arena, rows, values)
+        mixtures = 0
+        if not _check_in_bulk(arena, certificate["states"], allowed, values, exact == "exact"):
+            rows = {state: _rows(arena, state, allowed[state]) for state in listed}
+            for state, item in zip(listed, certificate["states"], strict=True):
+                for mixture in _mixtures(arena, state, item.get("mixed", [])):
+                    rows[state] = [*(rows[state] or []), mixture]
+                    mixtures += 1
+            _check_values(arena, rows, values)
+            if exact == "exact":
+                _check_attained(arena, rows, values)
     except Malformed as error:
         return Rejected(str(error))
     worst = Fraction(0)
@@ -74,6 +83,35 @@ def check_permissive(certificate: Mapping[str, Any], subjects: Subjects) -> Chec
         f"(worst case {how} {float(worst):.6g}; {len(listed)} states, {choices} allowed actions"
         f"{f' and {mixtures} mixtures of actions' if mixtures else ''})"
     )
+
+
+def _check_in_bulk(
+    arena: Arena, items: list[Any], allowed: dict[State, list[str | None]], values: dict[State, Fraction], exact: bool
+) -> bool:
+    """Return whether many states could be checked at once, and all is well; Malformed where something is not."""
+    if len(values) <= FEW or any("mixed" in item for item in items):
+        return False
+    states = list(values)
+    try:
+        moves = ListedMoves(arena, ListedStates(arena.task.network, list(np.array(states, dtype=np.int64).T)))
+    except (Unreadable, OverflowError):
+        return False  # state by state, then
+    doubtful, attaining = BulkShield(moves, list(allowed.values()), list(values.values())).check(exact=exact)
+    fail = moves.fail & ~doubtful
+    rows = {states[k]: _rows(arena, states[k], allowed[states[k]]) for k in np.flatnonzero(doubtful).tolist()}
+    _check_values(arena, rows, values)
+    if not exact:
+        return True
+    known = {state: k for k, state in enumerate(states)} if rows else {}
+    for state, choices in rows.items():
+        fail[known[state]] = choices is None
+        for target in _attaining(arena, state, choices, values):
+            attaining.append((np.array([known[state]]), np.array([known[target]])))
+    reached = reaches(len(states), fail, attaining)
+    for k, (state, value) in enumerate(values.items()):
+        if value > 0 and not reached[k]:
+            raise Malformed(f"no allowed action attains the value {value} of {arena.show(state)}")
+    return True
 
 
 def _starts(arena: Arena) -> list[State]:
@@ -214,12 +252,8 @@ def _check_attained(arena: Arena, rows: dict[State, list[Row] | None], values: d
         arena.budget.check()
         if choices is None:
             todo.append(state)
-        elif not choices and values[state] != 0:
-            raise Malformed(f"runs end safely in {arena.show(state)}, yet its value is {values[state]}")
-        for row in choices or ():
-            if values[state] > 0 and expected_value(arena, state, row, values) == values[state]:
-                for target in row:
-                    users.setdefault(target, []).append(state)
+        for target in _attaining(arena, state, choices, values):
+            users.setdefault(target, []).append(state)
     attained = set(todo)
     while todo:
         for state in users.get(todo.pop(), ()):
@@ -229,3 +263,14 @@ def _check_attained(arena: Arena, rows: dict[State, list[Row] | None], values: d
     for state, value in values.items():
         if value > 0 and state not in attained:
             raise Malformed(f"no allowed action attains the value {value} of {arena.show(state)}")
+
+
+def _attaining(
+    arena: Arena, state: State, choices: list[Row] | None, values: Mapping[State, Fraction]
+) -> Iterator[State]:
+    """Yield the outcomes of those operators whose expected value is the state's, where that is above 0."""
+    if choices == [] and values[state] != 0:
+        raise Malformed(f"runs end safely in {arena.show(state)}, yet its value is {values[state]}")
+    for row in choices or ():
+        if values[state] > 0 and expected_value(arena, state, row, values) == values[state]:
+            yield from row

@@ -140,7 +140,7 @@ def _lines(shield: Shield, *, without_goal: bool) -> list[str]:
         f"allowed   {shield.permitted:,} of {shield.choices:,} actions in {figures['reachable_states']:,} reachable states "
         f"(model: {figures['states']:,} states, {figures['options']:,} actions)",
         f"risk      {float(result.risk):.9g} of at most {shield.bound} ({'exact' if result.exact else gap})",
-        f"maximal   {'yes: no action can be added' if shield.maximal else 'unknown: the time was up before all were tried'}",
+        f"maximal   {'yes: no action can be added' if shield.maximal else f'not known: {result.untested:,} actions untested'}",
         f"goal      {_goal_line(without_goal, result)}",
     ]
     if figures["dead_ends"]:

@@ -205,6 +205,7 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
         "upper": permitted.upper,
         "exact": permitted.exact,
         "maximal": permitted.maximal,
+        "untested": permitted.untested,
         "ends_surely": permitted.ends_surely,
         "goal_reachable": permitted.goal_reachable,
         "attempts": permitted.attempts,

@@ -158,7 +158,7 @@ class _Search:
 
     def _is_safe(self, mask: Mask) -> bool:
         try:
-            return is_safe(self.bare, mask, self.bound, self.budget)
+            return bool(is_safe(self.bare, mask, self.bound, self.budget))
         except LimitReached:
             return False  # not proved
 

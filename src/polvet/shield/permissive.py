@@ -5,7 +5,8 @@ Source   Junges, Jansen, Dehnert, Topcu & Katoen, Safety-Constrained Reinforceme
          `src/_core/mdp/permissive.cpp` maintains.
 Differs  options are added one by one instead of being searched for by an SMT solver, those of rarely visited states first;
          then parts of the best result are undone and enlarged again; permissiveness counts reachable options only.
-Cost     one pass over all options per attempt; the result's values are solved once, in fractions where the model is.
+Cost     one pass over all options per attempt, and a second one nearer to the bound where many come near it;
+         the result's values are solved once, in fractions where the model is.
 Limits   locally, not globally maximal: no option of a reachable state can be added, even when states reached only
          through it take their least risky option, but another set may hold more.
 """
@@ -35,7 +36,9 @@ from polvet.shield.least_risk import (
 )
 from polvet.shield.world import SubMdp, World, induce_permitted
 
-RELATIVE_SLACK = 1e-9
+GAPS = (1e-4, 1e-10, 1e-13)
+SLACKS = (1e-9, 1e-12)
+"""Of the bound: what comes nearer to it is decided by bounds that are proved. The second pass is for what the first left open."""
 ATTEMPTS = 100
 WORK = 100_000_000  # branches to look at, after which no further attempt is made
 WORK_PER_ATTEMPT = 20_000_000  # after the first one
@@ -45,6 +48,7 @@ CORE = 0.9  # the share of its greatest risk below which a state is one that kee
 FIRST_SHARE = 0.25  # of the time that is given, for each question that comes before the search
 EXACT_SHARE = 0.8  # of the time for a proof; then bounds in doubles must do
 SEARCH_SHARE = 0.7  # of the time that is given; the rest is for the proof of what was found
+FEW_PENDING = 8  # options near the bound that are simply decided one by one
 SMALL_OPTIONS = 20_000  # above, one attempt is all that is made unless more are asked for
 
 
@@ -61,6 +65,7 @@ class Permitted:
     count: int  # permitted options of reachable states
     options: int  # all options of those states
     maximal: bool
+    untested: int  # options of reachable states of which it is not known whether they could be added
     ends_surely: bool  # every compliant scheduler reaches goal or fail with probability 1
     goal_reachable: bool  # some compliant scheduler does
     attempts: int
@@ -107,7 +112,7 @@ def permit(
     everything = np.ones(world.options, dtype=bool)
     proved = _judge(world, everything, bound, budget.share(FIRST_SHARE))
     if proved is not None:
-        return _permitted(world, everything, proved, True, 0, spent())
+        return _permitted(world, everything, proved, 0, 0, spent())
     risk = find_least_risk(world, budget.share(FIRST_SHARE))
     if (risk.exact if risk.exact is not None else Fraction(risk.lower)) > bound:
         return Impossible(risk.lower, risk.upper, risk.exact)
@@ -115,12 +120,12 @@ def permit(
         return _permit_without_risk(world, risk, budget, spent)
     fallback = np.zeros(world.options, dtype=bool)
     fallback[risk.option[risk.option != NONE]] = True
-    if seeds is None:
-        seeds = find_goal_seeds(world, bound, budget=budget.share(FIRST_SHARE))
-    seeds = seeds or [fallback]
-    enlargement = _Enlarger(world, bound, risk, budget)
     if attempts is None:
         attempts = ATTEMPTS if world.options <= SMALL_OPTIONS else 1
+    if seeds is None:
+        seeds = find_goal_seeds(world, bound, most=min(attempts, 3), budget=budget.share(FIRST_SHARE))
+    seeds = seeds or [fallback]
+    enlargement = _Enlarger(world, bound, risk, budget)
     best = enlargement.search(seeds, attempts, chance, priority)
     if best is None:
         best = enlargement.search([fallback], attempts, chance, priority)
@@ -129,13 +134,14 @@ def permit(
         raise LimitReached(
             f"no scheduler was proved to stay below {bound}: the least risk lies in [{risk.lower!r}, {risk.upper!r}]"
         )
-    permitted, proved, maximal = best
-    return _permitted(world, permitted, proved, maximal, attempts, spent())
+    permitted, proved, untested = best
+    return _permitted(world, permitted, proved, untested, attempts, spent())
 
 
 def _permitted(
-    world: World, permitted: Mask, proved: _Proof, maximal: bool, attempts: int, seconds: float
+    world: World, permitted: Mask, proved: _Proof, untested: int | None, attempts: int, seconds: float
 ) -> Permitted:
+    """Return the result; `untested` None: nothing was tried."""
     sub = proved.sub
     kept = np.zeros(world.options, dtype=bool)
     kept[sub.options] = True
@@ -145,7 +151,8 @@ def _permitted(
     starts = sub.mdp.initial
     options = int(np.diff(world.option_start)[sub.states].sum())
     return Permitted(
-        kept, sub, proved.values, proved.exact, proved.lower, proved.upper, len(sub.options), options, maximal,
+        kept, sub, proved.values, proved.exact, proved.lower, proved.upper, len(sub.options), options,
+        untested == 0, options - len(sub.options) if untested is None else untested,
         bool(surely[starts].all()), bool(reachable[starts].all() and sub.goal.any()), attempts, seconds,
     )  # fmt: skip
 
@@ -163,19 +170,19 @@ def prove(world: World, permitted: Mask, bound: Fraction, budget: Budget = UNLIM
     """Return the given options with the proof that they are safe, or None; whether more could be added is not asked."""
     spent = stopwatch()
     proved = _judge(world, permitted, bound, budget)
-    return None if proved is None else _permitted(world, permitted, proved, False, 0, spent())
+    return None if proved is None else _permitted(world, permitted, proved, None, 0, spent())
 
 
-def is_safe(world: World, permitted: Mask, bound: Fraction, budget: Budget = UNLIMITED) -> bool:
-    """Return whether every compliant scheduler is proved to fail with at most `bound`; fractions decide near ties."""
+def is_safe(world: World, permitted: Mask, bound: Fraction, budget: Budget = UNLIMITED) -> bool | None:
+    """Return whether every compliant scheduler fails with at most `bound`; fractions decide near ties, None: nothing does."""
     sub = induce_permitted(world, permitted)
     query = Reach(goal=sub.fail)
-    for gap in (1e-4, 1e-10):
+    for gap in GAPS:
         value = solve(sub.mdp, query, relative_gap=gap, budget=budget)
         if Fraction(value.upper) <= bound or Fraction(value.lower) > bound:
             return Fraction(value.upper) <= bound
     if not sub.mdp.is_exact:
-        return False
+        return None
     exact = exact_values(sub.mdp, query, value, budget=budget)
     return all((x := exact[int(s)]) is not None and x <= bound for s in sub.mdp.initial)
 
@@ -195,6 +202,9 @@ def _judge(world: World, permitted: Mask, bound: Fraction, budget: Budget) -> _P
             return _Proof(sub, values, True, float(worst), float(worst)) if worst <= bound else None
         except LimitReached:
             pass  # no time for fractions: the bounds in doubles may do
+    for gap in GAPS[1:]:
+        if Fraction(value.upper) > bound >= Fraction(value.lower):
+            value = solve(sub.mdp, query, relative_gap=gap, budget=budget)
     # SOUND: the upper bounds are inductive for the exact probabilities (see docs/mdp.md), which the checker repeats.
     if Fraction(value.upper) > bound:
         return None
@@ -218,7 +228,7 @@ def _permit_without_risk(world: World, risk: LeastRisk, budget: Budget, spent: S
     if proved is None:
         budget.check()
     assert proved is not None, "the safe region is closed"
-    return _permitted(world, permitted, proved, True, 0, spent())
+    return _permitted(world, permitted, proved, 0, 0, spent())
 
 
 def safe_region(world: World) -> Mask:
@@ -256,7 +266,7 @@ class _Enlarger:
         self.kernel = _core.Enlargement(
             mdp.choice_start, mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice,
             world.fail.astype(np.uint8), mdp.initial.astype(np.uint32), np.ascontiguousarray(risk.lowers), risk.option,
-            connected_components(mdp)[1], above, RELATIVE_SLACK * near, max(50_000, 20 * mdp.branches),
+            connected_components(mdp)[1], above, max(50_000, 20 * mdp.branches),
         )  # fmt: skip
         worth = worth_of_options(world, risk.lowers)
         self.extra_risk = np.maximum(0.0, worth - risk.lowers[world.owners()])
@@ -266,10 +276,10 @@ class _Enlarger:
 
     def search(
         self, seeds: list[Mask], attempts: int, rng: random.Random, priority: Float64s | None
-    ) -> tuple[Mask, _Proof, bool] | None:
-        """Return the most permissive result of all attempts, its proof, and whether it is locally maximal."""
+    ) -> tuple[Mask, _Proof, int] | None:
+        """Return the most permissive result of all attempts, its proof, and of how many options it is not known whether they fit."""
         chance = np.random.default_rng(rng.getrandbits(64))
-        best: tuple[int, Mask, bool] | None = None
+        best: tuple[int, Mask, int] | None = None
         root = seeds[0]
         for attempt in range(attempts):
             if best is not None:
@@ -291,7 +301,7 @@ class _Enlarger:
             except LimitReached:
                 break  # while a question about a wider set was open: what is known to be safe stays
             # What an attempt that was stopped found is not locally maximal: any other one is better.
-            if found is not None and (best is None or (found[2], found[0]) >= (best[2], best[0])):
+            if found is not None and (best is None or (found[2] == 0, found[0]) >= (best[2] == 0, best[0])):
                 best = found
                 if fresh:
                     root = np.zeros(self.world.options, dtype=bool)
@@ -335,13 +345,13 @@ class _Enlarger:
         rarely = expected_visits(self.world, seed, self.searching)[self.world.owners()]
         return np.asarray(rarely * (self.greatest_worth if attempt % 2 else 1.0) + 1e-15 * noise)
 
-    def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, bool] | None:
-        """Return the permitted options of one pass; None where the seed does not stay below the bound."""
+    def _enlarge(self, seed: Mask, order: Float64s) -> tuple[int, Mask, int] | None:
+        """Return the permitted options of one pass, and how many are not decided; None where the seed is not safe."""
         kernel = self.kernel
         if kernel.reset(seed.astype(np.uint8)) > float(self.bound):
             return None
         base = self._read()
-        accepted, pending, complete = kernel.enlarge(order, self.searching.left(), self.work_left)
+        accepted, pending, left = self._grow(order, SLACKS[0])
         permitted = self._read()
         if not is_safe(self.world, permitted, self.bound, self.searching):
             kept = self._longest_safe(base, accepted)
@@ -353,20 +363,29 @@ class _Enlarger:
             kernel.reset(permitted.astype(np.uint8))
             pending += self._open(permitted, accepted[kept:])
         settled = self._of_reached(permitted)  # every option of these states was tried
+        undecided = len(left)
+        finer = len(pending) > FEW_PENDING
         while pending:
             if self.searching.is_over():
-                return int(permitted.sum()), permitted, False
-            option = pending.pop()
-            wider = None if permitted[option] else self._try_exactly(permitted, option)
-            if wider is None:
-                continue
+                return int(permitted.sum()), permitted, undecided + len(pending)
+            if finer:  # many that come near the bound: once more, nearer to it
+                finer, again = False, set(pending)
+                wider: list[int] = []
+                pending = []
+            else:
+                option = pending.pop()
+                safe, wider = (False, []) if permitted[option] else self._try_exactly(permitted, option)
+                undecided += safe is None
+                if not safe:
+                    continue
+                again = set()
             kernel.permit(wider)
             sure = permitted.copy()
             sure[wider] = True
-            additions, more, finished = kernel.enlarge(
-                np.where(settled, np.inf, order), self.searching.left(), self.work_left
-            )
-            complete = complete and finished
+            closed = settled.copy()
+            closed[list(again)] = False
+            additions, more, left = self._grow(np.where(closed, np.inf, order), SLACKS[1] if again else SLACKS[0])
+            undecided += len(left)
             permitted = self._read()
             pending += more
             if additions and not is_safe(self.world, permitted, self.bound, self.searching):
@@ -376,7 +395,11 @@ class _Enlarger:
             now = self._of_reached(permitted)
             pending += np.flatnonzero(now & ~settled & ~permitted).tolist() if permitted is sure else []
             settled |= now
-        return int(permitted.sum()), permitted, complete
+        return int(permitted.sum()), permitted, undecided
+
+    def _grow(self, order: Float64s, slack: float) -> tuple[list[list[int]], list[int], list[int]]:
+        """Return what the kernel added, what it could not decide, and what it had no time for."""
+        return self.kernel.enlarge(order, slack * float(self.bound), self.searching.left(), self.work_left)
 
     def _open(self, permitted: Mask, dropped: list[list[int]]) -> list[int]:
         """Return the options of reached states among those that were dropped again."""
@@ -390,17 +413,19 @@ class _Enlarger:
         reached[owners[permitted]] = True
         return np.asarray(reached[owners])
 
-    def _try_exactly(self, permitted: Mask, option: int) -> list[int] | None:
-        """Return the option with those its new states take, where that is proved safe."""
+    def _try_exactly(self, permitted: Mask, option: int) -> tuple[bool | None, list[int]]:
+        """Return whether the option can be added (None: not known), with those its new states take."""
+        answers: list[bool | None] = []
         for best in (False, True):
             options = self.kernel.extension(option, best)
             wider = permitted.copy()
             wider[options] = True
-            if is_safe(self.world, wider, self.bound, self.searching):
-                return list(options)
+            answers.append(is_safe(self.world, wider, self.bound, self.searching))
+            if answers[-1]:
+                return True, list(options)
             if len(options) == 1:
                 break
-        return None
+        return (None if None in answers else False), []
 
     def _longest_safe(self, base: Mask, accepted: list[list[int]]) -> int | None:
         """Return how many of the additions, in their order, can be kept; None where not even the seed is safe."""
@@ -409,7 +434,7 @@ class _Enlarger:
             permitted = base.copy()
             for options in accepted[:count]:
                 permitted[options] = True
-            return is_safe(self.world, permitted, self.bound, self.searching)
+            return bool(is_safe(self.world, permitted, self.bound, self.searching))
 
         if not safe(0):
             return None
