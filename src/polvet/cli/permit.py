@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,12 @@ Distributions = Annotated[
     int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
 ]
 
+ConflictFile = Annotated[
+    Path | None, typer.Option("--conflict", help="Where the bound is impossible: write the states that explain it.")
+]
+SHOWN = 8
+"""How many states of a conflict are printed."""
+
 
 def permit(
     model: PosedModel,
@@ -57,6 +64,7 @@ def permit(
     output: Output = None,
     tree: Tree = None,
     picture: Picture = None,
+    conflict: ConflictFile = None,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
     from polvet.files import write_whole
@@ -74,7 +82,7 @@ def permit(
     if isinstance(found, Unknown):
         return answering.say(found)
     if isinstance(found, Impossible):
-        return answering.say(found, impossible_lines(found))
+        return _say_impossible(answering, found, conflict)
     ruled = "rule" in found.figures
     lines = _rule_lines(found) if ruled else _lines(found, without_goal=task.model_task.goal == FALSE)
     changes: dict[str, Any] = {}
@@ -92,6 +100,14 @@ def permit(
     return answering.say(found, lines, changes=changes)
 
 
+def _say_impossible(answering: Answering, found: Impossible, conflict: Path | None) -> int:
+    lines, changes = impossible_lines(found), {}
+    if conflict is not None and found.certificate is not None:
+        lines.append(f"written   {found.save(conflict)}")
+        changes["certificate"] = str(conflict)
+    return answering.say(found, lines, changes=changes)
+
+
 def impossible_lines(found: Impossible) -> list[str]:
     """Return why nothing stays below the bound, and which bound could be met."""
     world, limit, result = found.source
@@ -103,7 +119,22 @@ def impossible_lines(found: Impossible) -> list[str]:
         told = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
     else:
         told = f"between {result.lower:.9g} and {result.upper:.9g}"
-    return [*lines, f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound"]
+    lines.append(f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound")
+    return lines + _conflict_lines(found)
+
+
+def _conflict_lines(found: Impossible) -> list[str]:
+    """Return the states that explain why the bound is impossible."""
+    if not (states := found.conflict):
+        return []
+    few = found.figures["conflict"]
+    why = "without any one of them it would not be" if few["irreducible"] else "perhaps fewer do"
+    lines = [f"conflict  {len(states):,} states explain it: in them alone failing is {few['value']:.9g} likely; {why}"]
+    for state, value in islice(states.items(), SHOWN):
+        lines.append(f"          {state}  {float(value):.6g}")
+    if len(states) > SHOWN:
+        lines.append(f"          and {len(states) - SHOWN:,} more (--conflict FILE writes them)")
+    return lines
 
 
 def _rule_lines(found: Shield) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.budget import Budget
-from polvet.confirm.outcome import NO_KIND
+from polvet.confirm.outcome import NotChecked
 from polvet.errors import InputError, LimitReached, Where, suggest
 from polvet.front.given import environment
 from polvet.front.limits import Chance, Work
@@ -281,9 +281,8 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
         return Unknown(figures=figures, **why(error), **work.told())
     if isinstance(found, EngineImpossible):
         exactly = {} if found.exact is None else {"minimum_exact": str(found.exact)}
-        source = world, limit, found
-        nothing = _impossible(source, {**figures, "lower": found.lower, "upper": found.upper, **exactly}, work)
-        return replace(nothing, confirmation=NO_KIND)
+        figures |= {"lower": found.lower, "upper": found.upper, **exactly}
+        return _explained(task, (world, limit, found), figures, work)
     figures |= {
         "permitted": found.count, "choices": found.options, "reachable_states": len(found.sub.states),
         "value": float(found.risk), "lower": found.lower, "upper": found.upper,
@@ -315,7 +314,7 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     if rule.kind == "budget" and least > rule.threshold:
         nothing = EngineImpossible(float(least), float(least), least)
         figures |= {"lower": float(least), "upper": float(least), "minimum_exact": str(least)}
-        return replace(_impossible((world, rule.threshold, nothing), figures, work), confirmation=NO_KIND)
+        return _explained(task, (world, rule.threshold, nothing), figures, work)
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
@@ -456,6 +455,29 @@ def _shield(found: Permitted, table: Table, limit: Fraction, **more: Any) -> Shi
         certificate=table.document, bound=limit, permitted=found.count, choices=found.options, maximal=found.maximal,
         table=table, **more,
     )  # fmt: skip
+
+
+def _explained(
+    task: Task, source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work
+) -> Impossible:
+    """Return that the bound is impossible, with the states in which it shows, as a certificate that was checked."""
+    from polvet.confirm.confirmation import about_task, confirm
+    from polvet.shield.conflict import find_conflict, to_document
+
+    world, limit, _ = source
+    work.tell("looking for the states that explain it", states=world.mdp.states)
+    nothing = _impossible(source, figures, work)
+    try:
+        conflict = find_conflict(world, limit, work.budget.share(SEARCH_SHARE))
+    except LimitReached:
+        conflict = None
+    if conflict is None:
+        return replace(nothing, confirmation=NotChecked("no states that explain it were found in time"), **work.told())
+    document = to_document(task, world, conflict, limit)
+    checked = confirm("impossible", document, about_task(task), found=work.spent(), budget=work.budget)
+    told = {"states": len(conflict.states), "value": float(conflict.risk), "irreducible": conflict.irreducible}
+    figures = {**nothing.figures, "conflict": told}
+    return replace(nothing, certificate=document, confirmation=checked, figures=figures, **work.told())
 
 
 def _impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:
