@@ -39,9 +39,12 @@ Exact = Annotated[
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
 Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
 Distributions = Annotated[
-    int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
+    str,
+    typer.Option(
+        "--distributions",
+        help="Also allow so many distributions over actions per state, or those of a JSON file that are safe.",
+    ),
 ]
-
 ConflictFile = Annotated[
     Path | None, typer.Option("--conflict", help="Where the bound is impossible: write the states that explain it.")
 ]
@@ -59,7 +62,7 @@ def permit(
     horizon: Horizon = None,
     budget: RiskBudget = None,
     attempts: Attempts = None,
-    distributions: Distributions = 0,
+    distributions: Distributions = "0",
     exact: Exact = None,
     output: Output = None,
     tree: Tree = None,

@@ -30,6 +30,7 @@ from polvet.shield.world import World
 if TYPE_CHECKING:
     from polvet.shield.deployment import Cost, Learner, Promise, StateOf
     from polvet.shield.experience import Experience
+    from polvet.shield.given_distributions import GivenDistributions
     from polvet.shield.risk_budget import RiskBudget
 
 EPISODES = 1_000
@@ -44,7 +45,7 @@ class Permission:
 
     bound: float | str | Fraction | None
     attempts: int | None = None
-    distributions: int = 0
+    distributions: GivenDistributions = 0
     exact: bool | None = None
     output: Path | None = None
     per_state: bool = False
@@ -67,7 +68,7 @@ class Permission:
             return None
         for name, given in (
             ("per_state", self.per_state and self.bound is None), ("attempts", self.attempts is not None),
-            ("distributions", self.distributions), ("exact", self.exact is False),
+            ("distributions", self.distributions not in (0, "0")), ("exact", self.exact is False),
             ("horizon", self.budget is not None and self.horizon is not None),
         ):  # fmt: skip
             if given:
@@ -254,7 +255,8 @@ class LearnedScheduler(Result):
 def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossible | Unknown:
     """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
     from polvet.shield.file import to_mixed_document
-    from polvet.shield.mixtures import Mixed, permit_mixtures
+    from polvet.shield.given_distributions import read_distributions
+    from polvet.shield.randomised import Randomised, permit_randomised
 
     rule = asked.rule
     limit = Fraction(1) if rule is not None else read_bound(asked.bound)
@@ -263,18 +265,17 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
     if rule is not None:
         return _find_by_rule(task, rule, asked.output, work)
     figures: dict[str, Any] = {}
-    mixed: Mixed | EngineImpossible | None = None
+    mixed: Randomised | EngineImpossible | None = None
     try:
         world = build_world(task, exact=asked.exact, budget=work.budget)
         dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
         figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
         work.tell("adding actions", states=world.mdp.states, actions=world.options)
         searching = work.budget.share(SEARCH_SHARE)
-        if asked.distributions:
-            mixed = permit_mixtures(
-                world, limit, distributions=asked.distributions, attempts=asked.attempts, budget=searching
-            )
-            found = mixed.pure if isinstance(mixed, Mixed) else mixed
+        if asked.distributions not in (0, "0"):
+            meant = read_distributions(asked.distributions, task, world)
+            mixed = permit_randomised(world, limit, meant, attempts=asked.attempts, budget=searching)
+            found = mixed.pure if isinstance(mixed, Randomised) else mixed
         else:
             found = permit(world, limit, attempts=asked.attempts, rng=random.Random(work.chance), budget=searching)
     except LimitReached as error:
@@ -290,9 +291,10 @@ def find_shield(task: Task, asked: Permission, work: Work) -> Shield | Impossibl
         "goal_reachable": found.goal_reachable, "attempts": found.attempts,
     }  # fmt: skip
     table = make_shield(task, world, found, limit)
-    if isinstance(mixed, Mixed):
+    if isinstance(mixed, Randomised):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
-        figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+        worst = max(mixed.values[int(s)] for s in world.mdp.initial)
+        figures |= {"mixtures": mixed.count, "value": float(worst)}
     return _confirmed(task, found, table, figures, asked.output, work)
 
 
