@@ -128,6 +128,7 @@ class Task:
             "states": found.states, "choices": found.choices, "transitions": found.transitions,
             "build_seconds": round(found.build_seconds, 6),
         }  # fmt: skip
+        figures["is_exact"] = found.is_exact
         if found.exact is not None:
             figures["exact"] = str(found.exact)
         if fitted is not None:
