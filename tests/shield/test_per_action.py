@@ -37,12 +37,13 @@ def _rule(rng):
     return rng.choice(["per-state", "relative"]), rng.choice(THRESHOLDS[:-1])
 
 
-def test_500_worlds_are_as_brute_force_says():
+@pytest.mark.parametrize("kind", ["per-state", "relative"])
+def test_500_worlds_are_as_brute_force_says(kind):
     forbidden = above = 0
     for seed in range(500):
         rng = random.Random(seed)
         world, choices, fail = random_world(rng, states=5)
-        kind, threshold = _rule(rng)
+        threshold = rng.choice(THRESHOLDS[:-1])
         found = permit_by_rule(world, Rule(kind, threshold))
         least = _least(choices, fail)
         assert found.least == least, seed
@@ -54,8 +55,8 @@ def test_500_worlds_are_as_brute_force_says():
             assert [c for c in risks if found.result.permitted[starts[s] + c]] == allowed, seed
             forbidden += len(risks) - len(allowed)
             above += bool(risks) and kind == "per-state" and least[s] > threshold
-    assert forbidden > 300
-    assert above > 100
+    assert forbidden > 150
+    assert above > 50 or kind == "relative"
 
 
 def test_500_models_with_silent_operators_and_shared_labels_are_as_brute_force_says(tmp_path):
