@@ -11,6 +11,7 @@ from polvet.check.checker import Accepted, check
 from polvet.errors import LimitReached, Where
 from tests.attack import (
     action_risk,
+    conflict,
     ends,
     general,
     goals,
@@ -35,6 +36,7 @@ from tests.attack import (
 
 KINDS = {
     "action-risk": action_risk.false_claims,
+    "conflict": conflict.false_claims,
     "general": general.false_claims,
     "general-refuted": general.false_runs,
     "goal-missed": goals.false_missing,

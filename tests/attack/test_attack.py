@@ -14,7 +14,7 @@ from polvet.check.ends import possible_outcomes
 from polvet.check.general import _Rules
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
-from tests.attack import action_risk, permissive
+from tests.attack import action_risk, conflict, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
 
@@ -41,7 +41,8 @@ def _only_offered(rules, place):
 
 
 WEAK = {
-    "action-risk": ("polvet.check.action_risk._check_not_less", lambda arena, rows, least: None),
+    "action-risk": ("polvet.check.action_risk.check_not_less", lambda arena, rows, least: None),
+    "conflict": ("polvet.check.conflict.check_not_less", lambda arena, rows, least: None),
     "grid": ("polvet.check.flow.Flow.may_leave", lambda flow, sets: np.zeros(len(sets), dtype=np.bool_)),
     "invariant": ("polvet.check.invariant.try_all_states", lambda asked, judge: True),
     "lex-rank": ("polvet.check.lex_rank._change", lambda component, edge: -1),
@@ -102,7 +103,7 @@ def test_a_checker_that_forgets_one_test_is_found_out(kind, monkeypatch):
     assert strike(kind, MANY.get(kind, 150), seed=1).accepted
 
 
-@pytest.mark.parametrize("kind", [permissive, action_risk])
+@pytest.mark.parametrize("kind", [permissive, action_risk, conflict])
 def test_shields_that_tell_the_truth_are_accepted(kind, tmp_path):
     answers = [
         check(certificate, subjects, Where("claim"))

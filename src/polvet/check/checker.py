@@ -82,6 +82,7 @@ CHECKERS: dict[str, str] = {
     "safe-region": "polvet.check.safe_region:check_safe_region",
     "permissive": "polvet.check.permissive:check_permissive",
     "action-risk": "polvet.check.action_risk:check_action_risk",
+    "conflict": "polvet.check.conflict:check_conflict",
     "risk-bound": "polvet.check.risk_bound:check_risk_bound",
     "risk-exceeds": "polvet.check.risk_bound:check_risk_exceeds",
 }

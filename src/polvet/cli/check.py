@@ -48,6 +48,8 @@ def check(
         lines.append(f"bounds   [{value.lower!r}, {value.upper!r}]")
     if value.exact is not None:
         lines.append(f"exactly  {value.exact}")
+    elif decided:
+        lines.append(f"decided  {'in fractions' if figures['is_exact'] else 'by bounds that are proved'}")
     if followed is not None:
         fitted = followed.fitted
         lines += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +38,17 @@ Exact = Annotated[
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
 Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
 Distributions = Annotated[
-    int, typer.Option("--distributions", help="Also allow up to so many mixtures of actions per state.", min=0)
+    str,
+    typer.Option(
+        "--distributions",
+        help="Also allow so many distributions over actions per state, or those of a JSON file that are safe.",
+    ),
 ]
+ConflictFile = Annotated[
+    Path | None, typer.Option("--conflict", help="Where the bound is impossible: write the states that explain it.")
+]
+SHOWN = 8
+"""How many states of a conflict are printed."""
 
 
 def permit(
@@ -51,11 +61,12 @@ def permit(
     horizon: Horizon = None,
     budget: RiskBudget = None,
     attempts: Attempts = None,
-    distributions: Distributions = 0,
+    distributions: Distributions = "0",
     exact: Exact = None,
     output: Output = None,
     tree: Tree = None,
     picture: Picture = None,
+    conflict: ConflictFile = None,
 ) -> int:
     """Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`."""
     from polvet.files import write_whole
@@ -81,7 +92,7 @@ def permit(
     if isinstance(shield, Unknown):
         return answering.say(shield)
     if isinstance(shield, Impossible):
-        return answering.say(shield, impossible_lines(shield))
+        return _say_impossible(answering, shield, conflict)
     ruled = "rule" in shield.figures
     lines = _rule_lines(shield) if ruled else _lines(shield, without_goal=task.model_task.goal == FALSE)
     changes: dict[str, Any] = {}
@@ -99,6 +110,14 @@ def permit(
     return answering.say(shield, lines, changes=changes)
 
 
+def _say_impossible(answering: Answering, impossible: Impossible, conflict: Path | None) -> int:
+    lines, changes = impossible_lines(impossible), {}
+    if conflict is not None and impossible.certificate is not None:
+        lines.append(f"written   {impossible.save(conflict)}")
+        changes["certificate"] = str(conflict)
+    return answering.say(impossible, lines, changes=changes)
+
+
 def impossible_lines(impossible: Impossible) -> list[str]:
     """Return why nothing stays below the bound, and which bound could be met."""
     world, limit, result = impossible.source
@@ -110,7 +129,22 @@ def impossible_lines(impossible: Impossible) -> list[str]:
         shown = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
     else:
         shown = f"between {result.lower:.9g} and {result.upper:.9g}"
-    return [*lines, f"minimum   {shown}: whatever is chosen, failing is at least that likely; give a larger --bound"]
+    lines.append(f"minimum   {shown}: whatever is chosen, failing is at least that likely; give a larger --bound")
+    return lines + _conflict_lines(impossible)
+
+
+def _conflict_lines(impossible: Impossible) -> list[str]:
+    """Return the states that explain why the bound is impossible."""
+    if not (states := impossible.conflict):
+        return []
+    few = impossible.figures["conflict"]
+    why = "without any one of them it would not be" if few["irreducible"] else "perhaps fewer do"
+    lines = [f"conflict  {len(states):,} states explain it: in them alone failing is {few['value']:.9g} likely; {why}"]
+    for state, value in islice(states.items(), SHOWN):
+        lines.append(f"          {state}  {float(value):.6g}")
+    if len(states) > SHOWN:
+        lines.append(f"          and {len(states) - SHOWN:,} more (--conflict FILE writes them)")
+    return lines
 
 
 def _rule_lines(shield: Shield) -> list[str]:

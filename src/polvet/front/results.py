@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
@@ -437,10 +438,24 @@ class Gate(Result):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Impossible(Result):
-    """No scheduler keeps the probability of failing below the bound; the least that can be had lies in `minimum`."""
+    """No scheduler keeps the probability of failing below the bound; the least that can be had lies in `minimum`.
+
+    Its certificate are states in which that already shows: the `conflict`.
+    """
 
     minimum: tuple[float, float] = (0.0, 1.0)
     verdict: ClassVar[Verdict] = Verdict.IMPOSSIBLE
+
+    @property
+    def conflict(self) -> Mapping[str, Fraction]:
+        """The states that explain it, as people write them, and what is at least risked from each if all others were safe."""
+        rows = () if self.certificate is None else self.certificate["states"]
+        return {
+            ",".join(f"{name}={value}" for name, value in row["state"].items()): Fraction(row["value"]) for row in rows
+        }
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        yield from ({"state": state, "value": float(value)} for state, value in self.conflict.items())
 
     def wrap(self, env: Any, **_: Any) -> Any:
         """Raise an InputError: there is no shield to wrap the environment in."""

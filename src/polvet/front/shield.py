@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from polvet.confirm.outcome import NO_KIND
+from polvet.confirm.outcome import NotChecked
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import Figures
 from polvet.front.arguments import environment
@@ -26,6 +26,7 @@ from polvet.shield.per_action import Rule, permit_by_rule
 from polvet.shield.world import World
 
 if TYPE_CHECKING:
+    from polvet.shield.given_distributions import GivenDistributions
     from polvet.shield.risk_budget import RiskBudget
 
 SEARCH_SHARE = 0.85
@@ -38,7 +39,7 @@ class Permission:
 
     bound: float | str | Fraction | None
     attempts: int | None = None
-    distributions: int = 0
+    distributions: GivenDistributions = 0
     exact: bool | None = None
     output: Path | None = None
     per_state: bool = False
@@ -63,7 +64,7 @@ class Permission:
         for name, given in (
             ("per_state", self.per_state and self.bound is None),
             ("attempts", self.attempts is not None),
-            ("distributions", self.distributions),
+            ("distributions", self.distributions not in (0, "0")),
             ("exact", self.exact is False),
             ("horizon", self.budget is not None and self.horizon is not None),
         ):
@@ -164,7 +165,8 @@ class Shield(Result):
 def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impossible | Unknown:
     """Return a maximal shield, or why there is none, or which limit was reached before one was found."""
     from polvet.shield.file import to_mixed_document
-    from polvet.shield.mixtures import Mixed, permit_mixtures
+    from polvet.shield.given_distributions import read_distributions
+    from polvet.shield.randomised import Randomised, permit_randomised
 
     rule = permission.rule
     limit = Fraction(1) if rule is not None else read_bound(permission.bound)
@@ -173,18 +175,17 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
     if rule is not None:
         return _find_by_rule(task, rule, permission.output, work)
     figures: Figures = {}
-    mixed: Mixed | EngineImpossible | None = None
+    mixed: Randomised | EngineImpossible | None = None
     try:
         world = build_world(task, exact=permission.exact, budget=work.budget)
         dead_ends = int((world.ended & ~world.fail & ~world.goal).sum())
         figures |= {"states": world.mdp.states, "options": world.options, "dead_ends": dead_ends}
         work.tell("adding actions", states=world.mdp.states, actions=world.options)
         searching = work.budget.share(SEARCH_SHARE)
-        if permission.distributions:
-            mixed = permit_mixtures(
-                world, limit, distributions=permission.distributions, attempts=permission.attempts, budget=searching
-            )
-            permitted = mixed.pure if isinstance(mixed, Mixed) else mixed
+        if permission.distributions not in (0, "0"):
+            meant = read_distributions(permission.distributions, task, world)
+            mixed = permit_randomised(world, limit, meant, attempts=permission.attempts, budget=searching)
+            permitted = mixed.pure if isinstance(mixed, Randomised) else mixed
         else:
             permitted = permit(
                 world, limit, attempts=permission.attempts, rng=random.Random(work.chance), budget=searching
@@ -193,9 +194,8 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
         return Unknown(figures=figures, **why(error), **work.account())
     if isinstance(permitted, EngineImpossible):
         exactly = {} if permitted.exact is None else {"minimum_exact": str(permitted.exact)}
-        source = world, limit, permitted
-        nothing = impossible(source, {**figures, "lower": permitted.lower, "upper": permitted.upper, **exactly}, work)
-        return replace(nothing, confirmation=NO_KIND)
+        figures |= {"lower": permitted.lower, "upper": permitted.upper, **exactly}
+        return _explained(task, (world, limit, permitted), figures, work)
     figures |= {
         "permitted": permitted.count,
         "choices": permitted.options,
@@ -211,9 +211,10 @@ def find_shield(task: Task, permission: Permission, work: Work) -> Shield | Impo
         "attempts": permitted.attempts,
     }
     table = make_shield(task, world, permitted, limit)
-    if isinstance(mixed, Mixed):
+    if isinstance(mixed, Randomised):
         table = read_shield(to_mixed_document(task, world, mixed, limit), Where("shield"))
-        figures |= {"mixtures": mixed.count, "value": float(mixed.result.risk)}
+        worst = max(mixed.values[int(s)] for s in world.mdp.initial)
+        figures |= {"mixtures": mixed.count, "value": float(worst)}
     return _confirmed(task, permitted, table, figures, permission.output, work)
 
 
@@ -235,7 +236,7 @@ def _find_by_rule(task: Task, rule: Rule, output: Path | None, work: Work) -> Sh
     if rule.kind == "budget" and least > rule.threshold:
         nothing = EngineImpossible(float(least), float(least), least)
         figures |= {"lower": float(least), "upper": float(least), "minimum_exact": str(least)}
-        return replace(impossible((world, rule.threshold, nothing), figures, work), confirmation=NO_KIND)
+        return _explained(task, (world, rule.threshold, nothing), figures, work)
     least_open = (one for one, ended in zip(ruled.least, world.ended.tolist(), strict=True) if not ended)
     table = read_shield(to_ruled_document(task, world, ruled), Where("shield"))
     figures |= {
@@ -290,6 +291,30 @@ def shield_of(permitted: Permitted, table: Table, limit: Fraction, **more: Any) 
         table=table,
         **more,
     )
+
+
+def _explained(
+    task: Task, source: tuple[World, Fraction, EngineImpossible], figures: Figures, work: Work
+) -> Impossible:
+    """Return that the bound is impossible, with the states in which it shows, as a certificate that was checked."""
+    from polvet.confirm.confirmation import about_task, confirm
+    from polvet.shield.conflict import find_conflict, to_document
+
+    world, limit, _ = source
+    work.tell("looking for the states that explain it", states=world.mdp.states)
+    nothing = impossible(source, figures, work)
+    try:
+        conflict = find_conflict(world, limit, work.budget.share(SEARCH_SHARE))
+    except LimitReached:
+        conflict = None
+    if conflict is None:
+        why_not = NotChecked("no states that explain it were found in time")
+        return replace(nothing, confirmation=why_not, **work.account())
+    document = to_document(task, world, conflict, limit)
+    checked = confirm("impossible", document, about_task(task), found=work.spent(), budget=work.budget)
+    few = {"states": len(conflict.states), "value": float(conflict.risk), "irreducible": conflict.irreducible}
+    explained = {**nothing.figures, "conflict": few}
+    return replace(nothing, certificate=document, confirmation=checked, figures=explained, **work.account())
 
 
 def impossible(source: tuple[World, Fraction, EngineImpossible], figures: Mapping[str, Any], work: Work) -> Impossible:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from polvet.front.shield import Shield
     from polvet.shield.abstraction import AbstractionCheck
     from polvet.shield.deployment import Cost, Promise
+    from polvet.shield.given_distributions import GivenDistributions
 
 ENV_OPTIONS = ("cost", "goal_reward", "fail_reward", "max_steps")
 
@@ -138,6 +139,7 @@ class Task:
             "choices": answer.choices,
             "transitions": answer.transitions,
             "build_seconds": round(answer.build_seconds, 6),
+            "is_exact": answer.is_exact,
         }
         if answer.exact is not None:
             figures["exact"] = str(answer.exact)
@@ -282,7 +284,7 @@ class Task:
         horizon: int | None = None,
         budget: float | str | Fraction | None = None,
         attempts: int | None = None,
-        distributions: int = 0,
+        distributions: GivenDistributions = 0,
         exact: bool | None = None,
         output: str | Path | None = None,
         **limits: Unpack[Chance],
@@ -293,8 +295,9 @@ class Task:
         least there is), or so little that the factor `relative` of the best chance of not failing is left; with a `horizon`, what it
         risks within so many steps. With a `budget`, actions cost what they risk above the least, and a run may spend that together with
         the least risk from its start (`Shield.budget`).
-        `distributions` also allows so many mixtures of actions per state; `exact` chooses fractions, or doubles with proved bounds;
-        `output` names a file for the shield.
+        `distributions` also allows so many distributions over actions per state, or those of a list of weights by label that are safe
+        (`[{"left": "1/2", "right": "1/2"}]`, perhaps as `{"weights": ..., "where": "x > 3"}`), or of a JSON file of it.
+        `exact` chooses fractions, or doubles with proved bounds; `output` names a file for the shield.
         """
         from polvet.front.shield import Permission, find_shield
 

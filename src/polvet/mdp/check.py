@@ -49,6 +49,8 @@ from polvet.policy.binding import Fitted
 
 EXACT_STATES = 20_000
 """Up to so many states a question that doubles leave open is asked again in fractions."""
+TINY_STATES, TINY_SECONDS = 500, 1.0
+"""Up to so many states the answer is a fraction, if it takes no longer."""
 AGAIN = "Write the property without that, or as several properties."
 
 COMPARE: dict[str, Callable[[float | Fraction, float | Fraction], bool]] = {
@@ -74,6 +76,13 @@ class CheckResult:
     near_ties: int = 0
 
     @property
+    def is_exact(self) -> bool:
+        """Return whether the answer is no bound: a fraction, infinite, or a truth value that fractions decided."""
+        if self.truth is not None:
+            return self.built is not None and self.built.mdp.is_exact
+        return self.exact is not None or self.lower == inf
+
+    @property
     def value(self) -> bool | float | None:
         """Return the truth value, or the middle of the bounds."""
         if self.truth is not None:
@@ -97,14 +106,27 @@ def check_property(
 ) -> CheckResult:
     """Return the value of the property in the network, or in what a policy (fitted to a task of it) makes of it.
 
-    Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions.
+    Where doubles cannot bring the bounds near enough, or cannot decide a comparison, a model that is small is asked again in fractions;
+    one that is tiny always is, as long as that takes no time.
     """
     found = _check(network, one, relative_gap, exact, budget, policy, threads)
-    undecided = found.limit is not None and found.limit.kind is None
-    if exact or not undecided or found.states > EXACT_STATES:
+    if exact:
         return found
-    again = _check(network, one, relative_gap, True, budget, policy, threads)
-    return found if again.limit is not None else again
+    undecided = found.limit is not None and found.limit.kind is None
+    if undecided and found.states <= EXACT_STATES:
+        again = _check(network, one, relative_gap, True, budget, policy, threads)
+        return found if again.limit is not None else again
+    tiny = found.limit is None and found.truth is None and found.states <= TINY_STATES and policy is None
+    return _in_fractions(network, one, relative_gap, budget.at_most(TINY_SECONDS), found) if tiny else found
+
+
+def _in_fractions(network: Network, one: Property, gap: float, budget: Budget, bounds: CheckResult) -> CheckResult:
+    """Return the answer as a fraction, or the bounds where there is none or it takes too long."""
+    try:
+        again = _check(network, one, gap, True, budget, None, 1)
+    except InputError:
+        return bounds  # what has no rational value has bounds all the same
+    return bounds if again.limit is not None or again.exact is None else again
 
 
 def _check(

@@ -21,6 +21,7 @@ Limits   MAX_DEPTH nested brackets, MAX_CHAIN operands of one arithmetic chain; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from polvet.errors import Where, did_you_mean
@@ -63,6 +64,8 @@ FUNCTIONS = {
 
 class ExpressionParser(Cursor):
     """Reads expressions; the parsers of programs and of properties build on it."""
+
+    functions: Mapping[str, tuple[int, int | None]] = FUNCTIONS
 
     def __init__(self, text: str, where: Where) -> None:
         super().__init__(text, where)
@@ -176,14 +179,14 @@ class ExpressionParser(Cursor):
             token = self.next()
             name = token.text
             self.expect(",", "after the function's name", "The old form is func(min, x, y).")
-        if name not in FUNCTIONS:
-            hint = did_you_mean(name, FUNCTIONS) or f"The functions are {', '.join(sorted(FUNCTIONS))}."
+        if name not in self.functions:
+            hint = did_you_mean(name, self.functions) or f"The functions are {', '.join(sorted(self.functions))}."
             self.refuse(f"there is no function {token.shown()}.", hint, token)
         arguments = [self.expression()]
         while self.take(","):
             arguments.append(self.expression())
         self.expect(")", f"to close {name}()", "Close the bracket.")
-        least, most = FUNCTIONS[name]
+        least, most = self.functions[name]
         if len(arguments) < least or (most is not None and len(arguments) > most):
             takes = {1: "one argument", 2: "two arguments", None: "two or more arguments"}[most]
             self.refuse(f"{name}() takes {takes}, not {len(arguments)}.", "Correct the arguments.", token)

@@ -7,6 +7,7 @@ once; their sizes are counted, so that a text cannot grow beyond MAX_NODES nodes
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NoReturn
 
 from polvet.errors import Where, did_you_mean
@@ -83,11 +84,28 @@ class Local:
     sizes: dict[str, int] = field(default_factory=dict)
 
 
+def _single(words: list[Token]) -> list[Token]:
+    """Return the words with `==`, `&&` and `||` as PRISM writes them: with one sign."""
+    kept: list[Token] = []
+    for word in words:
+        last = kept[-1] if kept else None
+        if word.text in ("=", "&") and last == word._replace(column=word.column - 1):
+            continue
+        kept.append(word._replace(text="|") if word.kind == "sign" and word.text == "||" else word)
+    return kept
+
+
 class QuantityParser(ExpressionParser):
-    """Reads formulas over the words of a model; `formula()` returns one."""
+    """Reads formulas over the words of a model; `formula()` returns one.
+
+    Conditions may also be written as elsewhere in polvet: `x == 1 && abs(y) < 2 || z`.
+    """
+
+    functions = MappingProxyType({**FUNCTIONS, "abs": (1, 1), "sgn": (1, 1)})
 
     def __init__(self, text: str, vocabulary: Vocabulary, where: Where) -> None:
         super().__init__(text, where)
+        self.tokens = _single(self.tokens)
         self.vocabulary = vocabulary
         self.local = Local()
         self.nodes = 0
@@ -349,7 +367,7 @@ class QuantityParser(ExpressionParser):
     def _bound_value(self) -> Expression:
         """Return a number, a name or an expression in brackets: what may stand before the condition."""
         token = self.peek()
-        if token.kind == "name" and token.text not in FUNCTIONS and self.peek(1).text == "(":
+        if token.kind == "name" and token.text not in self.functions and self.peek(1).text == "(":
             self.next()
             self.uses.append((token.text, self.place(token)))
             return Name(token.text)

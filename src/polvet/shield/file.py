@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,9 @@ AGAIN = "Write the shield with polvet permit -o."
 if TYPE_CHECKING:
     from polvet.mdp.sparse import Mask
     from polvet.model.task import Task
-    from polvet.shield.mixtures import Mixed
     from polvet.shield.per_action import Ruled
     from polvet.shield.permissive import Permitted
+    from polvet.shield.randomised import Randomised
     from polvet.shield.world import World
 
 FORMAT = "shield/1"
@@ -155,24 +155,21 @@ def to_document(task: Task, world: World, result: Permitted, bound: Fraction) ->
     return _document(task, rows, result, bound)
 
 
-def to_mixed_document(task: Task, world: World, found: Mixed, bound: Fraction) -> dict[str, Any]:
-    """Return a shield with mixtures: beside `allowed` a state may have `mixed`, distributions over labels."""
+def to_mixed_document(task: Task, world: World, shield: Randomised, bound: Fraction) -> dict[str, Any]:
+    """Return a shield with distributions: beside `allowed` a state may have `mixed`, weights of labels."""
     from polvet.records.state_json import state_to_json
 
     assert world.states is not None
-    result, wider = found.result, found.world
-    starts = wider.option_start.tolist()
+    starts = world.option_start.tolist()
     rows = []
-    for place, state in enumerate(result.sub.states.tolist()):
-        mine = [o for o in range(starts[state], starts[state + 1]) if result.permitted[o] and len(found.option[o]) == 1]
-        row: dict[str, Any] = {
-            "state": state_to_json(task, world.states[state]), "allowed": [wider.label_of(o) for o in mine],
-            "value": str(result.values[place]),
-        }  # fmt: skip
-        if mixtures := found.distributions(place):
+    for state, value in shield.values.items():
+        mine = [o for o in range(starts[state], starts[state + 1]) if shield.permitted[o]]
+        named = state_to_json(task, world.states[state])
+        row: dict[str, Any] = {"state": named, "allowed": [world.label_of(o) for o in mine], "value": str(value)}
+        if mixtures := shield.mixed.get(state, ()):
             row["mixed"] = [{str(world.label_of(o)): str(w) for o, w in one.items()} for one in mixtures]
         rows.append(row)
-    return _document(task, rows, result, bound)
+    return _document(task, rows, replace(shield.pure, exact=shield.exact), bound)
 
 
 def to_ruled_document(task: Task, world: World, found: Ruled) -> dict[str, Any]:

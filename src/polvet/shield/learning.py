@@ -31,7 +31,8 @@ from polvet.mdp import Reward, solve
 from polvet.mdp.sparse import Float64s, Mask
 from polvet.shield.deterministic import find_deterministic
 from polvet.shield.experience import Experience, Simulated
-from polvet.shield.least_risk import NONE, find_goal_seeds, find_least_risk
+from polvet.shield.game import NONE
+from polvet.shield.least_risk import find_goal_seeds, find_least_risk
 from polvet.shield.occupation import Occupation, Randomised, evaluate_randomised, propose_occupation, prove_lower_bound
 from polvet.shield.permissive import Impossible, Permitted, permit
 from polvet.shield.world import COST, World, induce_permitted

@@ -12,15 +12,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-import polvet._core as _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.mdp import Reach, Reward, SparseMdp, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.sparse import Float64s, Mask, Uint32s
+from polvet.shield.game import NONE, find_least_options, play
 from polvet.shield.world import World, induce_permitted
 
-NONE = 0xFFFFFFFF
+PLAYING = 1e-3
+"""Seconds per branch for lower bounds of a game, which may come nearer and nearer for ever."""
 STEPS = "steps and risk"
 VISIT_STEPS, VISIT_WORK, VISIT_REST = 2_000, 200_000_000, 1e-9
 PENALTIES = tuple(10.0**k for k in range(10))
@@ -50,7 +51,10 @@ def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
         option[open_] = (world.option_start[:-1].astype(np.int64) + chosen)[open_]
         lowers = value.lowers
     else:
-        lowers, option = play(world, budget.left())
+        lowers, option, risks = _of_a_game(world, budget)
+        if risks is not None:
+            worst = max(risks[int(s)] for s in starts)
+            return LeastRisk(lowers, option, float(lowers[starts].max()), float(worst), worst)
     permitted = np.zeros(world.options, dtype=bool)
     permitted[option[option != NONE]] = True
     lower, upper, exact = risk_of(world, permitted, budget)
@@ -66,15 +70,19 @@ def find_least_risk(world: World, budget: Budget = UNLIMITED) -> LeastRisk:
     )
 
 
-def play(world: World, seconds: float) -> tuple[Float64s, Uint32s]:
-    """Return lower bounds on the least risk of each state of a game, and an option, as good as they get in that time."""
-    mdp = world.mdp
-    lowers = np.where(world.fail, 1.0, 0.0)
-    option = np.full(mdp.states, NONE, dtype=np.uint32)
-    _core.least_risk_game(
-        mdp.branch_start, mdp.target, mdp.probability, world.option_start, world.option_choice, lowers, option, seconds
-    )
-    return lowers, option
+def _of_a_game(world: World, budget: Budget) -> tuple[Float64s, Uint32s, list[Fraction] | None]:
+    """Return lower bounds and an option per state, and the least risks themselves where fractions can be had."""
+    if world.mdp.is_exact:
+        try:
+            best, option = find_least_options(world, budget.share(0.5))
+        except LimitReached:
+            pass  # no time for fractions: lower bounds must do
+        else:
+            near = np.array([float(one) for one in best])
+            above = np.array([Fraction(double) > one for double, one in zip(near.tolist(), best, strict=True)])
+            return np.where(above, np.nextafter(near, 0.0), near), option, best
+    lowers, option = play(world, min(budget.left(), PLAYING * max(1_000, world.mdp.branches)))
+    return lowers, option, None
 
 
 def _exact_or_none(world: World, budget: Budget) -> list[Fraction | None] | None:

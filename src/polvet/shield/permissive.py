@@ -26,8 +26,8 @@ from polvet.mdp import Reach, find_probability_one, solve
 from polvet.mdp.exact import exact_values
 from polvet.mdp.graph import connected_components
 from polvet.mdp.sparse import Float64s, Mask
+from polvet.shield.game import NONE
 from polvet.shield.least_risk import (
-    NONE,
     LeastRisk,
     expected_visits,
     find_goal_seeds,
