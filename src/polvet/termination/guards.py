@@ -24,7 +24,7 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
-from polvet.policy.finite_memory.primitive import Interval
+from polvet.policy.finite_memory.relations import Interval
 from polvet.termination.bounded_search import find_bounded_lasso
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
