@@ -95,7 +95,8 @@ def main() -> None:
     document = {"limit": LIMIT, "rows": rows, "limits": limits}
     RESULTS.joinpath("termination-scale.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = [
-        "# Large plans", "", f"CPU seconds; each run had {LIMIT:g} s. *find*: the ranking or the cycle alone; *check*: its evidence; medians of {REPEATS} runs in turn.", "",
+        "# Large plans", "", f"CPU seconds; each run had {LIMIT:g} s. *find*: the ranking or the cycle alone; *check*: its evidence; "
+        f"medians of {REPEATS} runs in turn.", "",
         "| plan | control states | edges | variables | verdict | decide and certify | find | check | accepted | over the limit |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
