@@ -74,12 +74,12 @@ def judge_plan(
     if goal is None or isinstance(result, Nonterminating):
         return PlanVerdict(word, certificate)
     try:
-        found = check_goal(fmp, goal, budget)
+        outcome = check_goal(fmp, goal, budget)
     except LimitReached as limit:
         return PlanVerdict("unknown", None, f"{word}; where it stops was not decided: {limit}", limit.kind)
-    match found:
+    match outcome:
         case Missed():
-            missed = {**found.certificate, "fmp": dump_fmp(fmp)}
+            missed = {**outcome.certificate, "fmp": dump_fmp(fmp)}
             return PlanVerdict("goal-missed", missed, "an execution stops outside the goal")
         case Undecided(state, valuation):
             reason = f"{word}; whether it stops in '{state}' with {valuation} was not decided"
@@ -205,16 +205,16 @@ def _run_along(
     question.add([either(atom.holds(values[atom.variable]) for atom in clause) for clause in clauses])
     if question.ask() != "sat":
         return None
-    found = question.values()
+    outcome = question.values()
     steps = []
     for index, chosen in zip(edges, amounts, strict=True):
         primitive = graph.edges[index]
-        given = {name: found.number(term) for name, term in chosen.items()}
+        given = {name: outcome.number(term) for name, term in chosen.items()}
         steps.append(name_step(fmp, fmp.edges[primitive.edge], primitive.choice, given))
     return {
         "kind": "goal-missed",
         "goal": goal.text,
         "initial_state": graph.nodes[start].state,
-        "initial_valuation": {name: portable(found.number(term)) for name, term in first.items()},
+        "initial_valuation": {name: portable(outcome.number(term)) for name, term in first.items()},
         "steps": steps,
     }

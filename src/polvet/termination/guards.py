@@ -146,10 +146,10 @@ def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | N
                 rows.add(Row(names.index(name), 1 if high is None else -1))
         return sorted(rows, key=lambda row: (row.variable, row.sign))
 
-    found = find_ranking(graph, edges=firm, rows_for=rows_for, budget=budget)
-    if not isinstance(found, Cycle):
+    outcome = find_ranking(graph, edges=firm, rows_for=rows_for, budget=budget)
+    if not isinstance(outcome, Cycle):
         return None
-    segments = join_walks(found)
+    segments = join_walks(outcome)
     start = graph.edges[segments[0][0][0]].source
     for allowed in (firm, None):
         try:
@@ -164,10 +164,10 @@ def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | N
 
 def _find_realised_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
     """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
-    found = find_ranking(graph, budget=budget)
-    if not isinstance(found, Cycle):
+    outcome = find_ranking(graph, budget=budget)
+    if not isinstance(outcome, Cycle):
         return None
-    segments = join_walks(found)
+    segments = join_walks(outcome)
     lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments, budget)
     return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
 
@@ -244,7 +244,7 @@ def _small_starts(fmp: FiniteMemoryPolicy, rng: random.Random, count: int) -> li
 
 def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[Any, str, Valuation]]:
     """Return the steps that are possible, with the ends of intervals as amounts."""
-    found = []
+    outcome = []
     for edge in fmp.edges:
         if edge.source != here or not edge.is_open(values):
             continue
@@ -259,8 +259,8 @@ def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tupl
             for amounts_chosen in product(*per_variable):
                 chosen = dict(zip((v.name for v in fmp.variables), amounts_chosen, strict=True))
                 after = {name: value + chosen[name] for name, value in values.items()}
-                found.append((name_step(fmp, edge, number, chosen), edge.target, after))
-    return found
+                outcome.append((name_step(fmp, edge, number, chosen), edge.target, after))
+    return outcome
 
 
 def _is_no_less(fmp: FiniteMemoryPolicy, before: Valuation, after: Valuation) -> bool:

@@ -61,13 +61,13 @@ def find_relations(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> dict[
 
 
 def _relations(known: dict[str, Sums], bounds: Box) -> dict[str, list[Relation]]:
-    found: dict[str, list[Relation]] = {}
+    outcome: dict[str, list[Relation]] = {}
     for state, sums in known.items():
         for form, bound in sums.items():
             plain = greatest(form, bounds)
             if bound is not None and (plain is None or bound < plain):
-                found.setdefault(state, []).append(Relation(form, bound))
-    return found
+                outcome.setdefault(state, []).append(Relation(form, bound))
+    return outcome
 
 
 def written(fmp: FiniteMemoryPolicy, relations: dict[str, list[Relation]]) -> dict[str, list[list[object]]]:
