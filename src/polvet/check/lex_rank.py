@@ -135,7 +135,7 @@ def _change(component: _Component, edge: Primitive, source: str, target: str) ->
 def _is_bounded(component: _Component, edge: Primitive) -> bool:
     """Return whether the rank has a lower bound wherever the edge is taken."""
     before = edge.before
-    for variable, weight in component.weights:  # noqa: SIM110 (plain loops: this is asked of every edge)
+    for variable, weight in component.weights:  # noqa: SIM110 (a plain loop: every edge comes here)
         if before[variable][0 if weight > 0 else 1] is None:
             return False
     return True

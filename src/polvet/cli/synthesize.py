@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,19 +19,26 @@ class SearchLimits(Timed):
     seed: Seed = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What must stay, and where a choice of rules or edges shall end."""
+
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="A partial plan: rules to be followed wherever they are open.")
+    ] = None
+    goal: Annotated[
+        str | None, typer.Option("--goal", help="Choose rules or edges whose executions all end here: n = 0, !holding.")
+    ] = None
+    start: Annotated[str | None, typer.Option("--start", help="With --goal: only executions from here count.")] = None
+
+
 def synthesize(
     problem: Annotated[
         Path, typer.Argument(metavar="PROBLEM", help="A .qnp problem; with --goal a sketch or a plan to choose from.")
     ],
     limits: SearchLimits,
     answering: Answering,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", help="A partial plan: rules to be followed wherever they are open.")
-    ] = None,
-    goal: Annotated[
-        str | None, typer.Option("--goal", help="Choose rules or edges whose executions all end here: n = 0, !holding.")
-    ] = None,
-    start: Annotated[str | None, typer.Option("--start", help="With --goal: only executions from here count.")] = None,
+    wish: Wish,
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory states a policy may have.")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the policy here, as rules/1.")] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write the certificate here.")] = None,
@@ -47,26 +54,17 @@ def synthesize(
     from polvet.front.synthesizing import synthesize as search
 
     with answering.watch("synthesize", "looking for a policy", limits) as within:
-        found = search(
-            problem,
-            policy=policy,
-            goal=goal,
-            start=start,
-            memory=memory,
-            output=output,
-            certificate=certificate,
-            **within,
-        )
-    lines = [f"  {problem}: {', '.join(f'{name} {value}' for name, value in found.figures.items())}"]
-    if isinstance(found, Solved):
-        for rule in found.policy.get("rules", []):
+        result = search(problem, memory=memory, output=output, certificate=certificate, **asdict(wish), **within)
+    lines = [f"  {problem}: {', '.join(f'{name} {value}' for name, value in result.figures.items())}"]
+    if isinstance(result, Solved):
+        for rule in result.policy.get("rules", []):
             if isinstance(rule, str):
                 lines.append(f"  {rule}")
                 continue
             before, after = (f"[{rule[key]}] " if key in rule else "" for key in ("memory", "next"))
             lines.append(f"  {before}{rule['when']} -> {after}{rule['action']}")
-        lines += [f"  {edge['id']}: {edge['from']} -> {edge['to']}" for edge in found.policy.get("edges", [])]
-        lines += [] if found.policy_file is None else [f"  policy: {found.policy_file}"]
-        kind = (found.certificate or {}).get("kind")
-        lines += [] if found.written is None else [f"  certificate ({kind}): {found.written}"]
-    return answering.say(found, lines)
+        lines += [f"  {edge['id']}: {edge['from']} -> {edge['to']}" for edge in result.policy.get("edges", [])]
+        lines += [] if result.policy_file is None else [f"  policy: {result.policy_file}"]
+        kind = (result.certificate or {}).get("kind")
+        lines += [] if result.written is None else [f"  certificate ({kind}): {result.written}"]
+    return answering.say(result, lines)

@@ -44,7 +44,7 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
     from polvet.system import memory_limited
     from polvet.termination.selection import select as search
 
-    figures: dict[str, Any] = {}
+    figures: dict[str, int] = {}
     with memory_limited(work.budget.megabytes), TemporaryDirectory() as folder:
         read = read_plan(wish.file, budget=work.budget)
         if read.system is not None:
@@ -64,15 +64,15 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
         figures["candidates"] = len(set(chosen_from.owner.values()))
         work.tell(f"choosing among {figures['candidates']} candidates")
         try:
-            found = search(chosen_from, region, work.budget)
+            selection = search(chosen_from, region, work.budget)
         except LimitReached as limit:
             return Undecided(**why(limit), figures=figures, method="selection", **work.told())
-        figures |= {"proposals": found.proposals, "loops": found.loops, "stops": found.stops}
-        if found.taken is None:
+        figures |= {"proposals": selection.proposals, "loops": selection.loops, "stops": selection.stops}
+        if selection.taken is None:
             reason = "no choice of the candidates surely ends in the goal"
             return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.told())
-        figures["chosen"] = len(found.taken)
-        text, document = _written(read, found.taken)
+        figures["chosen"] = len(selection.taken)
+        text, document = _written(read, selection.taken)
         place = output or Path(folder) / ("plan.json" if read.sketch is None else "sketch.txt")
         write_whole(place, text)
         proof = terminates(place, goal=wish.goal, start=wish.start, output=certificate, within=work.budget)
@@ -80,9 +80,15 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
             reason = f"rules were chosen, but not proved: {getattr(proof, 'reason', proof.word)}"
             return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.told())
     return Solved(
-        figures=figures, certificate=proof.certificate, confirmation=proof.confirmation, written=proof.written, source=found,
-        policy=document, policy_file=None if output is None else str(output), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=proof.certificate,
+        confirmation=proof.confirmation,
+        written=proof.written,
+        source=selection,
+        policy=document,
+        policy_file=None if output is None else str(output),
+        **work.told(),
+    )
 
 
 def _candidates(read: PlanFile, wish: Wish, work: Work) -> Candidates:
@@ -142,7 +148,7 @@ def _known(wanted: Sequence[tuple[str, str]], known: Mapping[str, str], where: W
     return [known[said] for said, _ in wanted]
 
 
-def _written(read: PlanFile, taken: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _written(read: PlanFile, taken: Sequence[str]) -> tuple[str, Mapping[str, Any]]:
     """Return the chosen plan as text, and as a document."""
     from polvet.policy.finite_memory import dump_fmp
     from polvet.policy.finite_memory.sketch_lines import dump_lines

@@ -28,9 +28,8 @@ def find_relations(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> dict[
     """Return relations that hold in the control states, by state; only those that the variables' own bounds do not say."""
     if not 2 <= len(fmp.variables) <= MOST_VARIABLES or len(fmp.control_states) > MOST_STATES:
         return {}
-    forms = [
-        ((one, a), (other, b)) for one, other in combinations(range(len(fmp.variables)), 2) for a in (1, -1) for b in (1, -1)
-    ]  # fmt: skip
+    pairs = combinations(range(len(fmp.variables)), 2)
+    forms = [((one, a), (other, b)) for one, other in pairs for a in (1, -1) for b in (1, -1)]
     bounds: Box = tuple((variable.lower, variable.upper) for variable in fmp.variables)
     known: dict[str, Sums] = {state: {form: greatest(form, bounds) for form in forms} for state in fmp.initial}
     grown: dict[tuple[str, Form], int] = {}
