@@ -66,11 +66,11 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
         try:
             selection = search(chosen_from, region, work.budget)
         except LimitReached as limit:
-            return Undecided(**why(limit), figures=figures, method="selection", **work.told())
+            return Undecided(**why(limit), figures=figures, method="selection", **work.account())
         figures |= {"proposals": selection.proposals, "loops": selection.loops, "stops": selection.stops}
         if selection.taken is None:
             reason = "no choice of the candidates surely ends in the goal"
-            return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.told())
+            return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.account())
         figures["chosen"] = len(selection.taken)
         text, document = _written(read, selection.taken)
         place = output or Path(folder) / ("plan.json" if read.sketch is None else "sketch.txt")
@@ -78,7 +78,7 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
         proof = terminates(place, goal=wish.goal, start=wish.start, output=certificate, within=work.budget)
         if proof.word != "goal-reaching":
             reason = f"rules were chosen, but not proved: {getattr(proof, 'reason', proof.word)}"
-            return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.told())
+            return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.account())
     return Solved(
         figures=figures,
         certificate=proof.certificate,
@@ -87,7 +87,7 @@ def select(wish: Wish, work: Work, output: Path | None, certificate: Path | None
         source=selection,
         policy=document,
         policy_file=None if output is None else str(output),
-        **work.told(),
+        **work.account(),
     )
 
 
