@@ -66,7 +66,7 @@ def select(candidates: Candidates, goal: Region, budget: Budget = UNLIMITED) -> 
     order = tuple(dict.fromkeys(candidates.owner.values()))
     question = Question(budget, logic="QF_FD")
     take = {one: truth(f"take {one}") for one in order}
-    question.add(*(take[one] for one in candidates.fixed))
+    question.add(*(take[one] for one in sorted(candidates.fixed)))
     proposals = loops = stops = passed = 0
     while True:
         budget.check()
@@ -89,7 +89,7 @@ def select(candidates: Candidates, goal: Region, budget: Budget = UNLIMITED) -> 
             continue
         if loop is not None:
             loops += 1
-            question.add(either(negated(take[one]) for one in _smallest(candidates, loop.candidates, budget)))
+            question.add(either(negated(take[one]) for one in sorted(_smallest(candidates, loop.candidates, budget))))
             continue
         judged = check_goal(plan, goal, budget)
         if isinstance(judged, Reaching):
@@ -97,7 +97,8 @@ def select(candidates: Candidates, goal: Region, budget: Budget = UNLIMITED) -> 
         if isinstance(judged, Missed):
             stops += 1
             run, ways_on = _stop(candidates, judged.certificate)
-            question.add(either([*(negated(take[one]) for one in run), *(take[one] for one in ways_on - set(taken))]))
+            others = sorted(ways_on - set(taken))
+            question.add(either([*(negated(take[one]) for one in sorted(run)), *(take[one] for one in others)]))
         else:
             passed += 1
             question.add(either(negated(take[one]) if one in taken else take[one] for one in order))
