@@ -18,6 +18,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "tutorial-5-terminates",
         "tutorial-6-gym",
         "tutorial-7-planning",
+        "tutorial-8-general",
     ),
     "Policies": (
         "policies",
@@ -31,7 +32,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "gate",
         "scale",
     ),
-    "Worlds": ("safety", "mdp", "shields", "termination"),
+    "Worlds": ("safety", "mdp", "shields", "termination", "figures"),
     "Believing it": ("trust", "semantics", "references"),
     "Reference": (
         "install",

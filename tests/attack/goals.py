@@ -12,6 +12,7 @@ from polvet.policy.finite_memory import load_fmp, parse_fmp
 from polvet.policy.finite_memory.goal import parse_goal
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Terminating
+from tests.attack import starts
 from tests.attack.lasso import walk
 from tests.attack.lex_rank import borrowed, nearly
 from tests.attack.plans import COMPARE, SECONDS, random_plan
@@ -63,6 +64,7 @@ def _reads(plan, text):
 def false_reaching(rng, folder):
     """Yield claims that every execution ends in the goal, of plans that may stop outside or run for ever."""
     yield from _systems(rng, folder)
+    yield from starts.false_goals(rng, folder, _goal, _is_goal)
     plan = random_plan(rng)
     text, cases = _goal(rng, plan)
     if (not plan.is_endless and all(_is_goal(plan, cases, here) for here in plan.stops)) or not _reads(plan, text):

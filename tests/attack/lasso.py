@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 from polvet.check.checker import Subjects
 from polvet.termination.verdicts import Nonterminating
+from tests.attack import sketches, starts
 from tests.attack.plans import Plan, Step, neighbour, number, random_plan
 
 ROUNDS = (1, 1, 1, 2, 3, 1000, 2**53, 2**63)
@@ -14,6 +15,8 @@ ROUNDS = (1, 1, 1, 2, 3, 1000, 2**53, 2**63)
 def false_claims(rng, folder):
     """Yield (certificate, subjects, context of the check) for claims that are false."""
     yield from _wide(rng, folder)
+    yield from starts.false_lassos(rng, folder)
+    yield from sketches.false_lassos(rng, folder) if rng.random() < 0.2 else ()
     plan = random_plan(rng)
     if plan.is_endless:
         return

@@ -11,6 +11,7 @@ from polvet.errors import InputError, LimitReached, Where
 from polvet.policy.finite_memory import load_fmp, normalise, parse_fmp
 from polvet.termination.decide import terminates
 from polvet.termination.verdicts import Terminating
+from tests.attack import sketches, starts
 from tests.attack.plans import SECONDS, neighbour, number, random_plan
 from tests.attack.systems import random_system
 
@@ -20,6 +21,8 @@ WEIGHTS = (0, 0, 1, 1, -1, -1, 2, 2**53, -(2**63), 2**64 + 1)
 def false_claims(rng, folder):
     """Yield (certificate, subjects, context of the check) for claims that are false."""
     yield from _systems(rng, folder)
+    yield from starts.false_rankings(rng, folder)
+    yield from sketches.false_rankings(rng, folder) if rng.random() < 0.2 else ()
     plan = random_plan(rng)
     if not plan.is_endless:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from polvet.check.ends import possible_outcomes
 from polvet.check.general import _Rules
 from polvet.check.risk_bound import possible_rows
 from polvet.errors import Where
+from polvet.policy.finite_memory.projection import part_between, project
 from tests.attack import action_risk, conflict, permissive
 from tests.attack.risk_bound import expected
 from tests.attack.strike import KINDS, strike
@@ -40,15 +42,25 @@ def _only_offered(rules, place):
     return offered[:1], []
 
 
+def _unchanging(sketch, places):
+    """A part of the sketch as if no rule changed anything."""
+    return part_between(replace(sketch, rules=tuple(replace(rule, changes={}) for rule in sketch.rules)), places)
+
+
+def _first_rule(sketch, names, budget):
+    """A projection of the first rule only."""
+    return project(replace(sketch, rules=sketch.rules[:1]), names, budget)
+
+
 WEAK = {
     "action-risk": ("polvet.check.action_risk.check_not_less", lambda arena, rows, least: None),
     "conflict": ("polvet.check.conflict.check_not_less", lambda arena, rows, least: None),
     "grid": ("polvet.check.flow.Flow.may_leave", lambda flow, sets: np.zeros(len(sets), dtype=np.bool_)),
     "invariant": ("polvet.check.invariant.try_all_states", lambda asked, judge: True),
-    "lex-rank": ("polvet.check.lex_rank._change", lambda component, edge: -1),
+    "lex-rank": ("polvet.check.lex_rank._change", lambda component, *step: -1),
     "lasso": ("polvet.check.lasso._holds_for_ever", lambda atom, value, drift: True),
     "recurrent-set": ("polvet.check.recurrent_set.is_infeasible", lambda rows: True),
-    "goal-reaching": ("polvet.check.goal.find_stop_outside", lambda fmp, goal, state, box: None),
+    "goal-reaching": ("polvet.check.goal.find_stop_outside", lambda *place: None),
     "goal-missed": ("polvet.check.goal.is_stopped", lambda fmp, state, values: True),
     "its-run": ("polvet.check.its_run.closed_region", lambda system, cycle: []),
     "permissive": ("polvet.check.permissive._check_attained", lambda arena, rows, values: None),
@@ -133,6 +145,28 @@ def test_a_checker_of_rules_that_forgets_one_test_is_found_out(weak, monkeypatch
         if not isinstance(check(certificate, subjects, Where("claim")), Accepted)
     ]
     assert wrong or refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "weak"),
+    [
+        ("lex-rank", ("polvet.check.relations.find_broken", lambda *relations: None)),
+        ("goal-reaching", ("polvet.check.relations.find_broken", lambda *relations: None)),
+        ("lex-rank", ("polvet.check.counters.started", lambda fmp, starts: replace(fmp, initial=fmp.initial[:1]))),
+        ("lex-rank", ("polvet.check.counters.project", _first_rule)),
+        ("lasso", ("polvet.check.counters.part_between", _unchanging)),
+    ],
+    ids=[
+        "relations believed",
+        "relations of goals believed",
+        "other starts",
+        "a projection of one rule",
+        "a part that nothing changes",
+    ],
+)
+def test_a_checker_of_plans_that_forgets_one_test_is_found_out(kind, weak, monkeypatch):
+    monkeypatch.setattr(*weak)
+    assert strike(kind, 400, seed=1).accepted
 
 
 def test_a_checker_that_believes_the_reasons_of_split_trees_is_found_out(monkeypatch):

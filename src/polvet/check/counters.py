@@ -10,10 +10,14 @@ from polvet.check.checker import Rejected, Subjects, find_other_file
 from polvet.errors import InputError, LimitReached, Where
 from polvet.files import read_text
 from polvet.policy.finite_memory import FiniteMemoryPolicy, load_fmp, parse_fmp
+from polvet.policy.finite_memory.goal import parse_goal
 from polvet.policy.finite_memory.load import is_its
 from polvet.policy.finite_memory.projection import Place, part_between, project
 from polvet.policy.finite_memory.sketch import Sketch, is_sketch, read_sketch
+from polvet.policy.finite_memory.starts import started
 
+SHOWN = 200
+"""Letters of starts or a goal that a claim names; the certificate has all of them."""
 _INTEGER = re.compile(r"-?\d{1,4000}")
 
 
@@ -29,8 +33,23 @@ def find_subject(
     A transition system is read as an abstraction that can do more than the system: claims about every run carry
     over; a run of the abstraction, or where it stops, says nothing. Of a sketch a certificate may name `features`: it then
     speaks of the projection on these, which can do more, too; or `between`, control states: it then speaks of the
-    part of the sketch between them, which can do less, so that only a run that never ends carries over.
+    part of the sketch between them, which can do less, so that only a run that never ends carries over. With `start` it
+    speaks of executions from these starts, and `about` says so.
     """
+    fmp = _whole_subject(certificate, subjects, about_every_run, about_endless_run)
+    if isinstance(fmp, Rejected) or "start" not in certificate:
+        return fmp
+    if not isinstance(certificate["start"], str) or "features" in certificate or "between" in certificate:
+        return Rejected("'start' is no text, or stands beside a part of a sketch")
+    try:
+        return started(fmp, parse_goal(certificate["start"], fmp, "start"))
+    except InputError as error:
+        return Rejected(str(error))
+
+
+def _whole_subject(
+    certificate: Mapping[str, Any], subjects: Subjects, about_every_run: bool, about_endless_run: bool
+) -> FiniteMemoryPolicy | Rejected:
     if subjects.task is not None:
         # SOUND: a run of an abstraction may have no counterpart in the system.
         if not about_every_run and is_its(read_text(subjects.task)):
@@ -84,9 +103,17 @@ def _place(sketch: Sketch, item: Any) -> Place:
     raise Malformed(f"between: {str(item)[:60]} is no control state of the sketch")
 
 
-def about(fmp: FiniteMemoryPolicy, subjects: Subjects) -> str:
-    """Return how to name the policy in a claim."""
-    return str(subjects.task) if subjects.task is not None else f"{fmp.name} (the copy in the certificate)"
+def about(fmp: FiniteMemoryPolicy, subjects: Subjects, certificate: Mapping[str, Any]) -> str:
+    """Return how to name the policy in a claim, with the starts that it speaks of."""
+    name = str(subjects.task) if subjects.task is not None else f"{fmp.name} (the copy in the certificate)"
+    if "start" not in certificate:
+        return name
+    return f"{name} from {shortened(str(certificate['start']))}"
+
+
+def shortened(text: str) -> str:
+    """Return the text, or its beginning."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def integer(item: Any, what: str) -> int:

@@ -36,6 +36,8 @@ def check_general(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRe
     found = _sketch(certificate, subjects)
     if isinstance(found, Rejected):
         return found
+    if "start" in certificate:  # SOUND: the claim is about every valuation
+        return Rejected("its ranking speaks of some starts only")
     plan = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(plan, Rejected):
         return plan

@@ -1,7 +1,7 @@
 """Checking `goal-reaching` and `goal-missed`: whether every execution of a finite-memory policy ends in the goal.
 
 `goal-reaching` holds a ranking and the goal: every execution ends, and no configuration in which an execution can
-stop lies outside the goal; values tracked in windows (`reach`) tell which configurations can be reached at all. A
+stop lies outside the goal; values tracked in windows (`reach`) and `relations` tell which configurations can be reached at all. A
 configuration stops where every choice of every edge is blocked: by a comparison of its guard, or because no amount of
 an effect keeps a variable within its bounds. All reasons speak about one variable, so the search for such a
 configuration splits cases on intervals, exactly.
@@ -11,17 +11,20 @@ configuration splits cases on intervals, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
-from polvet.check.counters import Malformed, about, find_subject
+from polvet.check.counters import Malformed, about, find_subject, shortened
 from polvet.check.lasso import parse_steps, parse_valuation
 from polvet.check.lex_rank import check_ranking, parse_tracked
+from polvet.check.relations import checked_relations
 from polvet.errors import InputError, LimitReached
 from polvet.policy.finite_memory import Atom, FiniteMemoryPolicy, Valuation, Window, normalise
-from polvet.policy.finite_memory.goal import Goal, parse_goal
+from polvet.policy.finite_memory.goal import Region, parse_goal
+from polvet.policy.finite_memory.relations import Relation, Relations, tightened
+from polvet.policy.finite_memory.starts import goal_or_no_start
 
 Clause = tuple[Atom, ...]
 """Comparisons of which at least one must hold."""
@@ -39,7 +42,9 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
         return Rejected(problem)
     goal = _goal(certificate, fmp)
     try:
-        places = reachable_places(fmp, parse_tracked(fmp, certificate.get("reach", {})), subjects.budget)
+        relations = checked_relations(fmp, certificate, subjects.budget)
+        windows = parse_tracked(fmp, certificate.get("reach", {}))
+        places = reachable_places(fmp, windows, relations, subjects.budget)
     except LimitReached as limit:
         if limit.kind is not None:
             raise
@@ -48,9 +53,9 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
         return Rejected(str(error))
     for state, box in places:
         subjects.budget.check()
-        if (stop := find_stop_outside(fmp, goal, state, box)) is not None:
-            return Rejected(f"an execution may stop in '{state}' with {stop}")
-    return Accepted(f"every execution of {about(fmp, subjects)} ends with {goal.text}")
+        if (valuation := find_stop_outside(fmp, goal, state, box, relations.get(state, ()))) is not None:
+            return Rejected(f"an execution may stop in '{state}' with {valuation}")
+    return Accepted(f"every execution of {about(fmp, subjects, certificate)} ends with {shortened(goal.text)}")
 
 
 def check_goal_missed(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -63,7 +68,7 @@ def check_goal_missed(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     except Malformed as error:
         problem = str(error)
     return (
-        Accepted(f"an execution of {about(fmp, subjects)} stops outside the goal")
+        Accepted(f"an execution of {about(fmp, subjects, certificate)} stops outside the goal")
         if problem is None
         else Rejected(problem)
     )
@@ -89,19 +94,20 @@ def check_missing_run(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -
     return "the last configuration satisfies the goal" if goal.holds(here, values) else None
 
 
-def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Goal:
+def _goal(certificate: Mapping[str, Any], fmp: FiniteMemoryPolicy) -> Region:
     text = certificate.get("goal")
     if not isinstance(text, str):
         raise InputError("the certificate names no goal.", hint="Add 'goal' as polvet terminates --goal writes it.")
-    return parse_goal(text, fmp)
+    goal = parse_goal(text, fmp)
+    return goal_or_no_start(goal, fmp) if "start" in certificate else goal
 
 
 def reachable_places(
-    fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window], budget: Budget = UNLIMITED
+    fmp: FiniteMemoryPolicy, tracked: Mapping[str, Window], relations: Relations, budget: Budget = UNLIMITED
 ) -> list[tuple[str, dict[str, Ends]]]:
     """Return control states with intervals of the variables that hold every configuration that can be reached."""
     places = []
-    for node in normalise(fmp, tracked, budget=budget).nodes:
+    for node in normalise(fmp, tracked, relations=relations, budget=budget).nodes:
         box: dict[str, Ends] = {variable.name: (variable.lower, variable.upper) for variable in fmp.variables}
         places.append((node.state, {**box, **dict(zip(tracked, node.classes, strict=True))}))
     return places
@@ -137,27 +143,42 @@ def opposite(atom: Atom) -> Atom:
     return Atom(atom.variable, _OPPOSITE[atom.operator], atom.value)
 
 
-def find_stop_outside(fmp: FiniteMemoryPolicy, goal: Goal, state: str, box: dict[str, Ends]) -> Valuation | None:
-    """Return a valuation within the box in which an execution stops in the control state, outside the goal."""
+def find_stop_outside(
+    fmp: FiniteMemoryPolicy, goal: Region, state: str, box: dict[str, Ends], relations: Sequence[Relation] = ()
+) -> Valuation | None:
+    """Return a valuation within the box in which an execution may stop in the control state, outside the goal.
+
+    Exact without relations; with them a valuation may contradict one, but where none is returned there is none.
+    """
     clauses = stop_clauses(fmp, state)
     clauses += [tuple(opposite(atom) for atom in case.atoms) for case in goal.cases if state in case.states]
-    return find_point(clauses, box)
+    for part in parts_of(clauses, box):
+        cut = tightened(tuple(part[variable.name] for variable in fmp.variables), relations)
+        if cut is not None:
+            return {variable.name: _some(ends) for variable, ends in zip(fmp.variables, cut, strict=True)}
+    return None
 
 
 def find_point(clauses: list[Clause], box: dict[str, Ends]) -> Valuation | None:
-    """Return a point of the box that satisfies every clause, or None; complete, by splitting cases."""
+    """Return a point of the box that satisfies every clause, or None; complete."""
+    part = next(parts_of(clauses, box), None)
+    return None if part is None else {name: _some(ends) for name, ends in part.items()}
+
+
+def parts_of(clauses: list[Clause], box: dict[str, Ends]) -> Iterator[dict[str, Ends]]:
+    """Yield boxes whose points satisfy every clause, and which hold all such points of the box, by splitting cases."""
     agenda = [(0, box)]
     while agenda:
         index, here = agenda.pop()
         if index == len(clauses):
-            return {name: _some(ends) for name, ends in here.items()}
+            yield here
+            continue
         if any(_cut(here[atom.variable], atom) == [here[atom.variable]] for atom in clauses[index]):
             agenda.append((index + 1, here))  # the whole box satisfies the clause: nothing to split
             continue
         for atom in clauses[index]:
             for ends in _cut(here[atom.variable], atom):
                 agenda.append((index + 1, {**here, atom.variable: ends}))
-    return None
 
 
 def _cut(ends: Ends, atom: Atom) -> list[Ends]:

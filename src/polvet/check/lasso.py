@@ -29,7 +29,11 @@ def check_lasso(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResu
     if isinstance(fmp, Rejected):
         return fmp
     problem = check_replay(fmp, certificate, subjects.budget)
-    return Accepted(f"an execution of {about(fmp, subjects)} never ends") if problem is None else Rejected(problem)
+    return (
+        Accepted(f"an execution of {about(fmp, subjects, certificate)} never ends")
+        if problem is None
+        else Rejected(problem)
+    )
 
 
 @dataclass(frozen=True, slots=True)

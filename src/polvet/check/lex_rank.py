@@ -6,20 +6,22 @@ per node; rank(q, v) = lambda . v + potential(q). Accepted if
   2. inside a component no edge can raise the rank, whichever amount its effects choose;
   3. an edge that always lowers the rank, and is only taken where the rank has a lower bound, can be taken only
      finitely often: the other edges between the component's nodes satisfy 1 to 3 with its `children`.
-A component whose edges are all of the third sort needs no children. Then no edge of a cycle is taken for ever.
+A component whose edges are all of the third sort needs no children. Then no edge of a cycle is taken for ever. Steps that contradict
+`relations` of the certificate, which must always hold, are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.counters import Malformed, about, find_subject, integer, mapping, sequence
+from polvet.check.relations import checked_relations
 from polvet.errors import LimitReached
-from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Primitive, Window, normalise
+from polvet.policy.finite_memory import FiniteMemoryPolicy, Primitive, Unfolding, Window
 
 
 def check_lex_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
@@ -27,39 +29,32 @@ def check_lex_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckR
     fmp = find_subject(certificate, subjects, about_every_run=True)
     if isinstance(fmp, Rejected):
         return fmp
-    result = check_ranking(fmp, certificate, subjects.budget)
-    return Accepted(f"every execution of {about(fmp, subjects)} ends") if result is None else Rejected(result)
+    if (wrong := check_ranking(fmp, certificate, subjects.budget)) is not None:
+        return Rejected(wrong)
+    return Accepted(f"every execution of {about(fmp, subjects, certificate)} ends")
 
 
 def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: Budget = UNLIMITED) -> str | None:
     """Return the first thing that is wrong with a ranking, or None if it proves termination."""
     try:
-        graph = normalise(fmp, parse_tracked(fmp, certificate.get("tracked", {})), budget=budget)
-        number = {name: index for index, name in enumerate(graph.names)}
-        agenda = [(sequence(certificate.get("components"), "components"), list(graph.edges), "components")]
+        relations = checked_relations(fmp, certificate, budget)
+        graph = Unfolding(fmp, parse_tracked(fmp, certificate.get("tracked", {})), relations, budget=budget)
+        agenda: list[tuple[list[Any], Iterable[Primitive], str]] = [
+            (sequence(certificate.get("components"), "components"), graph, "components")
+        ]
+        reached: frozenset[str] = frozenset()
         while agenda:
             budget.check()
             entries, edges, place = agenda.pop()
-            components = [_component(entry, graph, number, f"{place}[{i}]") for i, entry in enumerate(entries)]
-            owner = _owners(components, place)
-            if (cycle := _find_cycle_outside(edges, owner)) is not None:
-                return f"{place}: a cycle through '{graph.names[cycle]}' is in no component"
-            inside: list[list[Primitive]] = [[] for _ in components]
-            for edge in edges:
-                home = owner.get(edge.source)
-                if home is not None and home == owner.get(edge.target):
-                    inside[home].append(edge)
-            for index, component in enumerate(components):
-                here = f"{place}[{index}]"
-                left = []
-                for edge in inside[index]:
-                    change = _change(component, edge)
-                    if change is None or change > 0:
-                        return f"{here}: edge {fmp.edges[edge.edge].id!r} can raise the rank"
-                    # SOUND: only where the rank is bounded below can a decrease not happen infinitely often.
-                    if change == 0 or not _is_bounded(component, edge):
-                        left.append(edge)
-                agenda.append((component.children, left, f"{here}.children"))
+            components = [_component(entry, fmp, f"{place}[{i}]") for i, entry in enumerate(entries)]
+            left = _lower(graph, components, edges, place)
+            reached = reached or frozenset(graph.names)  # all of them, once the first level is read
+            if unknown := {name for component in components for name in component.potential if name not in reached}:
+                raise Malformed(f"{place}: no reachable control state {min(unknown)!r}")
+            agenda += [
+                (component.children, rest, f"{place}[{index}].children")
+                for index, (component, rest) in enumerate(zip(components, left, strict=True))
+            ]
     except LimitReached as limit:
         if limit.kind is not None:
             raise
@@ -71,33 +66,95 @@ def check_ranking(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budge
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    nodes: frozenset[int]
+    potential: Mapping[str, int]  # of each of its nodes
     weights: tuple[tuple[int, int], ...]  # (index of the variable, lambda), without zeros
-    potential: Mapping[int, int]
     children: list[Any]
 
 
-def _component(entry: Any, graph: Multigraph, number: Mapping[str, int], place: str) -> _Component:
+def _component(entry: Any, fmp: FiniteMemoryPolicy, place: str) -> _Component:
     entry = mapping(entry, place)
     names = sequence(entry.get("states"), f"{place}.states")
-    for name in names:
-        if not isinstance(name, str) or name not in number:
-            raise Malformed(f"{place}.states: no reachable control state {name!r}")
-    given = mapping(entry.get("lambda"), f"{place}.lambda")
-    order = {variable.name: index for index, variable in enumerate(graph.fmp.variables)}
-    for name in given:
-        if name not in order:
-            raise Malformed(f"{place}.lambda: no variable '{name}'")
-    weights = [(order[name], integer(value, f"{place}.lambda.{name}")) for name, value in given.items()]
+    weights = mapping(entry.get("lambda"), f"{place}.lambda")
+    order = {variable.name: index for index, variable in enumerate(fmp.variables)}
+    if unknown := [name for name in weights if name not in order]:
+        raise Malformed(f"{place}.lambda: no variable '{unknown[0]}'")
+    numbers = [(order[name], integer(value, f"{place}.lambda.{name}")) for name, value in weights.items()]
     potential = mapping(entry.get("potential"), f"{place}.potential")
-    if missing := [name for name in names if name not in potential]:
-        raise Malformed(f"{place}.potential: '{missing[0]}' is missing")
+    for name in names:
+        if not isinstance(name, str) or name not in potential:
+            raise Malformed(f"{place}.potential: {name!r} is missing")
     return _Component(
-        frozenset(number[name] for name in names),
-        tuple((index, weight) for index, weight in weights if weight),
-        {number[name]: integer(potential[name], f"{place}.potential.{name}") for name in names},
+        {name: integer(potential[name], f"{place}.potential.{name}") for name in names},
+        tuple((index, weight) for index, weight in numbers if weight),
         sequence(entry.get("children", []), f"{place}.children"),
     )
+
+
+def _lower(
+    graph: Unfolding, components: Sequence[_Component], edges: Iterable[Primitive], place: str
+) -> list[list[Primitive]]:
+    """Return for each component the edges that its rank does not remove; Malformed where the ranking is wrong."""
+    home: dict[str, int] = {}
+    for index, component in enumerate(components):
+        for name in component.potential:
+            if home.setdefault(name, index) != index:
+                raise Malformed(f"{place}: two components share the control state '{name}'")
+    left: list[list[Primitive]] = [[] for _ in components]
+    between: list[tuple[int | str, int | str]] = []  # the ends of the other edges, a component as one point
+    names = graph.names  # grows while the edges are unfolded
+    for edge in edges:
+        source, target = names[edge.source], names[edge.target]
+        index, other = home.get(source, -1), home.get(target, -1)
+        if index < 0 or index != other:
+            between.append((source if index < 0 else index, target if other < 0 else other))
+            continue
+        component = components[index]
+        change = _change(component, edge, source, target)
+        if change is None or change > 0:
+            raise Malformed(f"{place}[{index}]: edge {graph.fmp.edges[edge.edge].id!r} can raise the rank")
+        # SOUND: only where the rank is bounded below can a decrease not happen infinitely often.
+        if change == 0 or not _is_bounded(component, edge):
+            left[index].append(edge)
+    if (cycle := _find_cycle(between)) is not None:
+        name = cycle if isinstance(cycle, str) else next(iter(components[cycle].potential))
+        raise Malformed(f"{place}: a cycle through '{name}' is in no component")
+    return left
+
+
+def _change(component: _Component, edge: Primitive, source: str, target: str) -> int | None:
+    """Return the largest change of the rank over the edge, None if it has no largest."""
+    change = component.potential[target] - component.potential[source]
+    for variable, weight in component.weights:
+        amount = edge.effects[variable].high if weight > 0 else edge.effects[variable].low
+        if amount is None:
+            return None
+        change += weight * amount
+    return change
+
+
+def _is_bounded(component: _Component, edge: Primitive) -> bool:
+    """Return whether the rank has a lower bound wherever the edge is taken."""
+    before = edge.before
+    for variable, weight in component.weights:  # noqa: SIM110 (a plain loop: every edge comes here)
+        if before[variable][0 if weight > 0 else 1] is None:
+            return False
+    return True
+
+
+def _find_cycle(edges: Sequence[tuple[int | str, int | str]]) -> int | str | None:
+    """Return a point on a cycle of these edges, or behind one; None if there is no cycle (Kahn's algorithm)."""
+    successors: dict[int | str, list[int | str]] = {}
+    waiting: dict[int | str, int] = {}
+    for source, target in edges:
+        successors.setdefault(source, []).append(target)
+        waiting[target] = waiting.get(target, 0) + 1
+    free = [node for node in successors if node not in waiting]
+    while free:
+        for target in successors.pop(free.pop(), ()):
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                free.append(target)
+    return next(iter(successors), None)
 
 
 def parse_tracked(fmp: FiniteMemoryPolicy, item: Any) -> dict[str, Window]:
@@ -111,55 +168,3 @@ def parse_tracked(fmp: FiniteMemoryPolicy, item: Any) -> dict[str, Window]:
         if tracked[name][0] > tracked[name][1] + 1:
             raise Malformed(f"tracked.{name} is empty")
     return tracked
-
-
-def _owners(components: Sequence[_Component], place: str) -> dict[int, int]:
-    owner: dict[int, int] = {}
-    for index, component in enumerate(components):
-        for node in component.nodes:
-            if node in owner:
-                raise Malformed(f"{place}: two components share a control state")
-            owner[node] = index
-    return owner
-
-
-def _find_cycle_outside(edges: Sequence[Primitive], owner: Mapping[int, int]) -> int | None:
-    """Return a node on a cycle once every component is shrunk to a point, or None (Kahn's algorithm)."""
-
-    def point(node: int) -> int:
-        return -1 - owner[node] if node in owner else node
-
-    successors: dict[int, list[int]] = {}
-    waiting: dict[int, int] = {}
-    for edge in edges:
-        source, target = point(edge.source), point(edge.target)
-        if source == target and source < 0:
-            continue
-        successors.setdefault(source, []).append(target)
-        waiting[target] = waiting.get(target, 0) + 1
-        waiting.setdefault(source, 0)
-    free = [node for node, count in waiting.items() if count == 0]
-    while free:
-        for target in successors.get(free.pop(), ()):
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                free.append(target)
-    left = [node for node, count in waiting.items() if count > 0]
-    if not left:
-        return None
-    return left[0] if left[0] >= 0 else next(node for node, home in owner.items() if -1 - home == left[0])
-
-
-def _change(component: _Component, edge: Primitive) -> int | None:
-    """Return the largest change of the rank over the edge, None if it has no largest."""
-    change = component.potential[edge.target] - component.potential[edge.source]
-    for variable, weight in component.weights:
-        amount = edge.effects[variable].high if weight > 0 else edge.effects[variable].low
-        if amount is None:
-            return None
-        change += weight * amount
-    return change
-
-
-def _is_bounded(component: _Component, edge: Primitive) -> bool:
-    return all(edge.before[variable][0 if weight > 0 else 1] is not None for variable, weight in component.weights)

@@ -29,7 +29,11 @@ def check_recurrent_set(certificate: Mapping[str, Any], subjects: Subjects) -> C
     if isinstance(fmp, Rejected):
         return fmp
     problem = find_leak(fmp, certificate, subjects.budget)
-    return Accepted(f"an execution of {about(fmp, subjects)} never ends") if problem is None else Rejected(problem)
+    return (
+        Accepted(f"an execution of {about(fmp, subjects, certificate)} never ends")
+        if problem is None
+        else Rejected(problem)
+    )
 
 
 def find_leak(fmp: FiniteMemoryPolicy, certificate: Mapping[str, Any], budget: Budget = UNLIMITED) -> str | None:

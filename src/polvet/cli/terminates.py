@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,23 +25,34 @@ class PlanLimits(Timed):
     seed: Seed = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What else is asked about the plan."""
+
+    goal: Annotated[str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")] = (
+        None
+    )
+    start: Annotated[str | None, typer.Option("--start", help="Only executions from here: state == q0 && x <= 9")] = (
+        None
+    )
+    halting: Annotated[bool, typer.Option("--halting", help="List where executions can stop.")] = False
+    why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False
+    bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False
+
+
 def terminates(
     fmp: Annotated[
         Path, typer.Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
     ],
     limits: PlanLimits,
     answering: Answering,
+    questions: Questions,
     policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
     method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
     forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
     forest: Annotated[
         Path | None, typer.Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
     ] = None,
-    goal: Annotated[
-        str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")
-    ] = None,
-    why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False,
-    bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False,
     draw: Annotated[
         Path | None, typer.Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
     ] = None,
@@ -66,11 +77,9 @@ def terminates(
             method=method,
             forests=forests,
             forest=forest,
-            goal=goal,
-            why=why,
-            bound=bound,
             budget=steps,
             output=output,
+            **asdict(questions),
             **within,
         )
     plan, _ = result.source
@@ -115,6 +124,11 @@ def _further(plan: FiniteMemoryPolicy, more: Any, word: str, method: str) -> lis
     lines = []
     if "dead_ends" in more:
         lines.append(f"  dead ends outside the goal: {', '.join(more['dead_ends']) or 'none'}")
+    if "halting" in more:
+        lines += [
+            f"  {one}"
+            for one in ("where executions can stop:", *(f"  {case}" for case in more["halting"] or ["nowhere"]))
+        ]
     if "why" in more:
         lines += _why_lines(plan, more["why"], stopped=word == "unknown", method=method)
     if "longest_run" in more:

@@ -32,35 +32,35 @@ class View:
 
     def boolean(self, term: Term) -> bool:
         """Return the value of a boolean feature."""
-        found = self.denote(term)
-        assert isinstance(found, bool)
-        return found
+        outcome = self.denote(term)
+        assert isinstance(outcome, bool)
+        return outcome
 
     def number(self, term: Term) -> int:
         """Return the value of a numerical feature, or the size of a concept or role."""
-        found = self.denote(term)
-        if isinstance(found, tuple):
-            return sum(row.bit_count() for row in found)
-        return found.bit_count() if term.sort == "c" else int(found)
+        outcome = self.denote(term)
+        if isinstance(outcome, tuple):
+            return sum(row.bit_count() for row in outcome)
+        return outcome.bit_count() if term.sort == "c" else int(outcome)
 
     def denote(self, term: Term) -> Denotation:
         """Return what the term means here."""
-        found = self._known.get(term)
-        if found is None:
-            found = self._known[term] = self._denote(term)
-        return found
+        outcome = self._known.get(term)
+        if outcome is None:
+            outcome = self._known[term] = self._denote(term)
+        return outcome
 
     def _concept(self, term: object) -> Concept:
         assert isinstance(term, Term)
-        found = self.denote(term)
-        assert isinstance(found, int)
-        return found
+        outcome = self.denote(term)
+        assert isinstance(outcome, int)
+        return outcome
 
     def _role(self, term: object) -> Role:
         assert isinstance(term, Term)
-        found = self.denote(term)
-        assert isinstance(found, tuple)
-        return found
+        outcome = self.denote(term)
+        assert isinstance(outcome, tuple)
+        return outcome
 
     def _denote(self, term: Term) -> Denotation:
         match term.sort:
@@ -138,10 +138,10 @@ class View:
                 rows = self._role(role)
                 if number == 0:
                     return _bits(x for x, row in enumerate(rows) if row)
-                found = 0
+                outcome = 0
                 for row in rows:
-                    found |= row
-                return found
+                    outcome |= row
+                return outcome
         raise AssertionError(term.operator)
 
     def _role_of(self, term: Term) -> Role:
@@ -190,8 +190,8 @@ class View:
         raise AssertionError(term.operator)
 
     def _relation(self, name: str) -> Rows:
-        found = self._rows.get(name)
-        return self._structure.fixed.get(name, NO_ROWS) if found is None else found
+        outcome = self._rows.get(name)
+        return self._structure.fixed.get(name, NO_ROWS) if outcome is None else outcome
 
 
 def _members(bits: int) -> Iterable[int]:
@@ -202,17 +202,17 @@ def _members(bits: int) -> Iterable[int]:
 
 
 def _bits(members: Iterable[int]) -> int:
-    found = 0
+    outcome = 0
     for member in members:
-        found |= 1 << member
-    return found
+        outcome |= 1 << member
+    return outcome
 
 
 def _image(bits: int, role: Role) -> int:
-    found = 0
+    outcome = 0
     for member in _members(bits):
-        found |= role[member]
-    return found
+        outcome |= role[member]
+    return outcome
 
 
 def _distance(start: int, role: Role, goal: int, far: int) -> int:

@@ -23,10 +23,10 @@ class Structure:
 
     def rows(self, atoms: Iterable[Atom]) -> dict[str, Rows]:
         """Return the relations that the atoms make, by predicate."""
-        found: dict[str, set[tuple[int, ...]]] = {}
+        outcome: dict[str, set[tuple[int, ...]]] = {}
         for atom in atoms:
-            found.setdefault(atom.predicate, set()).add(tuple(self.numbers[term] for term in atom.terms))
-        return {name: frozenset(rows) for name, rows in found.items()}
+            outcome.setdefault(atom.predicate, set()).add(tuple(self.numbers[term] for term in atom.terms))
+        return {name: frozenset(rows) for name, rows in outcome.items()}
 
 
 def structure_of(words: Vocabulary, goal: Condition) -> Structure:

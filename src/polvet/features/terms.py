@@ -66,14 +66,14 @@ def parse_term(text: str, where: Where, *, sorts: str = "bn") -> Term:
     tokens: list[tuple[str, Where]] = []
     position = 0
     while text[position:].strip():
-        found = _TOKEN.match(text, position)
-        if found is None:
+        outcome = _TOKEN.match(text, position)
+        if outcome is None:
             raise InputError(
                 f"'{text[position:].strip()[:30]}' cannot be read in '{text}'.", where, "Write n_count(c_top)."
             )
-        start = found.end() - len(found.group().strip())
-        tokens.append((found.group().strip(), where.at(f"character {start + 1}")))
-        position = found.end()
+        start = outcome.end() - len(outcome.group().strip())
+        tokens.append((outcome.group().strip(), where.at(f"character {start + 1}")))
+        position = outcome.end()
     parser = _Parser(tokens, text, where)
     term = parser.term(sorts, 0)
     if parser.tokens:

@@ -78,6 +78,8 @@ def terminates(
     forests: int = 20,
     forest: str | os.PathLike[str] | None = None,
     goal: str | None = None,
+    start: str | None = None,
+    halting: bool = False,
     why: bool = False,
     bound: bool = False,
     budget: int = 1_000_000,
@@ -87,19 +89,23 @@ def terminates(
     """Return whether every execution of a generalized plan ends, from every valuation, with its ranking or lasso.
 
     `forest` names a file with the elimination forest that GenSieve is to take (`forest/1`); it chooses that method.
-    With a `goal` (`state == q2 && x == 0`) every execution must also end there; `why` lists edges that block a proof, `bound` says how
-    the longest run grows. `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are
-    those of all verbs.
+    With a `goal` (`state == q2 && x == 0`) every execution must also end there; with a `start` (of the same form) only executions from
+    there count. `halting` lists where executions can stop, `why` edges that block a proof, `bound` says how the longest run grows.
+    `budget` are steps of path search in GenSieve; `output` names a file for the certificate; the limits are those of all verbs.
     """
+    from polvet.policy.finite_memory import dump_fmp
     from polvet.policy.finite_memory.goal import parse_goal
     from polvet.policy.finite_memory.load import read_plan
     from polvet.policy.finite_memory.projection import project
     from polvet.policy.finite_memory.qnp import dead_ends
+    from polvet.policy.finite_memory.sketch import contradictions, goal_of, region_of
+    from polvet.policy.finite_memory.starts import goal_or_no_start, started
     from polvet.system import memory_limited
     from polvet.termination.certificates import confirmed
     from polvet.termination.decide import terminates as decide
     from polvet.termination.forest_file import read_forest
     from polvet.termination.goal import judge_plan
+    from polvet.termination.halting import halting_set
     from polvet.termination.its import its_terminates
     from polvet.termination.sketches import sketch_terminates
 
@@ -112,16 +118,25 @@ def terminates(
     chosen = None if policy is None else Path(policy)
     with memory_limited(work.budget.megabytes):
         read = read_plan(path, policy=chosen, budget=work.budget)
-        if goal is not None and (read.problem is not None or read.system is not None):
-            raise InputError(
-                "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=HINT
-            )
-        if read.sketch is not None and method == AUTO and goal is None:
+        regions = {"--goal": goal, "--start": start, "--halting": halting or None}
+        if read.problem is not None or read.system is not None:
+            for option, value in regions.items():
+                if value is not None:
+                    what = f"{option} is for finite-memory policies, not for .qnp problems or transition systems."
+                    raise InputError(what, hint=HINT)
+        goal_text, start_text = goal, start
+        if read.sketch is not None and any(value is not None for value in regions.values()):
+            whole = read.whole(work.budget)  # refuses a sketch of too many features before they are listed
+            goal_text = None if goal is None else goal_of(read.sketch, goal)
+            start_text = region_of(read.sketch, start or "true")
+        if read.sketch is not None and method == AUTO and start_text is None:
             termination, seen = sketch_terminates(read.sketch, work.budget)
             shown = seen or project(read.sketch, ())[0]
             judged = judge_plan(shown, termination, None, work.budget)
         else:
-            shown = read.whole(work.budget)
+            whole = shown = read.whole(work.budget)
+            if start_text is not None:
+                shown = started(whole, parse_goal(start_text, whole, "--start"))
             work.tell(control_states=len(shown.control_states), edges=len(shown.edges))
             if read.system is not None:
                 termination = its_terminates(read.system, work.budget)
@@ -135,8 +150,13 @@ def terminates(
                     budget=work.budget,
                     forest=own,
                 )
-            judged = judge_plan(shown, termination, None if goal is None else parse_goal(goal, shown), work.budget)
+            wanted = None if goal_text is None else parse_goal(goal_text, shown)
+            if wanted is not None and start_text is not None:
+                wanted = goal_or_no_start(wanted, shown)
+            judged = judge_plan(shown, termination, wanted, work.budget)
         proof = judged.certificate
+        if proof is not None and start_text is not None:
+            proof = {**proof, "start": start_text, "fmp": dump_fmp(whole)}
         if proof is not None and "trace_rounds" in termination.figures:
             proof = {
                 **proof,
@@ -153,6 +173,9 @@ def terminates(
     if read.problem is not None:
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
+    if halting:
+        beside = "" if read.sketch is None else contradictions(read.sketch)
+        more["halting"] = halting_set(shown, parse_goal(beside, shown) if beside else None, work.budget)
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
         figures=figures,

@@ -1,4 +1,4 @@
-"""Policies of qualitative numeric planning problems, found: they surely end in the goal, and a ranking proves it."""
+"""Policies found that surely end in the goal, which a ranking proves: of qualitative numeric planning problems, or of rules or edges."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def synthesize(
     problem: str | os.PathLike[str],
     *,
     policy: str | os.PathLike[str] | None = None,
+    goal: str | None = None,
+    start: str | None = None,
     memory: int = 1,
     output: str | os.PathLike[str] | None = None,
     certificate: str | os.PathLike[str] | None = None,
@@ -50,9 +52,11 @@ def synthesize(
     """Return a policy of a `.qnp` problem that surely ends in the goal, with its ranking, or that there is none.
 
     `policy` are rules that are to be followed wherever they are open: a partial plan. Policies without memory are tried first, then
-    with up to `memory` memory states. `output` names a file for the policy, `certificate` one for the ranking.
+    with up to `memory` memory states. `output` names a file for the policy, `certificate` one for the ranking. With a `goal` the problem
+    is a sketch or a plan, and some of its rules or edges are chosen; those of `policy` stay, and only executions from `start` count.
     """
     from polvet.files import read_text, write_whole
+    from polvet.front.selecting import Wish, select
     from polvet.policy.finite_memory.qnp import build_from_qnp, parse_qnp, parse_rules
     from polvet.system import memory_limited
     from polvet.termination.arena import build_arena
@@ -64,6 +68,14 @@ def synthesize(
 
     work, file = Work.begin(limits, Chance), arguments.path(problem, "problem")
     memory = arguments.count(memory, "memory")
+    if goal is not None:
+        wish = Wish(file, None if policy is None else Path(policy), goal, start)
+        places = [None if one is None else Path(one) for one in (output, certificate)]
+        return select(wish, work, *places)
+    if start is not None:
+        raise InputError(
+            "a .qnp problem has its own start.", Where("start"), "Give --goal, too, with a sketch or a plan."
+        )
     known = parse_qnp(read_text(file), Where(str(file)))
     fixed = () if policy is None else parse_rules(known, read_text(Path(policy)), Where(str(policy)))
     if any(rule.memory is not None or rule.following is not None for rule in fixed):

@@ -179,8 +179,8 @@ def _said(rule: Rule, index: int) -> str:
 
 
 def _open_rules(sketch: Sketch, values: Values, memory: str) -> str:
-    found = [rule.label for rule in sketch.rules if rule.memory in (None, memory) and is_open(rule, values)]
-    return f" (open: {', '.join(found)})" if found else " (no rule is open)"
+    result = [rule.label for rule in sketch.rules if rule.memory in (None, memory) and is_open(rule, values)]
+    return f" (open: {', '.join(result)})" if result else " (no rule is open)"
 
 
 def _run_to(

@@ -115,8 +115,8 @@ def _promising(arena: Arena) -> Arena:
         alive = set(distance)
 
     def nearest(number: Choice) -> tuple[int, int]:
-        found = [distance[node] for node in arena.options[number].outcomes]
-        return max(found), min(found)
+        outcome = [distance[node] for node in arena.options[number].outcomes]
+        return max(outcome), min(outcome)
 
     usable = [
         tuple(sorted((c for c in some if alive.issuperset(arena.options[c].outcomes)), key=nearest)) if node in alive else ()

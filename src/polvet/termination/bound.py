@@ -68,11 +68,11 @@ def longest_run(fmp: FiniteMemoryPolicy, *, budget: Budget = UNLIMITED) -> Bound
         return Bound("constant", 0)
     best, grows = 0, False
     for _, edges in parts:
-        found = _exponents(graph, edges, budget)
-        if found is None:
+        outcome = _exponents(graph, edges, budget)
+        if outcome is None:
             return Bound("exponential")
-        best = max(best, *found.transitions.values())
-        grows = grows or any(exponent > 1 for exponent in found.variables.values())
+        best = max(best, *outcome.transitions.values())
+        grows = grows or any(exponent > 1 for exponent in outcome.variables.values())
     return Bound("at-least" if grows and len(parts) > 1 else "theta", best)
 
 
@@ -91,20 +91,20 @@ def _why_not(fmp: FiniteMemoryPolicy) -> str | None:
 def _exponents(graph: Multigraph, edges: list[int], budget: Budget) -> _Exponents | None:
     """Return the exponents of a strongly connected part, or None if they are not all finite: exponential."""
     rows = rows_of(graph)
-    found = _Exponents()
+    outcome = _Exponents()
     layers: list[list[list[int]]] = [[list(edges)]]  # layers[l]: the edges of each node of layer l
     changed_at = 0
     for level in range(1, MAX_EXPONENT + 1):
         budget.check()
         alive = [edge for part in layers[level - 1] for edge in part]
         if not alive:
-            return found
-        before = len(found.transitions) + len(found.variables)
-        idle, steady = _layer(graph, rows, alive, layers, level, found, budget)
+            return outcome
+        before = len(outcome.transitions) + len(outcome.variables)
+        idle, steady = _layer(graph, rows, alive, layers, level, outcome, budget)
         for row in steady:
-            found.variables[row] = level
+            outcome.variables[row] = level
         for edge in idle:
-            found.transitions[edge] = level
+            outcome.transitions[edge] = level
         gone = set(idle)
         layers.append([
             inside for part in layers[level - 1]
@@ -112,11 +112,11 @@ def _exponents(graph: Multigraph, edges: list[int], budget: Budget) -> _Exponent
         ])  # fmt: skip
         for edge in alive:  # what lies between the components of the next layer is also taken at most n^level times
             if edge not in gone and not any(edge in part for part in layers[level]):
-                found.transitions[edge] = level
-        if len(found.transitions) + len(found.variables) > before:
+                outcome.transitions[edge] = level
+        if len(outcome.transitions) + len(outcome.variables) > before:
             changed_at = level
         # From here on every constraint would be the same as before: nothing can change any more.
-        elif level > changed_at + max(found.variables.values(), default=0) + 1:
+        elif level > changed_at + max(outcome.variables.values(), default=0) + 1:
             return None
     return None
 
@@ -127,7 +127,7 @@ def _layer(
     alive: list[int],
     layers: list[list[list[int]]],
     level: int,
-    found: _Exponents,
+    outcome: _Exponents,
     budget: Budget,
 ) -> tuple[list[int], list[int]]:
     """Return the edges that no balanced multi-cycle uses, and the rows without exponent that none raises."""
@@ -146,7 +146,7 @@ def _layer(
 
     for row in range(len(rows)):
         # A variable of exponent k is refilled whenever a node of layer (level - k) is left: it counts per node there.
-        place = max(0, level - found.variables[row]) if row in found.variables else 0
+        place = max(0, level - outcome.variables[row]) if row in outcome.variables else 0
         question.add([change(row, part) >= 0 for part in layers[place]])
 
     def is_possible(wish: Any) -> bool:
@@ -162,6 +162,8 @@ def _layer(
     idle = [edge for edge in alive if not is_possible(flow[edge] >= 1)]
     everything = layers[0][0]
     steady = [
-        row for row in range(len(rows)) if row not in found.variables and not is_possible(change(row, everything) >= 1)
+        row
+        for row in range(len(rows))
+        if row not in outcome.variables and not is_possible(change(row, everything) >= 1)
     ]
     return idle, steady

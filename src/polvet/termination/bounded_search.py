@@ -46,8 +46,8 @@ def find_bounded_lasso(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> d
         if box == before:
             return None
         before = box
-        if (found := _Search(fmp, box, budget).run()) is not None:
-            return found
+        if (outcome := _Search(fmp, box, budget).run()) is not None:
+            return outcome
     return None
 
 
@@ -78,8 +78,8 @@ class _Search:
             for values in product(*self._box):
                 if len(self._visited) >= MOST:
                     return None
-                if (state, values) not in self._visited and (found := self._from((state, values))) is not None:
-                    return found
+                if (state, values) not in self._visited and (outcome := self._from((state, values))) is not None:
+                    return outcome
         return None
 
     def _from(self, start: Configuration) -> dict[str, Any] | None:
@@ -95,8 +95,8 @@ class _Search:
                 if done:
                     done.pop()
                 continue
-            if (found := self._closed(path, place, done, step)) is not None:
-                return found
+            if (outcome := self._closed(path, place, done, step)) is not None:
+                return outcome
             if step.target not in self._visited and len(self._visited) < MOST:
                 self._budget.check()
                 self._visited.add(step.target)

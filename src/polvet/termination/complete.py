@@ -87,10 +87,10 @@ def find_ranking(
             effort.levels = max(effort.levels, part.level)
             effort.largest = max(effort.largest, len(nodes))
             component = Component(table, nodes, inside, rows_for(nodes) if rows_for else rows)
-            found = _examine(component, budget)
-            if isinstance(found, Cycle):
-                return found
-            entry, left = ranking_entry(component, finite_rows(component), found)
+            outcome = _examine(component, budget)
+            if isinstance(outcome, Cycle):
+                return outcome
+            entry, left = ranking_entry(component, finite_rows(component), outcome)
             part.into.append(entry)
             if left:
                 agenda.append(_Part(left, entry["children"], part.level + 1))
@@ -138,11 +138,11 @@ def _examine(component: Component, budget: Budget) -> Ranked | Cycle:
     # The walks through every edge, one after the other: whatever lowers none of them lowers no edge at all.
     everything = [int(value) for value in rooted.effects[:, columns].sum(axis=0)]
     cuts = Cuts(component, rooted, columns)
-    found = balance(cuts, [-value for value in everything], budget=budget)
-    if isinstance(found, Ranked):
-        return found
-    if isinstance(found, Sustained):
-        return Cycle(component, [(found.walk, 1)])
+    outcome = balance(cuts, [-value for value in everything], budget=budget)
+    if isinstance(outcome, Ranked):
+        return outcome
+    if isinstance(outcome, Sustained):
+        return Cycle(component, [(outcome.walk, 1)])
     return _find_walks(cuts, budget)
 
 
@@ -163,29 +163,29 @@ def _find_walks(cuts: Cuts, budget: Budget) -> Cycle:
     while True:
         base = list(dict.fromkeys(base))
         target = [int(value) for value in rooted.effects[np.ix_(base, columns)].sum(axis=0)]
-        found = balance(cuts, [-value for value in target], budget=budget)
-        if isinstance(found, Sustained):
-            return Cycle(component, [(found.walk, 1)])
-        assert isinstance(found, Balanced), "a component that nothing lowers has a circulation through every edge"
-        walks = [(rooted.walk(edge), found.scale) for edge in base]
+        outcome = balance(cuts, [-value for value in target], budget=budget)
+        if isinstance(outcome, Sustained):
+            return Cycle(component, [(outcome.walk, 1)])
+        assert isinstance(outcome, Balanced), "a component that nothing lowers has a circulation through every edge"
+        walks = [(rooted.walk(edge), outcome.scale) for edge in base]
         touched = {int(component.sources[edge]) for walk, _ in walks for edge in walk}
         loose = None
-        for walk, _ in found.walks:
+        for walk, _ in outcome.walks:
             if touched.isdisjoint(int(component.sources[edge]) for edge in walk):
                 loose = walk[0]
                 break
         if loose is None:
-            return Cycle(component, [*walks, *found.walks])
+            return Cycle(component, [*walks, *outcome.walks])
         base.append(loose)
 
 
 def ranking_entry(
-    component: Component, columns: Sequence[int], found: Ranked, removable: Sequence[bool] | None = None
+    component: Component, columns: Sequence[int], outcome: Ranked, removable: Sequence[bool] | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     """Return the component's entry in the certificate and the edges (of the graph) that are left."""
     graph = component.graph
     by_variable: dict[int, int] = {}
-    for column, weight in zip(columns, found.weights, strict=False):
+    for column, weight in zip(columns, outcome.weights, strict=False):
         row: Row = component.rows[column]
         by_variable[row.variable] = by_variable.get(row.variable, 0) + row.sign * weight
     entry: dict[str, Any] = {
@@ -193,15 +193,15 @@ def ranking_entry(
         "lambda": {
             variable.name: portable(by_variable.get(index, 0)) for index, variable in enumerate(graph.fmp.variables)
         },
-        "potential": {graph.names[n]: portable(found.potential[i]) for i, n in enumerate(component.nodes)},
+        "potential": {graph.names[n]: portable(outcome.potential[i]) for i, n in enumerate(component.nodes)},
         "children": [],
     }
     best = [0] * len(component.rows)  # weights of the rows whose best change is the largest change of the rank
     for index, row in enumerate(component.rows):
         best[index] = max(0, row.sign * by_variable.get(row.variable, 0))
     change = dot(component.changes, best)
-    largest = max(map(abs, found.potential), default=0)
-    potential = np.array(found.potential, dtype=np.int64 if largest < SAFE // 4 else object)
+    largest = max(map(abs, outcome.potential), default=0)
+    potential = np.array(outcome.potential, dtype=np.int64 if largest < SAFE // 4 else object)
     change = change + (potential[component.targets] - potential[component.sources])
     stays = change == 0
     if removable is not None:

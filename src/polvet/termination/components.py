@@ -23,7 +23,7 @@ def strong_components(nodes: Iterable[int], edges: Sequence[Pair]) -> list[list[
     low: dict[int, int] = {}
     stack: list[int] = []
     waiting: set[int] = set()
-    found: list[list[int]] = []
+    outcome: list[list[int]] = []
     for root in successors:
         if root in index:
             continue
@@ -55,5 +55,5 @@ def strong_components(nodes: Iterable[int], edges: Sequence[Pair]) -> list[list[
                         if member == node:
                             break
                     if len(component) > 1 or node in loops:
-                        found.append(component)
-    return found
+                        outcome.append(component)
+    return outcome

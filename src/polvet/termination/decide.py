@@ -63,18 +63,18 @@ def _decide(graph: Multigraph, request: Request, *, guards: bool) -> Termination
     """Return the verdict of the complete test; with guards that it cannot judge, perhaps of the methods for guards."""
     fmp, budget = graph.fmp, request.budget
     effort = Effort()
-    found = find_ranking(graph, budget=budget, effort=effort)
+    outcome = find_ranking(graph, budget=budget, effort=effort)
     figures: dict[str, Any] = {
         **size_of(graph),
         "components": effort.components,
         "levels": effort.levels,
         "largest_component": effort.largest,
     }
-    if not isinstance(found, Cycle):
+    if not isinstance(outcome, Cycle):
         return checked_terminating(
-            graph, {"kind": "lex-rank", "components": found.components}, "complete", figures, budget
+            graph, {"kind": "lex-rank", "components": outcome.components}, "complete", figures, budget
         )
-    certificate = lasso_certificate(graph, found)
+    certificate = lasso_certificate(graph, outcome)
     if check_replay(fmp, certificate) is None:
         return Nonterminating(_with_copy(fmp, certificate), "complete", figures)
     if is_upward_closed(fmp):
@@ -116,13 +116,15 @@ def judge(
     qualitative = graph.fmp.semantics == "qualitative" and method != "gensieve"
     if not proved and not qualitative:
         return Unknown(f"{method} cannot prove termination; it is not complete for these semantics", method, figures)
-    found = find_ranking(graph, budget=budget)
+    outcome = find_ranking(graph, budget=budget)
     if proved:
-        if isinstance(found, Cycle):
+        if isinstance(outcome, Cycle):
             raise AssertionError(f"{method} and the complete test contradict each other")
-        return checked_terminating(graph, {"kind": "lex-rank", "components": found.components}, method, figures, budget)
-    if isinstance(found, Cycle):
-        certificate = lasso_certificate(graph, found)
+        return checked_terminating(
+            graph, {"kind": "lex-rank", "components": outcome.components}, method, figures, budget
+        )
+    if isinstance(outcome, Cycle):
+        certificate = lasso_certificate(graph, outcome)
         if check_replay(graph.fmp, certificate) is None:
             return Nonterminating(_with_copy(graph.fmp, certificate), method, figures)
     return Unknown(

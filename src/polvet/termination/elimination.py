@@ -40,7 +40,7 @@ def elimination_forest(
     `spend` hears how many edges each component has, so that a budget can end the work. Deep trees are no danger: the
     components are found first, parents before children, and put together afterwards.
     """
-    found: list[tuple[list[int], list[int], int, int]] = []  # vertices, edges, elimination point, parent
+    outcome: list[tuple[list[int], list[int], int, int]] = []  # vertices, edges, elimination point, parent
     agenda = [(list(edges), -1)]
     while agenda:
         here, parent = agenda.pop()
@@ -49,11 +49,11 @@ def elimination_forest(
             inside = [edge for edge in here if ends[edge][0] in members and ends[edge][1] in members]
             spend(len(inside))
             point = choose(sorted(component), inside, ends)
-            agenda.append(([edge for edge in inside if point not in ends[edge]], len(found)))
-            found.append((sorted(component), inside, point, parent))
-    children: list[list[Tree]] = [[] for _ in range(len(found) + 1)]  # the last list holds the roots
-    for index in range(len(found) - 1, -1, -1):
-        vertices, inside, point, parent = found[index]
+            agenda.append(([edge for edge in inside if point not in ends[edge]], len(outcome)))
+            outcome.append((sorted(component), inside, point, parent))
+    children: list[list[Tree]] = [[] for _ in range(len(outcome) + 1)]  # the last list holds the roots
+    for index in range(len(outcome) - 1, -1, -1):
+        vertices, inside, point, parent = outcome[index]
         below = tuple(reversed(children[index]))
         height = 1 + max((child.height for child in below), default=0)
         children[parent].append(Tree(tuple(vertices), tuple(inside), point, below, height))

@@ -74,7 +74,7 @@ def _tree(item: Any, where: Where) -> GivenTree:
 def choosers(forest: GivenForest, graph: Multigraph) -> list[Chooser]:
     """Return for each round what chooses the points that the forest names."""
     number = {name: index for index, name in enumerate(graph.names)}
-    found: list[Chooser] = []
+    outcome: list[Chooser] = []
     for index, trees in enumerate(forest.rounds):
         order: dict[int, int] = {}
         agenda = list(reversed(trees))
@@ -97,8 +97,8 @@ def choosers(forest: GivenForest, graph: Multigraph) -> list[Chooser]:
                 )  # fmt: skip
             return min(named, key=order.__getitem__)
 
-        found.append(choose)
-    return found
+        outcome.append(choose)
+    return outcome
 
 
 def check_forest(forest: GivenForest, graph: Multigraph, rounds: Sequence[Sequence[Tree]]) -> None:

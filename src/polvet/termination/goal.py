@@ -10,17 +10,19 @@ Limits   reachability of a stopping configuration is undecidable in general: the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.goal import Ends, check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
+from polvet.check.goal import check_missing_run, find_stop_outside, opposite, reachable_places, stop_clauses
 from polvet.errors import Limit, LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Window, dump_fmp, normalise, portable
-from polvet.policy.finite_memory.goal import Goal
+from polvet.policy.finite_memory.goal import Region
+from polvet.policy.finite_memory.relations import Relation, Relations
 from polvet.solvers.smt import Question, either, integer
 from polvet.termination.guards import MAX_NODES, windows_of
 from polvet.termination.lasso import name_step
+from polvet.termination.relations import find_relations, written
 from polvet.termination.verdicts import Nonterminating, TerminationResult, Unknown
 
 SECONDS = 2.0
@@ -31,9 +33,10 @@ MAX_LENGTH = 25
 
 @dataclass(frozen=True, slots=True)
 class Reaching:
-    """No execution can stop outside the goal; `tracked` are the windows that show it."""
+    """No execution can stop outside the goal; `tracked` are the windows and `relations` the sums that show it."""
 
     tracked: dict[str, Window]
+    relations: dict[str, list[Relation]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class PlanVerdict:
 
 
 def judge_plan(
-    fmp: FiniteMemoryPolicy, result: TerminationResult, goal: Goal | None, budget: Budget = UNLIMITED
+    fmp: FiniteMemoryPolicy, result: TerminationResult, goal: Region | None, budget: Budget = UNLIMITED
 ) -> PlanVerdict:
     """Return the verdict of the termination test; with a goal a terminating policy must also end in it."""
     word, certificate = result.verdict.value, None if isinstance(result, Unknown) else result.certificate
@@ -71,12 +74,12 @@ def judge_plan(
     if goal is None or isinstance(result, Nonterminating):
         return PlanVerdict(word, certificate)
     try:
-        found = check_goal(fmp, goal, budget)
+        outcome = check_goal(fmp, goal, budget)
     except LimitReached as limit:
         return PlanVerdict("unknown", None, f"{word}; where it stops was not decided: {limit}", limit.kind)
-    match found:
+    match outcome:
         case Missed():
-            missed = {**found.certificate, "fmp": dump_fmp(fmp)}
+            missed = {**outcome.certificate, "fmp": dump_fmp(fmp)}
             return PlanVerdict("goal-missed", missed, "an execution stops outside the goal")
         case Undecided(state, valuation):
             reason = f"{word}; whether it stops in '{state}' with {valuation} was not decided"
@@ -88,42 +91,57 @@ def judge_plan(
             return PlanVerdict(
                 "unknown", None, "it can only stop in the goal, but this method has no certificate that it ends"
             )
-        case Reaching(tracked):
+        case Reaching(tracked, relations):
             reaching = {**certificate, "kind": "goal-reaching", "goal": goal.text, "reach": tracked}
+            if relations:
+                reaching["relations"] = written(fmp, relations)
             return PlanVerdict("goal-reaching", reaching)
 
 
-def check_goal(fmp: FiniteMemoryPolicy, goal: Goal, budget: Budget = UNLIMITED) -> Reaching | Missed | Undecided:
+def check_goal(fmp: FiniteMemoryPolicy, goal: Region, budget: Budget = UNLIMITED) -> Reaching | Missed | Undecided:
     """Return whether the stopping configurations of the policy all lie in the goal; termination is not asked here."""
     undecided: Undecided | None = None
     graph = normalise(fmp, budget=budget)
-    tracked, places = _places(fmp, budget)
-    tried: set[str] = set()
-    for state, box in places:
-        budget.check()
-        found = find_stop_outside(fmp, goal, state, box)
-        if found is None or state in tried:
-            continue
-        tried.add(state)
+    windows = windows_within(fmp, budget)
+    stops = _stops_outside(fmp, goal, windows, {}, budget)
+    if not stops:
+        return Reaching(windows)
+    relations = find_relations(fmp, budget)
+    for state, valuation in (
+        _stops_outside(fmp, goal, windows, relations, budget).items() if relations else stops.items()
+    ):
         for path in _paths_to(graph, state):
             budget.check()
             run = _run_along(graph, goal, path, state, budget)
             if run is not None and check_missing_run(fmp, run) is None:
                 return Missed(run)
-        undecided = undecided or Undecided(state, found)
-    return undecided or Reaching(tracked)
+        undecided = undecided or Undecided(state, valuation)
+    return undecided or Reaching(windows, relations)
 
 
-def _places(fmp: FiniteMemoryPolicy, budget: Budget) -> tuple[dict[str, Window], list[tuple[str, dict[str, Ends]]]]:
-    """Return windows and reachable places; without windows if tracking them takes too many nodes."""
+def _stops_outside(
+    fmp: FiniteMemoryPolicy, goal: Region, windows: dict[str, Window], relations: Relations, budget: Budget
+) -> dict[str, Valuation]:
+    """Return control states in which an execution may stop outside the goal, each with a valuation."""
+    stops: dict[str, Valuation] = {}
+    for state, box in reachable_places(fmp, windows, relations, budget):
+        budget.check()
+        valuation = None if state in stops else find_stop_outside(fmp, goal, state, box, relations.get(state, ()))
+        if valuation is not None:
+            stops[state] = valuation
+    return stops
+
+
+def windows_within(fmp: FiniteMemoryPolicy, budget: Budget) -> dict[str, Window]:
+    """Return windows of values to be tracked; none if that takes too many nodes."""
     windows = windows_of(fmp)
     try:
         normalise(fmp, windows, max_nodes=MAX_NODES, budget=budget)
     except LimitReached as limit:
         if limit.kind is not None:
             raise
-        windows = {}
-    return windows, reachable_places(fmp, windows, budget)
+        return {}
+    return windows
 
 
 def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
@@ -147,7 +165,7 @@ def _paths_to(graph: Multigraph, state: str) -> Iterator[tuple[int, list[int]]]:
 
 
 def _run_along(
-    graph: Multigraph, goal: Goal, path: tuple[int, list[int]], state: str, budget: Budget
+    graph: Multigraph, goal: Region, path: tuple[int, list[int]], state: str, budget: Budget
 ) -> dict[str, Any] | None:
     """Return a run along the path that stops outside the goal, as Z3 proposes it."""
     start, edges = path
@@ -187,16 +205,16 @@ def _run_along(
     question.add([either(atom.holds(values[atom.variable]) for atom in clause) for clause in clauses])
     if question.ask() != "sat":
         return None
-    found = question.values()
+    outcome = question.values()
     steps = []
     for index, chosen in zip(edges, amounts, strict=True):
         primitive = graph.edges[index]
-        given = {name: found.number(term) for name, term in chosen.items()}
+        given = {name: outcome.number(term) for name, term in chosen.items()}
         steps.append(name_step(fmp, fmp.edges[primitive.edge], primitive.choice, given))
     return {
         "kind": "goal-missed",
         "goal": goal.text,
         "initial_state": graph.nodes[start].state,
-        "initial_valuation": {name: portable(found.number(term)) for name, term in first.items()},
+        "initial_valuation": {name: portable(outcome.number(term)) for name, term in first.items()},
         "steps": steps,
     }

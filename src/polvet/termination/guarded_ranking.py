@@ -56,10 +56,10 @@ def find_guarded_ranking(graph: Multigraph, *, budget: Budget = UNLIMITED) -> Ra
         for nodes, inside in components_of(graph, part.edges, table):
             budget.check()
             component = Component(table, nodes, inside, rows)
-            found = _lower_something(component, budget)
-            if found is None:
+            outcome = _lower_something(component, budget)
+            if outcome is None:
                 return Stuck(inside)
-            columns, ranked, removable = found
+            columns, ranked, removable = outcome
             entry, left = ranking_entry(component, columns, ranked, removable)
             part.into.append(entry)
             if left:
@@ -104,5 +104,5 @@ def _try(
     bonus = np.zeros(len(component.edges), dtype=component.changes.dtype)
     bonus[list(edges)] = 1
     cuts = Cuts(component, rooted, columns, bonus)
-    found = balance(cuts, [0] * len(columns) + [1], stop_early=False, budget=budget)
-    return found if isinstance(found, Ranked | Balanced) else None
+    outcome = balance(cuts, [0] * len(columns) + [1], stop_early=False, budget=budget)
+    return outcome if isinstance(outcome, Ranked | Balanced) else None

@@ -2,6 +2,7 @@
 
   1. drop the guards: if the policy ends without them, it ends (done by the complete test before this file is asked);
   2. `find_guarded_ranking` on the plain multigraph: guards bound variables that have no bounds of their own;
+     then with relations between two variables that always hold (`relations`): steps that contradict them are left out;
   3. with *tracked* variables: values inside a window that covers every constant of their guards are kept exactly in
      the control state, so guards are decided there. First a cycle among the tracked nodes that never has to guess
      when a variable re-enters its window, or a cycle for which Z3 finds amounts; replayed;
@@ -23,13 +24,14 @@ from polvet.budget import UNLIMITED, Budget
 from polvet.check.lasso import check_replay
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory import FiniteMemoryPolicy, Multigraph, Valuation, Variable, Window, normalise, portable
-from polvet.policy.finite_memory.primitive import Interval
+from polvet.policy.finite_memory.relations import Interval
 from polvet.termination.bounded_search import find_bounded_lasso
 from polvet.termination.complete import Cycle, Ranking, find_ranking
 from polvet.termination.guarded_ranking import find_guarded_ranking
 from polvet.termination.lasso import Segment, find_path, join_walks, name_step, write_lasso
 from polvet.termination.realise import MAX_STEPS, realise_walk
 from polvet.termination.recurrent import find_recurrent_set
+from polvet.termination.relations import find_relations, written
 from polvet.termination.walks import Row, rows_of
 
 MAX_NODES = 20_000
@@ -88,6 +90,12 @@ def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list
     tried.append("a ranking bounded by guards")
     if isinstance(plain, Ranking):
         return {"kind": "lex-rank", "components": plain.components}
+    relations = find_relations(fmp, budget)
+    if relations:
+        tried.append("relations between two variables")
+        related = find_guarded_ranking(normalise(fmp, relations=relations, budget=budget), budget=budget)
+        if isinstance(related, Ranking):
+            return {"kind": "lex-rank", "relations": written(fmp, relations), "components": related.components}
     for windows in _shrinking(windows_of(fmp)):
         names = ", ".join(f"{name} in {first}..{last}" for name, (first, last) in windows.items())
         try:
@@ -101,10 +109,13 @@ def _try_in_turn(fmp: FiniteMemoryPolicy, budget: Budget, seed: int, tried: list
         lasso = _find_tracked_lasso(graph, budget) or _find_realised_lasso(graph, budget)
         if lasso is not None:
             return lasso
-        found = find_guarded_ranking(graph, budget=budget)
-        if isinstance(found, Ranking):
-            tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
-            return {"kind": "lex-rank", "tracked": tracked, "components": found.components}
+        for held in ({}, relations) if relations else ({},):
+            narrower = normalise(fmp, windows, relations=held, max_nodes=MAX_NODES, budget=budget) if held else graph
+            ranking = find_guarded_ranking(narrower, budget=budget)
+            if isinstance(ranking, Ranking):
+                tracked = {name: [portable(first), portable(last)] for name, (first, last) in windows.items()}
+                certificate = {"kind": "lex-rank", "tracked": tracked, "components": ranking.components}
+                return {**certificate, "relations": written(fmp, held)} if held else certificate
         break
     tried.append("all configurations in small boxes")
     if (lasso := find_bounded_lasso(fmp, budget)) is not None:
@@ -135,10 +146,10 @@ def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | N
                 rows.add(Row(names.index(name), 1 if high is None else -1))
         return sorted(rows, key=lambda row: (row.variable, row.sign))
 
-    found = find_ranking(graph, edges=firm, rows_for=rows_for, budget=budget)
-    if not isinstance(found, Cycle):
+    outcome = find_ranking(graph, edges=firm, rows_for=rows_for, budget=budget)
+    if not isinstance(outcome, Cycle):
         return None
-    segments = join_walks(found)
+    segments = join_walks(outcome)
     start = graph.edges[segments[0][0][0]].source
     for allowed in (firm, None):
         try:
@@ -153,10 +164,10 @@ def _find_tracked_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | N
 
 def _find_realised_lasso(graph: Multigraph, budget: Budget) -> dict[str, Any] | None:
     """Return a lasso along a cycle that sustains without guards, with amounts that also meet the guards."""
-    found = find_ranking(graph, budget=budget)
-    if not isinstance(found, Cycle):
+    outcome = find_ranking(graph, budget=budget)
+    if not isinstance(outcome, Cycle):
         return None
-    segments = join_walks(found)
+    segments = join_walks(outcome)
     lasso = _realised(graph, find_path(graph, graph.edges[segments[0][0][0]].source), segments, budget)
     return lasso if lasso is not None and check_replay(graph.fmp, lasso) is None else None
 
@@ -233,7 +244,7 @@ def _small_starts(fmp: FiniteMemoryPolicy, rng: random.Random, count: int) -> li
 
 def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tuple[Any, str, Valuation]]:
     """Return the steps that are possible, with the ends of intervals as amounts."""
-    found = []
+    outcome = []
     for edge in fmp.edges:
         if edge.source != here or not edge.is_open(values):
             continue
@@ -248,8 +259,8 @@ def _options(fmp: FiniteMemoryPolicy, here: str, values: Valuation) -> list[tupl
             for amounts_chosen in product(*per_variable):
                 chosen = dict(zip((v.name for v in fmp.variables), amounts_chosen, strict=True))
                 after = {name: value + chosen[name] for name, value in values.items()}
-                found.append((name_step(fmp, edge, number, chosen), edge.target, after))
-    return found
+                outcome.append((name_step(fmp, edge, number, chosen), edge.target, after))
+    return outcome
 
 
 def _is_no_less(fmp: FiniteMemoryPolicy, before: Valuation, after: Valuation) -> bool:

@@ -55,9 +55,9 @@ def find_endless_run(
         region = closed_region(system, cycle)
         attempts = [(cycle, None), ([*cycle, *cycle], None), *([(cycle, region)] if region is not None else [])]
         for repeated, inside in attempts:
-            found = _propose(system, prefix, repeated, inside, budget)
-            if found is not None and find_flaw(system, found) is None:
-                return found
+            outcome = _propose(system, prefix, repeated, inside, budget)
+            if outcome is not None and find_flaw(system, outcome) is None:
+                return outcome
     return None
 
 
@@ -99,13 +99,13 @@ def _propose(
     names: dict[str, Any] = {}
 
     def term(expression: Mapping[str, int], values: Mapping[str, Any], number: int) -> Any:
-        found: Term = exactly(expression.get(CONSTANT, 0))
+        outcome: Term = exactly(expression.get(CONSTANT, 0))
         for name, coefficient in expression.items():
             if name:
                 if name not in values and f"{name}@{number}" not in names:
                     names[f"{name}@{number}"] = integer(f"{name}@{number}")
-                found = found + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
-        return found
+                outcome = outcome + coefficient * (values[name] if name in values else names[f"{name}@{number}"])
+        return outcome
 
     values: dict[str, Any] = {name: integer(name) for name in system.variables}
     trail: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ from polvet.policy.finite_memory import (
     Valuation,
     portable,
 )
-from polvet.policy.finite_memory.primitive import Interval
+from polvet.policy.finite_memory.relations import Interval
 from polvet.termination.complete import Cycle
 
 Segment = tuple[list[int], int]

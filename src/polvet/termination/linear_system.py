@@ -30,12 +30,12 @@ def solve_exactly(matrix: Sequence[Sequence[int]], right: Sequence[int]) -> list
             for column in range(step + 1, size + 1):
                 row[column] = (top[step] * row[column] - factor * top[column]) // before
         before = top[step]
-    found = [Fraction(0)] * size
+    outcome = [Fraction(0)] * size
     for step in reversed(range(size)):
         row = rows[step]
-        known = sum((row[column] * found[column] for column in range(step + 1, size)), Fraction(0))
-        found[step] = (row[size] - known) / row[step]
-    return found
+        known = sum((row[column] * outcome[column] for column in range(step + 1, size)), Fraction(0))
+        outcome[step] = (row[size] - known) / row[step]
+    return outcome
 
 
 def independent_columns(matrix: Sequence[Sequence[float]], count: int) -> list[int]:

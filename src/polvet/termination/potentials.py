@@ -33,11 +33,11 @@ def potential_or_cycles(
     start: Matrix | None = np.zeros(size, dtype=np.int64)
     exact = np.ascontiguousarray(weights, dtype=np.int64)
     while True:
-        found = search.search_whole(exact, 1 + AT_A_TIME // (len(exact) + 1), start)
-        if isinstance(found, np.ndarray):
-            return (-found).tolist(), []
-        if found is not None:
-            return None, [cycle.tolist() for cycle in found]
+        outcome = search.search_whole(exact, 1 + AT_A_TIME // (len(exact) + 1), start)
+        if isinstance(outcome, np.ndarray):
+            return (-outcome).tolist(), []
+        if outcome is not None:
+            return None, [cycle.tolist() for cycle in outcome]
         budget.check()
         start = None
 

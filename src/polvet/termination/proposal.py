@@ -99,12 +99,12 @@ def _positive_cycles(cuts: Cuts, lengths: Matrix, budget: Budget) -> list[list[i
     tolerance = TOLERANCE * max(1.0, float(np.abs(lengths).max(initial=0.0)))
     start: Matrix | None = np.zeros(len(cuts.component.nodes))
     while True:
-        found = search.search_real(lengths, tolerance, 1 + AT_A_TIME // (len(lengths) + 1), start)
-        if isinstance(found, np.ndarray):
+        outcome = search.search_real(lengths, tolerance, 1 + AT_A_TIME // (len(lengths) + 1), start)
+        if isinstance(outcome, np.ndarray):
             return None
-        if found is not None:
-            gains = [float(lengths[cycle].sum()) / len(cycle) for cycle in found]
-            return [found[number].tolist() for number in np.argsort(gains)[::-1]]
+        if outcome is not None:
+            gains = [float(lengths[cycle].sum()) / len(cycle) for cycle in outcome]
+            return [outcome[number].tolist() for number in np.argsort(gains)[::-1]]
         budget.check()
         start = None
 
@@ -123,13 +123,13 @@ def exact_multipliers(cuts: Cuts, objective: Sequence[int], proposal: Proposal) 
     places = [int(met[k]) for k in independent_columns([[effect[int(c)] for c in met] for effect in effects], count)]
     if len(places) < count:
         return None
-    found = solve_exactly([[effect[c] for effect in effects] for c in places], [objective[c] for c in places])
-    if found is None or min(found) < 0:
+    outcome = solve_exactly([[effect[c] for effect in effects] for c in places], [objective[c] for c in places])
+    if outcome is None or min(outcome) < 0:
         return None
     for column, wanted in enumerate(objective):
-        if sum((m * effect[column] for m, effect in zip(found, effects, strict=True)), Fraction(0)) < wanted:
+        if sum((m * effect[column] for m, effect in zip(outcome, effects, strict=True)), Fraction(0)) < wanted:
             return None
-    return {cut: value for cut, value in zip(proposal.tight, found, strict=True) if value}
+    return {cut: value for cut, value in zip(proposal.tight, outcome, strict=True) if value}
 
 
 def exact_weights(cuts: Cuts, proposal: Proposal) -> list[int] | None:
@@ -147,12 +147,12 @@ def exact_weights(cuts: Cuts, proposal: Proposal) -> list[int] | None:
     for column in full:
         point[column] = Fraction(1)
     if between:
-        found = solve_exactly(
+        outcome = solve_exactly(
             [[effects[row][c] for c in between] for row in rows], [-sum(effects[row][c] for c in full) for row in rows]
         )
-        if found is None or min(found) < 0:
+        if outcome is None or min(outcome) < 0:
             return None
-        for column, value in zip(between, found, strict=True):
+        for column, value in zip(between, outcome, strict=True):
             point[column] = value
     scale = lcm(*(value.denominator for value in point), 1)
     whole = [int(value * scale) for value in point]

@@ -65,10 +65,10 @@ def realise_walk(
         question.add(*([drift[variable.name] <= 0] if variable.upper is not None else []))
     if question.ask() != "sat":
         return None
-    found = question.values()
+    outcome = question.values()
 
     def number_of(term: Term) -> int:
-        return term if isinstance(term, int) else found.number(term)
+        return term if isinstance(term, int) else outcome.number(term)
 
     written = []
     for index, chosen in zip(steps, amounts, strict=True):

@@ -67,7 +67,7 @@ def _pool(fmp: FiniteMemoryPolicy) -> list[Rows]:
 
 
 def _moves(fmp: FiniteMemoryPolicy, state: str, within: set[str]) -> list[Step]:
-    found = []
+    outcome = []
     for edge in fmp.edges:
         if edge.source != state or edge.target not in within:
             continue
@@ -81,9 +81,9 @@ def _moves(fmp: FiniteMemoryPolicy, state: str, within: set[str]) -> list[Step]:
                     if amount:
                         amounts[name] = amount
                 step = Step(edge, index, amounts)
-                if step not in found:
-                    found.append(step)
-    return found
+                if step not in outcome:
+                    outcome.append(step)
+    return outcome
 
 
 class _Search:
@@ -134,8 +134,8 @@ class _Search:
                 for condition in move_conditions(self._fmp, step, lists):
                     question.add(negated(every(holds(row) for row in condition)))
             if question.ask() == "sat":
-                found = question.values()
-                return state, {name: found.number(symbol) for name, symbol in symbols.items()}
+                outcome = question.values()
+                return state, {name: outcome.number(symbol) for name, symbol in symbols.items()}
         return None
 
 
@@ -201,6 +201,6 @@ def _find_entry(
         if question.ask() == "sat":
             model = question.values()
             start = graph.nodes[graph.edges[path[0]].source].state if path else node.state
-            found = {name: model.number(term) for name, term in first.items()}
-            return start, found, written
+            outcome = {name: model.number(term) for name, term in first.items()}
+            return start, outcome, written
     return None

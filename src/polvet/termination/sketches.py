@@ -45,12 +45,12 @@ def sketch_terminates(
             figures["kept_features"] = len(kept)
             plan, origins = project(sketch, kept, budget)
             graph = normalise(plan, budget=budget)
-            found = find_ranking(graph, budget=budget)
-            if not isinstance(found, Cycle):
+            outcome = find_ranking(graph, budget=budget)
+            if not isinstance(outcome, Cycle):
                 ordered = [name for name in names if name in kept]
-                ranking = {"kind": "lex-rank", "features": ordered, "components": found.components}
+                ranking = {"kind": "lex-rank", "features": ordered, "components": outcome.components}
                 return checked_terminating(graph, ranking, METHOD, {**figures, **size_of(graph)}, budget), plan
-            prefix, cycle = _walk(graph, found, origins)
+            prefix, cycle = _walk(graph, outcome, origins)
             unable = _unable(sketch, rules, [*prefix], [*cycle], kept)
             if unable is None:
                 return _lasso(sketch, [rules[i] for i in prefix], [rules[i] for i in cycle], figures, budget)
@@ -60,9 +60,9 @@ def sketch_terminates(
         return Unknown(f"{limit}{kind}", METHOD, figures, limit=limit.kind), None
 
 
-def _walk(graph: Multigraph, found: Cycle, origins: Sequence[int]) -> tuple[list[int], list[int]]:
+def _walk(graph: Multigraph, outcome: Cycle, origins: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the rules on the way to the closed walk and around it; the walk is cut where it is too long."""
-    segments = join_walks(found)
+    segments = join_walks(outcome)
     cycle: list[int] = []
     for walk, repeat in segments:
         cycle += (walk * min(repeat, LONGEST))[: LONGEST + 1 - len(cycle)]
@@ -145,15 +145,15 @@ def _lasso(
     plan = part_between(sketch, places)
     graph = normalise(plan, budget=budget)
     steps = _steps(sketch, graph, walk, places)
-    found = realise_walk(graph, steps[: len(prefix)], steps[len(prefix) :], budget)
+    outcome = realise_walk(graph, steps[: len(prefix)], steps[len(prefix) :], budget)
     figures = {**figures, **size_of(graph)}
-    if found is None or (problem := check_replay(plan, found)) is not None:
-        why = "no amounts were found in time" if found is None else f"its amounts do not replay: {problem}"
+    if outcome is None or (problem := check_replay(plan, outcome)) is not None:
+        why = "no amounts were found in time" if outcome is None else f"its amounts do not replay: {problem}"
         return Unknown(
             f"the rules can be followed around a cycle of {len(cycle)} steps, but {why}", METHOD, figures
         ), plan
     listed = [[memory, "".join("01"[value] for value in pattern)] for memory, pattern in dict.fromkeys(places)]
-    return Nonterminating({**found, "between": listed, "fmp": dump_fmp(plan)}, METHOD, figures), plan
+    return Nonterminating({**outcome, "between": listed, "fmp": dump_fmp(plan)}, METHOD, figures), plan
 
 
 def _steps(sketch: Sketch, graph: Multigraph, walk: Sequence[Rule], places: Sequence[Place]) -> list[int]:

@@ -32,11 +32,11 @@ class Blocking:
 def find_blocking_edges(fmp: FiniteMemoryPolicy, budget: Budget = UNLIMITED) -> Blocking | None:
     """Return a smallest set of edges that prevents a proof without guards, or None if nothing does."""
     graph = normalise(fmp, budget=budget)
-    found = find_ranking(graph, budget=budget)
-    if not isinstance(found, Cycle):
+    outcome = find_ranking(graph, budget=budget)
+    if not isinstance(outcome, Cycle):
         return None
-    component = found.component
-    core = sorted({component.edges[edge] for walk, _ in found.walks for edge in walk})
+    component = outcome.component
+    core = sorted({component.edges[edge] for walk, _ in outcome.walks for edge in walk})
     for edge in list(core):
         rest = [other for other in core if other != edge]
         if isinstance(find_ranking(graph, edges=rest, budget=budget), Cycle):

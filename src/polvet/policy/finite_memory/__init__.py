@@ -20,7 +20,7 @@ from polvet.policy.finite_memory.fmp import (
 )
 from polvet.policy.finite_memory.fmp_json import dump_fmp, parse_fmp, portable
 from polvet.policy.finite_memory.load import load_fmp
-from polvet.policy.finite_memory.primitive import Multigraph, Node, Primitive, Window, normalise
+from polvet.policy.finite_memory.primitive import Multigraph, Node, Primitive, Unfolding, Window, normalise
 
 __all__ = [
     "ALWAYS",
@@ -37,6 +37,7 @@ __all__ = [
     "Multigraph",
     "Node",
     "Primitive",
+    "Unfolding",
     "Valuation",
     "Variable",
     "Window",

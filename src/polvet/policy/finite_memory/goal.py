@@ -1,4 +1,4 @@
-"""Goals over control states and counters, such as `state == q2 && x == 0 || state == done`."""
+"""Regions of control states and counters (goals, starts), such as `state == q2 && x == 0 || state == done`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _STATE = re.compile(r"\s*state\s*(==|=|!=)\s*(\S.*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to satisfy a goal: be in one of the control states, with all comparisons true."""
+    """One way to be in a region: be in one of the control states, with all comparisons true."""
 
     states: frozenset[str]
     atoms: tuple[Atom, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Region:
     """A disjunction of cases."""
 
     text: str
     cases: tuple[Case, ...]
 
     def holds(self, state: str, valuation: Mapping[str, int]) -> bool:
-        """Return whether the configuration satisfies the goal."""
+        """Return whether the configuration lies in the region."""
         return any(
             state in case.states and all(atom.holds(valuation[atom.variable]) for atom in case.atoms)
             for case in self.cases
         )
 
 
-def parse_goal(text: str, fmp: FiniteMemoryPolicy) -> Goal:
-    """Return the goal: cases joined by || or "or", of comparisons joined by && or "and"; `state == NAME` names a control state."""
-    where = Where("--goal")
+def parse_goal(text: str, fmp: FiniteMemoryPolicy, option: str = "--goal") -> Region:
+    """Return the region: cases joined by || or "or", of comparisons joined by && or "and"; `state == NAME` names a control state."""
+    where = Where(option)
     known = frozenset(fmp.control_states)
     names = {variable.name for variable in fmp.variables}
     cases = []
@@ -47,12 +47,12 @@ def parse_goal(text: str, fmp: FiniteMemoryPolicy) -> Goal:
         states = known
         atoms: list[Atom] = []
         for item in _AND.split(part):
-            match = _STATE.fullmatch(item)
-            if match is None:
+            named = _STATE.fullmatch(item)
+            if named is None:
                 (conjunction,) = parse_guard(item, where)  # SOUND: all of the text counts, no case is left out
                 atoms += conjunction
                 continue
-            operator, state = match.groups()
+            operator, state = named.groups()
             if state not in known:
                 raise InputError(f"no control state '{state}'.", where, did_you_mean(state, known) or "See the file.")
             states = states - {state} if operator == "!=" else states & {state}
@@ -61,4 +61,4 @@ def parse_goal(text: str, fmp: FiniteMemoryPolicy) -> Goal:
                 hint = did_you_mean(atom.variable, names) or f"Variables: {', '.join(sorted(names))}."
                 raise InputError(f"no variable '{atom.variable}'.", where, hint)
         cases.append(Case(states, tuple(atoms)))
-    return Goal(text, tuple(cases))
+    return Region(text, tuple(cases))

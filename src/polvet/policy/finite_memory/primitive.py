@@ -10,33 +10,31 @@ of termination on the multigraph is one for the policy. Where the window spans b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
 from polvet.policy.finite_memory.fmp import NO_EFFECT, Atom, Choice, Effect, FiniteMemoryPolicy, Variable
+from polvet.policy.finite_memory.relations import Box, Interval, Relations, tightened
 
-Interval = tuple[int | None, int | None]
-"""All integers between two ends, both included; None means unbounded on that side."""
 Window = tuple[int, int]
 """The first and the last value of a variable that are tracked exactly."""
 MOST_EDGES = 20
 """For each node that is allowed, on the average."""
-Box = tuple[Interval, ...]
+MAX_NODES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A control state, with one interval per tracked variable."""
 
     state: str
     classes: tuple[Interval, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(NamedTuple):
     """One way of taking an edge: `edge`, `choice` and `conjunction` are indices that lead back to the policy."""
 
     source: int
@@ -64,72 +62,107 @@ def normalise(
     fmp: FiniteMemoryPolicy,
     tracked: Mapping[str, Window] | None = None,
     *,
-    max_nodes: int = 200_000,
+    relations: Relations | None = None,
+    max_nodes: int = MAX_NODES,
     budget: Budget = UNLIMITED,
 ) -> Multigraph:
     """Return the policy as a multigraph of primitive edges, restricted to what its initial control states reach.
 
-    Linear without tracking; with tracking at most the number of control states times the product of the windows.
+    Linear without tracking; with tracking at most the number of control states times the product of the windows. `relations`
+    must hold wherever an execution comes: steps that contradict them are left out.
     """
-    tracked = dict(tracked or {})
-    order = {variable.name: index for index, variable in enumerate(fmp.variables)}
-    followed = [(order[name], fmp.variables[order[name]], window) for name, window in tracked.items()]
-    if any(_width(variable, window) > max_nodes for _, variable, window in followed):
-        raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
-    leaving: dict[str, list[int]] = {}
-    for index, edge in enumerate(fmp.edges):
-        leaving.setdefault(edge.source, []).append(index)
-    effects_of: list[list[tuple[Effect, ...]]] = []
-    for edge in fmp.edges:
-        budget.check()
-        effects_of.append([_effects(fmp, choice, order) for choice in edge.choices])
-    bounds: Box = tuple((variable.lower, variable.upper) for variable in fmp.variables)
-    number: dict[Node, int] = {}
-    for state in fmp.initial:
-        for classes in product(*(classes_within((v.lower, v.upper), v, window) for _, v, window in followed)):
-            budget.check()
-            number.setdefault(Node(state, classes), len(number))
-            if len(number) > max_nodes:
-                raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
-    initial = tuple(number.values())
-    agenda = list(number)
-    edges: list[Primitive] = []
-    for node in agenda:  # the agenda grows while it is read
-        budget.check()
-        box = bounds
-        if followed:
-            known = dict(zip((index for index, _, _ in followed), node.classes, strict=True))
-            box = tuple(known.get(index, interval) for index, interval in enumerate(bounds))
-        for index in leaving.get(node.state, ()):
-            edge = fmp.edges[index]
-            for conjunction, atoms in enumerate(edge.guard):
-                before = narrowed(box, atoms, order) if atoms else box
-                if before is None:
-                    continue
-                for choice, effects in enumerate(effects_of[index]):
-                    after = [classes_within(shifted(before[i], effects[i]), v, window) for i, v, window in followed]
-                    for classes in product(*after):
-                        target = Node(edge.target, classes)
-                        if target not in number:
-                            if len(number) >= max_nodes:
-                                raise LimitReached(f"tracking values needs more than {max_nodes} nodes")
-                            number[target] = len(number)
-                            agenda.append(target)
-                        if len(edges) >= MOST_EDGES * max_nodes:
-                            raise LimitReached(f"tracking values needs more than {MOST_EDGES * max_nodes} edges")
-                        edges.append(
-                            Primitive(number[node], number[target], index, choice, conjunction, effects, before)
-                        )
-    nodes = tuple(number)
-    names = tuple(node_name(node, tuple(tracked)) for node in nodes)
-    return Multigraph(fmp, tracked, nodes, names, initial, tuple(edges))
+    steps = Unfolding(fmp, tracked or {}, relations, max_nodes=max_nodes, budget=budget)
+    edges = tuple(steps)
+    return Multigraph(fmp, steps.tracked, tuple(steps.nodes), tuple(steps.names), steps.initial, edges)
+
+
+class Unfolding:
+    """The primitive edges one after the other, none of them kept; `nodes` and their `names` grow while they are read, once."""
+
+    def __init__(
+        self,
+        fmp: FiniteMemoryPolicy,
+        tracked: Mapping[str, Window],
+        relations: Relations | None = None,
+        *,
+        max_nodes: int = MAX_NODES,
+        budget: Budget = UNLIMITED,
+    ) -> None:
+        self.fmp, self.tracked, self._most, self._budget = fmp, dict(tracked), max_nodes, budget
+        self._relations = relations or {}
+        self._order = {variable.name: index for index, variable in enumerate(fmp.variables)}
+        places = [(self._order[name], window) for name, window in tracked.items()]
+        self._followed = [(index, fmp.variables[index], window) for index, window in places]
+        if any(_width(variable, window) > max_nodes for _, variable, window in self._followed):
+            raise self._too_many()
+        self.nodes: list[Node] = []
+        self.names: list[str] = []
+        self._number: dict[Node, int] = {}
+        for state in fmp.initial:
+            starts = [classes_within((v.lower, v.upper), v, window) for _, v, window in self._followed]
+            for classes in product(*starts):
+                budget.check()
+                self._reach(Node(state, classes))
+        self.initial = tuple(range(len(self.nodes)))
+
+    def __iter__(self) -> Iterator[Primitive]:
+        """Yield the edges that leave the nodes, in the order in which these are reached."""
+        fmp, order, followed = self.fmp, self._order, self._followed
+        leaving: dict[str, list[int]] = {}
+        for index, edge in enumerate(fmp.edges):
+            leaving.setdefault(edge.source, []).append(index)
+        bounds: Box = tuple((variable.lower, variable.upper) for variable in fmp.variables)
+        known: dict[int, list[tuple[Effect, ...]]] = {}  # what the choices of an edge do, where it is read again
+        count = 0
+        for source, node in enumerate(self.nodes):  # grows while it is read
+            self._budget.check()
+            box = bounds
+            if followed:
+                within = dict(zip((index for index, _, _ in followed), node.classes, strict=True))
+                box = tuple(within.get(index, interval) for index, interval in enumerate(bounds))
+            held = self._relations.get(node.state, ())
+            for index in leaving.get(node.state, ()):
+                edge = fmp.edges[index]
+                if (choices := known.get(index)) is None:
+                    choices = [_effects(fmp, choice, order) for choice in edge.choices]
+                    if followed:
+                        known[index] = choices
+                for conjunction, atoms in enumerate(edge.guard):
+                    before = narrowed(box, atoms, order) if atoms else box
+                    if held and before is not None:
+                        before = tightened(before, held)
+                    if before is None:
+                        continue
+                    for choice, effects in enumerate(choices):
+                        after = [classes_within(shifted(before[i], effects[i]), v, window) for i, v, window in followed]
+                        for classes in product(*after):
+                            target = self._reach(Node(edge.target, classes))
+                            count += 1
+                            if count > MOST_EDGES * self._most:
+                                raise self._too_many(MOST_EDGES, "edges")
+                            yield Primitive(source, target, index, choice, conjunction, effects, before)
+
+    def _reach(self, node: Node) -> int:
+        """Return the node's number, a new one where it is new."""
+        number = self._number.setdefault(node, len(self.nodes))
+        if number == len(self.nodes):
+            if number >= self._most:
+                raise self._too_many()
+            self.nodes.append(node)
+            self.names.append(node_name(node, self.tracked))
+        return number
+
+    def _too_many(self, times: int = 1, what: str = "nodes") -> LimitReached:
+        return LimitReached(f"tracking values needs more than {times * self._most} {what}")
 
 
 def _effects(fmp: FiniteMemoryPolicy, choice: Choice, order: Mapping[str, int]) -> tuple[Effect, ...]:
     """Return what the choice does to each variable; those that it does not name keep their value."""
     effects = [NO_EFFECT] * len(order)
-    for name in choice.effects:
-        effects[order[name]] = clipped(fmp.effect(choice, name), fmp.variables[order[name]])
+    qualitative = fmp.semantics == "qualitative"
+    for name, effect in choice.effects.items():
+        place = order[name]
+        effects[place] = clipped(effect.qualitatively() if qualitative else effect, fmp.variables[place])
     return tuple(effects)
 
 

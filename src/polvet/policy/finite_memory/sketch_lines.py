@@ -8,6 +8,7 @@ actions follow the rule: `n > 0, !H -> n-down, H : unstack pick-up`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from polvet.errors import InputError, Where
 from polvet.policy.finite_memory.features import (
@@ -89,3 +90,33 @@ def _changes(text: str, features: Features, where: Where) -> dict[int, str]:
             raise InputError(f"the effects change '{name}' twice.", where, "Remove one of them.")
         changes[index] = change
     return changes
+
+
+_SAID = {DOWN: "{}-down", UP: "{}-up", ANY: "{}?", TRUE: "{}", FALSE: "!{}"}
+
+
+def dump_lines(features: Features, rules: Iterable[Rule], where: Where) -> str:
+    """Return the sketch as lines, which `read_lines` reads; an InputError where a rule says what lines cannot say."""
+    lines = []
+    for kind, names in (("boolean", set(features.names) - features.numeric), ("numeric", features.numeric)):
+        for name in features.names:
+            meaning = features.meanings.get(name)
+            lines += [f'{kind} {name} "{meaning}"' if meaning else f"{kind} {name}"] if name in names else []
+    for rule in rules:
+        if rule.memory or rule.following or rule.after or not set(rule.changes.values()) <= _SAID.keys():
+            hint = "Choose among rules without memory, of effects that rise, fall, stay or are any."
+            raise InputError(f"'{rule.label}' cannot be written as a line.", where, hint)
+        condition = " || ".join(
+            " && ".join(_literal(features, index, value) for index, value in wanted.items()) or "true"
+            for wanted in rule.conditions
+        )
+        effects = ", ".join(_SAID[change].format(features.names[index]) for index, change in rule.changes.items())
+        lines.append(f"{condition} -> {effects}" + (f" : {' '.join(rule.actions)}" if rule.actions else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _literal(features: Features, index: int, value: bool) -> str:
+    name = features.names[index]
+    if name in features.numeric:
+        return f"{name} > 0" if value else f"{name} = 0"
+    return name if value else f"!{name}"
