@@ -64,7 +64,7 @@ def measure_methods(
         )  # fmt: skip
         print(name, method, rows[-1]["verdict"], rows[-1]["seconds"], flush=True)
     part = sliced(bound).bound
-    linear = linearized(part, READING_SECONDS)
+    linear = linearized(part, Budget(READING_SECONDS))
     for configuration in CONFIGURATIONS:
         if configuration not in methods or ("Mar" in configuration and not MARABOU):
             continue
@@ -113,7 +113,7 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
     from polvet.verify.predicates import predicates_of
 
     part = sliced(bound).bound
-    task = linearized(part, READING_SECONDS)
+    task = linearized(part, Budget(READING_SECONDS))
     if isinstance(task, str):
         print(name, task, flush=True)
         return []
