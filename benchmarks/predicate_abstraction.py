@@ -38,10 +38,11 @@ from polvet.policy.compiled import Bound, compile_policy
 from polvet.symbolic.cells import Cell
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.operators import LinearTask
-from polvet.verify.abstraction import CONFIGURATIONS, Expansion, Options, PaperTests, Space, Stopped
+from polvet.verify.abstraction import Expansion, Options, PaperTests, Space, Stopped
 from polvet.verify.bmc import bounded
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
+from polvet.verify.methods import PAPER_CONFIGURATIONS
 from polvet.verify.portfolio import verify
 from polvet.verify.predicates import Predicate
 from polvet.verify.questions import Open, Patience, Reply
@@ -51,7 +52,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 PANELS = r"^(blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x16"
 ALL_WIDTHS = r"^(blocksworld-6-ca|blocksworld-8-ci|sliding-tiles-8-c[ia]|transport-10-15|racetrack-barto-small)-2x"
 PLAIN, BOXES = "PA", "boxes"
-SOLVERS = (BOXES, PLAIN, *CONFIGURATIONS)
+SOLVERS = (BOXES, PLAIN, *PAPER_CONFIGURATIONS)
 TESTS = {
     "No-Sel-No-App": (False, False),
     "No-Sel-App": (False, True),
@@ -149,7 +150,7 @@ def build(
     budget = Budget(limit, 6_000)
     tester: Any = None
     try:
-        if solver in CONFIGURATIONS:
+        if solver in PAPER_CONFIGURATIONS:
             tester = PaperTests(part, task, options, Patience(budget))
         else:
             tester = BoxTester(part, task, Patience(budget))
@@ -233,7 +234,7 @@ def measure_growth(name: str, bound: Bound, limit: float) -> list[dict[str, Any]
     rows = []
     for share, predicates in growing_sets(name, task):
         for solver in SOLVERS:
-            options = Options(solver) if solver in CONFIGURATIONS else Options()
+            options = Options(solver) if solver in PAPER_CONFIGURATIONS else Options()
             row = build(part, task, predicates, solver, limit, options)
             rows.append(
                 {
