@@ -17,10 +17,7 @@ import argparse
 import json
 import math
 import re
-import resource
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -29,13 +26,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.queries import OUTPUTS, Question, ask_marabou, asked_of_polvet, make_question
+from benchmarks.cpu_limited import answer
+from benchmarks.queries import make_question
+from benchmarks.queries import prepared as polvet_question
+from benchmarks.query_peers import OUTPUTS, Question, ask_marabou
 
 RESULTS = Path(__file__).resolve().parent / "results"
 INSTANCES = r"^(transport-(4-4|10-15)|blocksworld-4-c[ia]|blocksworld-6-ci|racetrack-corner)-2x(16|32|64)$"
 SOLVERS = ("polvet", "marabou", "intervals")
 METHODS = ("auto", "ic3")
-SHORT = 0.2
 DECIDED = ("sat", "unsat", "safe", "unsafe")
 Reals = npt.NDArray[np.float64]
 
@@ -47,7 +46,7 @@ def prepared(job: dict[str, Any]) -> Callable[[], str]:
     """Return the job as a function; what a verification makes once, and reading files, is done before."""
     match job["solver"]:
         case "polvet":
-            return asked_of_polvet(job["question"], 1e4)
+            return polvet_question(job["question"])
         case "marabou":
             import maraboupy.Marabou  # noqa: F401
 
@@ -55,6 +54,10 @@ def prepared(job: dict[str, Any]) -> Callable[[], str]:
         case "intervals":
             return partial(ask_intervals, job["question"])
     return verdict_of(job["instance"], job["method"], job["unit"])
+
+
+def _run(job: dict[str, Any]) -> dict[str, Any]:
+    return answer("benchmarks.units:prepared", job, job["limit"])
 
 
 def verdict_of(instance: str, method: str, unit: str) -> Callable[[], str]:
@@ -73,36 +76,6 @@ def verdict_of(instance: str, method: str, unit: str) -> Callable[[], str]:
 def file_name(instance: str, unit: str) -> str:
     """Return the file of an instance's network."""
     return f"{instance}.onnx" if unit == "ReLU" else f"{instance}-{unit.lower()}.onnx"
-
-
-def run_job() -> None:
-    """Read a job, answer it within its CPU seconds, tell the answer and the seconds."""
-    job = json.loads(sys.stdin.read())
-    answer = prepared(job)
-    used = time.process_time()
-    whole = math.ceil(used + job["limit"])
-    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))  # the hard limit kills, whatever is ignored
-    found, times = answer(), 1
-    while time.process_time() - used < SHORT:  # what is short is done again, to be measured
-        answer()
-        times += 1
-    print(json.dumps({"answer": found, "seconds": (time.process_time() - used) / times}), flush=True)
-
-
-def ask(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what a process says; one that is killed has no answer."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.units", "--job"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    try:
-        text, _ = process.communicate(json.dumps(job), timeout=20 * job["limit"] + 60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        text, _ = process.communicate()
-    lines = [line for line in text.splitlines() if line.startswith("{")]
-    found: dict[str, Any] = json.loads(lines[-1]) if lines else {"answer": "limit", "seconds": job["limit"]}
-    return found
 
 
 # -- plain interval arithmetic
@@ -218,8 +191,8 @@ def questions(count: int, limit: float, seed: int) -> list[dict[str, Any]]:
         question = make_question(rng, "tanh")
         row: dict[str, Any] = {"number": number, "inputs": len(question["lower"])}
         for solver in SOLVERS:
-            row[solver] = ask({"solver": solver, "question": question, "limit": limit})
-        row["control"] = ask({"solver": "marabou", "question": question | {"output": None}, "limit": limit})
+            row[solver] = _run({"solver": solver, "question": question, "limit": limit})
+        row["control"] = _run({"solver": "marabou", "question": question | {"output": None}, "limit": limit})
         print(row, file=sys.stderr, flush=True)
         rows.append(row)
     return rows
@@ -245,7 +218,7 @@ def verdicts(limit: float) -> list[dict[str, Any]]:
         for method in METHODS:
             row: dict[str, Any] = {"instance": name, "method": method}
             for unit in ("ReLU", "Tanh"):
-                row[unit] = ask({"solver": "verify", "instance": name, "method": method, "unit": unit, "limit": limit})
+                row[unit] = _run({"solver": "verify", "instance": name, "method": method, "unit": unit, "limit": limit})
             print(row, file=sys.stderr, flush=True)
             rows.append(row)
     return rows
@@ -322,11 +295,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=8.0, help="CPU seconds per answer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=("questions", "verdicts"))
-    parser.add_argument("--job", action="store_true", help="answer the job on standard input")
     given = parser.parse_args()
-    if given.job:
-        run_job()
-        return
     file = RESULTS / "units.json"
     document = json.loads(file.read_text()) if file.exists() else {"questions": [], "bounds": [], "verdicts": []}
     document |= {"limit": given.limit, "seed": given.seed}

@@ -25,10 +25,11 @@ from polvet.budget import Budget
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
 from polvet.symbolic.cells import Cell
-from polvet.verify.abstraction import CONFIGURATIONS, Options, PaperTests, abstraction
+from polvet.verify.abstraction import Options, PaperTests, abstraction
 from polvet.verify.box_tester import BoxTester
 from polvet.verify.linearized import linearized
 from polvet.verify.method import Request
+from polvet.verify.methods import PAPER_CONFIGURATIONS
 from polvet.verify.portfolio import verify
 from polvet.verify.questions import No, Patience, Reply, Yes, answer_one_by_one
 from polvet.verify.slicing import sliced
@@ -64,8 +65,8 @@ def measure_methods(
         )  # fmt: skip
         print(name, method, rows[-1]["verdict"], rows[-1]["seconds"], flush=True)
     part = sliced(bound).bound
-    linear = linearized(part, READING_SECONDS)
-    for configuration in CONFIGURATIONS:
+    linear = linearized(part, Budget(READING_SECONDS))
+    for configuration in PAPER_CONFIGURATIONS:
         if configuration not in methods or ("Mar" in configuration and not MARABOU):
             continue
         if isinstance(linear, str):
@@ -113,7 +114,7 @@ def measure_questions(name: str, bound: Bound, count: int, seconds: float) -> li
     from polvet.verify.predicates import predicates_of
 
     part = sliced(bound).bound
-    task = linearized(part, READING_SECONDS)
+    task = linearized(part, Budget(READING_SECONDS))
     if isinstance(task, str):
         print(name, task, flush=True)
         return []
@@ -191,10 +192,10 @@ def write(rows: list[dict[str, Any]], questions: list[dict[str, Any]], seconds: 
 def table(document: dict[str, Any]) -> str:
     """Return the figures as Markdown."""
     rows, summary = document["methods"], document["summary"]
-    methods = [method for method in (*OURS, *CONFIGURATIONS) if any(row["method"] == method for row in rows)]
+    methods = [method for method in (*OURS, *PAPER_CONFIGURATIONS) if any(row["method"] == method for row in rows)]
     lines = [
         "# Verification", "",
-        f"Verdict and seconds; limits of {_span(rows, OURS)} s (our methods) and {_span(rows, CONFIGURATIONS)} s (the paper's "
+        f"Verdict and seconds; limits of {_span(rows, OURS)} s (our methods) and {_span(rows, PAPER_CONFIGURATIONS)} s (the paper's "
         "configurations, predicates of start and fail, refined), on a busy machine. `-`: not decided, empty: not asked, *not read*: the "
         "model was not read as linear data in a minute. *Safe (their word)*: the abstraction closes with answers of Z3 or Marabou.", "",
         "| instance | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|",
@@ -236,7 +237,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--paper-seconds", type=float, default=60.0)
     parser.add_argument("--questions", type=int, default=12)
-    parser.add_argument("--methods", default=",".join((*OURS, *CONFIGURATIONS)), help="a list with commas")
+    parser.add_argument("--methods", default=",".join((*OURS, *PAPER_CONFIGURATIONS)), help="a list with commas")
     parser.add_argument("--only", default="", help="a regular expression for instances")
     options = parser.parse_args()
     file = RESULTS / "verification.json"

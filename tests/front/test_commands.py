@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("commands")
     for file in shipped_files():
         shutil.copy(file, place)
+    (place / "predicates.txt").write_text("truck_0 <= 3  # half way\n", encoding="utf-8")
     (place / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     (place / "model.pm").write_text(MODEL, encoding="utf-8")
     (place / "domain.pddl").write_text(DOMAIN, encoding="utf-8")
@@ -107,6 +108,11 @@ CASES = {
     "fence": (f"{FILES} -o fenced.json", lambda: faulty().fence(output="fenced.json")),
     "compare": (f"{FILES} better.json", lambda: faulty().compare("better.json")),
     "verify": (FILES, lambda: faulty().verify()),
+    "verify over predicates": (
+        f"{FILES} --predicates predicates.txt",
+        lambda: faulty().verify(predicates=["truck_0 <= 3"]),
+    ),
+    "verify up to a length": (f"{FILES} --max-steps 2", lambda: faulty().verify("bmc", max_steps=2)),
     "verify region": (f"{FILES} --region", lambda: faulty().verify(region=True)),
     "verify raw": (
         f"{FILES} --mode raw --avoid stuck",

@@ -25,10 +25,11 @@ from polvet.policy.networks import network_of
 from polvet.policy.onnx_save import save_onnx
 from polvet.symbolic.cells import Box
 from polvet.symbolic.operators import linear_task
-from polvet.verify.abstraction import CONFIGURATIONS, Options, abstraction
+from polvet.verify.abstraction import Options, abstraction
 from polvet.verify.bmc import bounded
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.method import Request
+from polvet.verify.methods import PAPER_CONFIGURATIONS
 from polvet.verify.predicates import Predicate, abstraction_of, cell_of_state, predicates_of
 from polvet.verify.regions import condition_of_cell
 from polvet.verify.replay import replay
@@ -68,7 +69,7 @@ def test_unrolling_finds_what_the_interpreter_finds_and_refutes_nothing_true(cas
             assert found.verdict is Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+@pytest.mark.parametrize("configuration", PAPER_CONFIGURATIONS)
 def test_every_configuration_of_the_paper_is_sound(configuration):
     if "Mar" in configuration and not MARABOU:
         pytest.skip("Marabou is not installed")

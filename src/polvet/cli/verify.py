@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polvet.choices import listed
 from polvet.cli.options import Answering, Avoid, Crowd, MaxRisk, Output, Subject
-from polvet.verify.methods import METHODS
+from polvet.verify.methods import CONFIGURATIONS, METHODS
 
 if TYPE_CHECKING:
     from polvet.front.results import Safe, Unknown, Unsafe
@@ -27,13 +28,40 @@ class Suspect(Subject):
     avoid: Avoid = ""
 
 
-def verify(
-    subject: Suspect,
-    limits: Crowd,
-    answering: Answering,
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """Which method verifies, and what one method reads besides the task."""
+
     method: Annotated[
         str, typer.Option("--method", help=f"{listed(METHODS.words)}, or one that another package brings.")
-    ] = "auto",
+    ] = "auto"
+    predicates: Annotated[
+        Path | None,
+        typer.Option(
+            "--predicates", help="Policy predicate abstraction over these alone: a file, one condition a line."
+        ),
+    ] = None
+    configuration: Annotated[
+        str | None,
+        typer.Option(
+            "--configuration",
+            help=f"Who answers the abstraction's questions: {listed(CONFIGURATIONS)}. Only boxes prove; others give their word.",
+        ),
+    ] = None
+    max_steps: Annotated[
+        int | None, typer.Option("--max-steps", min=0, help="The greatest length that bmc looks at (default: 20).")
+    ] = None
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the options that are given, as the front door takes them."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def verify(
+    subject: Suspect,
+    choice: MethodChoice,
+    limits: Crowd,
+    answering: Answering,
     probability: Annotated[
         bool,
         typer.Option(
@@ -61,7 +89,7 @@ def verify(
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
         result = policy.verify(
-            method, probability=probability, max_risk=max_risk, region=region, output=output, **within
+            **choice.keywords(), probability=probability, max_risk=max_risk, region=region, output=output, **within
         )
     if isinstance(result, SafeRegion):
         lines = region_lines(result)

@@ -12,6 +12,7 @@ from polvet.errors import InputError, Where
 from polvet.files import Json
 from polvet.front.arguments import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
+from polvet.front.method_options import MethodOptions, method_with
 from polvet.front.objects import Kind, payload_of, table_payload
 from polvet.front.result import Run, why
 from polvet.front.results import (
@@ -200,31 +201,35 @@ class Policy:
         max_risk: str | float | None = None,
         region: bool = False,
         output: str | Path | None = None,
-        **limits: Unpack[Crowd],
+        **limits: Unpack[MethodOptions],
     ) -> Safe | Unsafe | Unknown | SafeRegion:
         """Return Safe with a certificate, Unsafe with an executed run, or Unknown with the limit that was reached.
 
         With `probability` the figures also bound the greatest probability of failing; `output` names a file for the certificate.
         With `max_risk` (such as "0.05", read exactly) safe means that this probability is at most so much, unsafe that it is more.
         With `region` the answer is a SafeRegion: the start states from which no run fails, as a condition, and what is left of them.
+        `predicates` and `configuration` are those of policy predicate abstraction, `max_steps` is the greatest length bmc looks at.
         """
         from polvet.front.verifying import verify_policy, verify_risk
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
+        work = Work.begin(limits, MethodOptions)
+        method = method_with(method, policy.bound.task.network, limits)
         target = None if output is None else Path(output)
         if region:
             if method != "auto" or probability or max_risk is not None:
                 what = "a region is a question of its own."
-                raise InputError(what, Where("region"), "Leave out --method, --probability and --max-risk.")
+                hint = "Leave out --method and its options, --probability and --max-risk."
+                raise InputError(what, Where("region"), hint)
             from polvet.front.region import verify_region
 
-            return verify_region(policy, target, Work.begin(limits, Crowd))
+            return verify_region(policy, target, work)
         if max_risk is not None:
             if method != "auto":
-                what = f"the method '{method}' knows no bound on the risk."
-                raise InputError(what, Where("method"), "Leave --method or --max-risk out.")
-            return verify_risk(policy, max_risk, target, Work.begin(limits, Crowd))
-        return verify_policy(policy, method, probability, target, Work.begin(limits, Crowd))
+                what = "a single method knows no bound on the risk."
+                raise InputError(what, Where("method"), "Leave --method and its options, or --max-risk out.")
+            return verify_risk(policy, max_risk, target, work)
+        return verify_policy(policy, method, probability, target, work)
 
     def faults(
         self,

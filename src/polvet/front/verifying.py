@@ -14,10 +14,11 @@ from polvet.verify import verdicts
 
 if TYPE_CHECKING:
     from polvet.front.policy import Policy
+    from polvet.verify.method import Method
 
 
 def verify_policy(
-    policy: Policy, method: str, probability: bool, output: Path | None, work: Work
+    policy: Policy, method: str | Method, probability: bool, output: Path | None, work: Work
 ) -> Safe | Unsafe | Unknown:
     """Return the verdict on the policy, with a certificate that was checked, or a run."""
     from polvet.confirm.confirmation import about_policy, confirm

@@ -1,8 +1,8 @@
 """Policy predicate abstraction: the abstract states the policy reaches, built forward by Algorithm 1.
 
 Source   Vinzent, Steinmetz, Hoffmann: Neural network action policy verification via predicate abstraction, ICAPS 2022.
-         Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `CONFIGURATIONS`; tests of section 6.1
-         and appendix E are `Options`; abstract start states are enumerated alike (section 7).
+         Algorithm 1 is `Expansion.expand` and `enumerate_states`, its tests in batches; Table 1 is `PAPER_CONFIGURATIONS`; tests of
+         section 6.1 and appendix E are `Options`; abstract start states are enumerated alike (section 7).
          Refinement (concretization exclusion, witness splitting) follows their CEGAR for policies, 2023: `refine`.
 Differs  sums that the model conserves are known in every abstract state; predicates are linear inequalities;
          entailment (lines 8, 19, 22) is bounds reasoning on the cell, not precomputed;
@@ -35,6 +35,7 @@ from polvet.verify.box_tester import BoxTester
 from polvet.verify.complement import rows_and_unreached
 from polvet.verify.engine import outside
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, Method, Request, read_linear
+from polvet.verify.methods import BOXES, CONFIGURATIONS
 from polvet.verify.policy_smt import NotEncodable
 from polvet.verify.predicates import (
     AbstractState,
@@ -60,9 +61,6 @@ from polvet.verify.questions import (
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
 
 METHOD = "abstraction"
-BOXES = "boxes"
-"""The configuration with our own engine."""
-CONFIGURATIONS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +295,7 @@ class Expansion:
 def abstraction(predicates: Sequence[Expression] | None = None, options: Options | None = None) -> Method:
     """Return the method with the given predicates, or (none given) with those of start and fail, refined until it decides."""
     options = options or Options()
-    one_of(options.configuration, (BOXES, *CONFIGURATIONS), "configuration")
+    one_of(options.configuration, CONFIGURATIONS, "--configuration")
     # Z3 and Marabou are also asked about tables.
     others = (READ_OVER_BOXES,) if options.configuration == BOXES else ()
     return Method(

@@ -12,6 +12,11 @@ from polvet.choices import Registry
 if TYPE_CHECKING:
     from polvet.verify.method import Method
 
+BOXES = "boxes"
+"""The configuration of `abstraction` with our own engine."""
+PAPER_CONFIGURATIONS = ("Base", "Mar+Z3", "Mar+Z3(Mar)", "BnB(Mar)", "Mar")
+"""Those of Table 1 of policy predicate abstraction."""
+CONFIGURATIONS = (BOXES, *PAPER_CONFIGURATIONS)
 METHODS: Registry[Method] = Registry(
     "--method",
     {
