@@ -108,11 +108,17 @@ def rules(folder: Path, name: str, n: int, *pairs: tuple[str, str]) -> str:
 
 def claims_about_fields(folder: Path) -> Iterator[Claim]:
     """Yield claims about worlds that are enumerated."""
-    n = 150
+    n = 250
     one, all_ = field(folder, "one", n, ""), field(folder, "all", n, "!doomed")
     good = rules(folder, "good.json", n, ("x < N & x <= y", "right"), ("y < N", "up"), ("x < N", "right"))
     bad = rules(
-        folder, "bad.json", n, ("x >= N - 1 & y >= N - 1", "trip"), ("x < N & x <= y", "right"), ("y < N", "up")
+        folder,
+        "bad.json",
+        n,
+        ("doomed", "fall"),
+        ("x >= N - 1 & y >= N - 1", "trip"),
+        ("x < N & x <= y", "right"),
+        ("y < N", "up"),
     )
     idle = rules(folder, "idle.json", n, ("x < N", "right"), ("true", "left"))
     size = f"field of {2 * (n + 1) ** 2:,} states"
