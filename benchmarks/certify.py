@@ -190,6 +190,7 @@ def claims_about_policies(folder: Path) -> Iterator[Claim]:
         }
         for x, y in places
     ]
+    table["default"] = "fall"
     (folder / "trips.json").write_text(json.dumps(table))
     find = ("repair", task, "trips.json", "--faults", "faults.json", "--certificate", "proof.json")
     yield Claim("repair", "table of 1,681 rows", find, ("--task", task, "--policy", "proof.json.policy"), "repair")
@@ -198,7 +199,7 @@ def claims_about_policies(folder: Path) -> Iterator[Claim]:
 def claims_about_plans(folder: Path) -> Iterator[Claim]:
     """Yield claims about finite-memory policies, sketches and qualitative problems."""
     size = 5_000
-    plans = {"ends": planted_plan(random.Random(1), size, 5), "runs": random_plan(random.Random(2), size, 5, 2)}
+    plans = {"ends": planted_plan(random.Random(1), size, 5), "runs": random_plan(random.Random(size + 5), size, 5, 2)}
     chain = Builder("q0")
     for k in range(size):
         chain = chain.edge(f"q{k}", f"q{k}", x=-1, guard="x > 0").edge(f"q{k}", f"q{k + 1}", guard="x == 0")
