@@ -108,7 +108,7 @@ def rules(folder: Path, name: str, n: int, *pairs: tuple[str, str]) -> str:
 
 def claims_about_fields(folder: Path) -> Iterator[Claim]:
     """Yield claims about worlds that are enumerated."""
-    n = 250
+    n = 150
     one, all_ = field(folder, "one", n, ""), field(folder, "all", n, "!doomed")
     good = rules(folder, "good.json", n, ("x < N & x <= y", "right"), ("y < N", "up"), ("x < N", "right"))
     bad = rules(
@@ -152,12 +152,11 @@ def claims_about_fields(folder: Path) -> Iterator[Claim]:
 
 def claims_about_policies(folder: Path) -> Iterator[Claim]:
     """Yield claims about networks, and about a repaired policy."""
-    generate("blocksworld", n=8).write(folder / "blocks.jani")
-    network = str(FOLDER / "blocksworld-8-ci-2x16.onnx")
-    generate("blocksworld", n=8, cost=0).write(folder / "ci.jani")
+    network = str(FOLDER / "blocksworld-6-ci-2x16.onnx")
+    generate("blocksworld", n=6, cost=0).write(folder / "ci.jani")
     yield Claim(
         "invariant",
-        "blocksworld-8-ci-2x16",
+        "blocksworld-6-ci-2x16",
         ("verify", "ci.toml", network, "--method", "ic3"),
         ("--task", "ci.toml", "--policy", network),
     )
@@ -200,10 +199,11 @@ def claims_about_plans(folder: Path) -> Iterator[Claim]:
     """Yield claims about finite-memory policies, sketches and qualitative problems."""
     size = 5_000
     plans = {"ends": planted_plan(random.Random(1), size, 5), "runs": random_plan(random.Random(size + 5), size, 5, 2)}
-    chain = Builder("q0")
-    for k in range(size):
-        chain = chain.edge(f"q{k}", f"q{k}", x=-1, guard="x > 0").edge(f"q{k}", f"q{k + 1}", guard="x == 0")
-    plans["chain"] = chain.build()
+    for name, length in (("chain", size), ("short", 500)):
+        chain = Builder("q0")
+        for k in range(length):
+            chain = chain.edge(f"q{k}", f"q{k}", x=-1, guard="x > 0").edge(f"q{k}", f"q{k + 1}", guard="x == 0")
+        plans[name] = chain.build()
     plans["doubles"] = (
         Builder("a")
         .edge("a", "a", x=-1, y=2, guard="x > 0")
@@ -218,9 +218,12 @@ def claims_about_plans(folder: Path) -> Iterator[Claim]:
     about = f"{size:,} control states"
     yield Claim("lex-rank", f"{about}, 5 variables", ("terminates", "ends.json"), ("--task", "ends.json"))
     yield Claim("lasso", f"{about}, 5 variables", ("terminates", "runs.json"), ("--task", "runs.json"))
-    goal = ("terminates", "chain.json", "--goal")
-    yield Claim("goal-reaching", about, (*goal, f"state == q{size}"), ("--task", "chain.json"))
-    yield Claim("goal-missed", about, (*goal, "x >= 1"), ("--task", "chain.json"))
+    reached, missed = (
+        ("terminates", "chain.json", "--goal", f"state == q{size}"),
+        ("terminates", "short.json", "--goal", "x >= 1"),
+    )
+    yield Claim("goal-reaching", about, reached, ("--task", "chain.json"))
+    yield Claim("goal-missed", "500 control states", missed, ("--task", "short.json"))
     yield Claim("recurrent-set", "2 control states", ("terminates", "doubles.json"), ("--task", "doubles.json"))
     yield Claim("its-run", "2 locations", ("terminates", "loop.koat"), ("--task", "loop.koat"))
     blocks = WORLDS["blocks"]

@@ -151,12 +151,13 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for one in rows:
         check = [f"{one[key]:.2f}" if key in one else "-" for key in ("storm_check", "check")]
-        spread = max((one[key] for key in one if key.endswith("_spread")), default=float("nan"))
+        spreads = [one[key] for key in one if key.endswith("_spread")]
+        spread = f"{max(spreads):.0%}" if spreads else "-"
         lines.append(
             f"| {Path(one['model']).name} {one['constants']} | {one['states']:,} | {one['words']} | {one['bytes_per_state']:.1f} "
             f"| {one['storm_build']:.2f} | {one['build']:.2f} | {one['build_ratio']:.1f} "
             f"| {check[0]} | {check[1]} | {one.get('check_ratio', float('nan')):.1f} "
-            f"| {one['states'] / one['enumerate'] / 1e6:.2f} | {one['states'] / one['storm_build'] / 1e6:.3f} | {spread:.0%} |"
+            f"| {one['states'] / one['enumerate'] / 1e6:.2f} | {one['states'] / one['storm_build'] / 1e6:.3f} | {spread} |"
         )
     medians = {key: statistics.median(one[key] for one in rows) for key in ("enumerate_ratio", "build_ratio")}
     checked = [one["check_ratio"] for one in rows if "check_ratio" in one]
