@@ -65,18 +65,22 @@ def reference_build(revision: str) -> Path:
     return folder
 
 
+def interpreter(reference: Path | None) -> tuple[list[str], dict[str, str], Path]:
+    """Return the words, the environment and the folder that start Python in the reference build, or in this one."""
+    if reference is None:
+        return [sys.executable], {**os.environ, "OMP_NUM_THREADS": "1"}, ROOT
+    # Without `site`, because an editable install of this tree puts itself before every path.
+    others = [path for path in sys.path if path and Path(path) not in (ROOT, ROOT / "src")]
+    paths = os.pathsep.join([str(reference / "site"), *others])
+    return [sys.executable, "-S"], {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}, reference
+
+
 class Build:
     """A process that runs jobs in one build."""
 
     def __init__(self, arguments: list[str], reference: Path | None = None) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
-        command, environment, where = [sys.executable], {**os.environ, "OMP_NUM_THREADS": "1"}, ROOT
-        if reference is not None:
-            # Without `site`, because an editable install of this tree puts itself before every path.
-            others = [path for path in sys.path if path and Path(path) not in (ROOT, ROOT / "src")]
-            command.append("-S")
-            environment["PYTHONPATH"] = os.pathsep.join([str(reference / "site"), *others])
-            where = reference
+        command, environment, where = interpreter(reference)
         self.process = subprocess.Popen(
             [*command, "-m", "benchmarks.quick_jobs", *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=where, env=environment,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -56,21 +57,54 @@ def row(file: str, constants: dict[str, Any], build: bool, repeat: int) -> dict[
     }  # fmt: skip
 
 
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    """Return the results as Markdown."""
+    lines = [
+        f"One, two and four threads on {about['cores']} cores, best of {about['repeat']} in turns; the machine had other work "
+        f"(load {about['load_before']} before, {about['load']} after), so that wall-clock seconds say little. States, numbers, counts, "
+        "matrices and rewards of two and four threads are those of one in every row.",
+        "",
+        "| model | work | states | CPU s, 1 | 2 | 4 | wall s, 1 | 2 | 4 |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in rows:
+        figures = " | ".join(f"{one[f'{kind}_{n}']:.2f}" for kind in ("cpu", "wall") for n in THREADS)
+        lines.append(f"| {one['model']} | {one['work']} | {one['states']:,} | {figures} |")
+    more = {n: statistics.median(one[f"cpu_{n}"] / one["cpu_1"] for one in rows) for n in THREADS[1:]}
+    faster = {n: statistics.median(one["wall_1"] / one[f"wall_{n}"] for one in rows) for n in THREADS[1:]}
+    lines += [
+        "",
+        "Medians: "
+        + "; ".join(
+            f"{n} threads {more[n]:.2f} times the CPU time, {faster[n]:.2f} times as fast by the clock" for n in more
+        )
+        + ".",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure all models and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "threads.json")
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
+    about = {"cores": os.cpu_count(), "repeat": options.repeat, "load_before": load()}
     for file, constants, _ in MODELS:
-        if any(word in file for word in given.only.split(",")):
+        if any(word in file for word in options.only.split(",")):
             for build in (False, True):
-                rows.append(row(file, constants, build, given.repeat))
+                rows.append(row(file, constants, build, options.repeat))
                 print(rows[-1], flush=True)
-    load = os.getloadavg()[1] if hasattr(os, "getloadavg") else None
-    given.output.write_text(json.dumps({"cores": os.cpu_count(), "load": load, "rows": rows}, indent=1) + "\n")
+    about["load"] = load()
+    options.output.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    options.output.with_suffix(".md").write_text(table(rows, about) + "\n")
+
+
+def load() -> float | None:
+    """Return how many processes wanted to run in the last minute, on average."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ def results(name: str) -> Any:
 def exploring() -> tuple[str, ...]:
     rows = results("exploring")
     sizes = [row["states"] / 1e6 for row in rows]
-    one_word = [row["bytes_per_state"] for row in rows if row["words"] == 1]
-    ratios = (median(row[key] for row in rows) for key in ("enumerate_ratio", "build_ratio"))
+    one_word = [row["now"] for row in results("memory")["rows"] if row["words"] == 1]
+    ratios = (median(row[key] for row in rows) for key in ("build_ratio", "enumerate_ratio"))
     return (*_span(sizes), *(f"{ratio:.0f}" for ratio in ratios), *_span(one_word))
 
 
@@ -206,8 +206,9 @@ AWARE = tuple(f"blocksworld-8-ca-2x{width}" for width in (16, 32, 64))
 CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
     "README.md": [
         (
-            "ten models of {} to {} million states ([table](benchmarks/results/exploring.md)): states are enumerated {} times as fast and "
-            "sparse MDPs built {} times as fast in the median, at {} to {} bytes per state that packs into one word",
+            "ten models of {} to {} million states ([table](benchmarks/results/exploring.md)): sparse MDPs are built {} times as fast in "
+            "the median; enumerating states without a matrix, for which Storm has no counterpart, runs at {} times the rate of its build, "
+            "at {} to {} bytes per state that packs into one word",
             exploring,
         ),
         ("on the {} benchmarks of the paper on safety debugging", lambda: debugged()[:1]),

@@ -36,7 +36,7 @@ nb::dict problems_of(Simulated& found) {
 }
 
 struct StateSet {
-    AnyStore store;
+    AnyTree store;
     uint32_t words;
     size_t size() const {
         return std::visit([](const auto& s) { return s.size(); }, store);
@@ -58,7 +58,7 @@ void bind_fuzz(nb::module_& m) {
 
     nb::class_<StateSet>(m, "StateSet")
         .def(
-            "__init__", [](StateSet* self, uint32_t words) { new (self) StateSet{make_store(words), words}; }, "words"_a)
+            "__init__", [](StateSet* self, uint32_t words) { new (self) StateSet{make_tree(words), words}; }, "words"_a)
         .def("__len__", &StateSet::size)
         .def(
             "insert",
@@ -80,8 +80,9 @@ void bind_fuzz(nb::module_& m) {
             "states",
             [](const StateSet& self, size_t begin, size_t end) {
                 if (begin > end || end > self.size()) throw nb::index_error("there are not so many states");
-                const uint64_t* data = std::visit([](const auto& store) { return store.data(); }, self.store);
-                return give(std::vector<uint64_t>(data + begin * self.words, data + end * self.words), {end - begin, self.words});
+                std::vector<uint64_t> copy;
+                copy_states(self.store, begin, end, copy);
+                return give(std::move(copy), {end - begin, self.words});
             },
             "begin"_a, "end"_a);
 

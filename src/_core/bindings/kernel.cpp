@@ -245,7 +245,8 @@ void bind_kernel(nb::module_& m) {
                 size_t w = s.program->words;
                 end = std::min(end, s.size());
                 begin = std::min(begin, end);
-                std::vector<uint64_t> copy(s.state(0) + begin * w, s.state(0) + end * w);
+                std::vector<uint64_t> copy;
+                copy_states(s.store, begin, end, copy);
                 return give(std::move(copy), {end - begin, w});
             },
             "begin"_a = 0, "end"_a = SIZE_MAX)
@@ -258,7 +259,11 @@ void bind_kernel(nb::module_& m) {
                 std::vector<uint8_t> truth(s.size());
                 {
                     nb::gil_scoped_release release;
-                    for (size_t k = 0; k < truth.size(); ++k) truth[k] = machine.holds(condition, s.state(k));
+                    const auto hold = [&](const auto& store) {
+                        std::vector<uint64_t> room(store.words());
+                        for (size_t k = 0; k < truth.size(); ++k) truth[k] = machine.holds(condition, store.state(k, room.data()));
+                    };
+                    std::visit(hold, s.store);
                 }
                 return give(std::move(truth));
             },

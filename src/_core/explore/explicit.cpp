@@ -32,7 +32,8 @@ void Reachability::Chunk::clear() {
 // Expands states of a chunk; one per thread.
 class Reachability::Worker {
 public:
-    explicit Worker(const Reachability& owner) : owner_(owner), machine_(owner.policy.program), chooser_(owner.policy) {
+    explicit Worker(const Reachability& owner)
+        : owner_(owner), machine_(owner.policy.program), chooser_(owner.policy), room_(owner.policy.program->words) {
         chooser_.want_sure = owner.policy.network != nullptr;
     }
 
@@ -65,7 +66,7 @@ private:
         open_.clear();
         move_end_.clear();
         for (uint32_t id : ids_) {
-            const uint64_t* state = owner_.state(id);
+            const uint64_t* state = owner_.state(id, room_.data());
             const auto [fails, goal] = machine_.ends(owner_.fail_, owner_.goal_, state);
             if (machine_.fault != Fault::NONE) return broke(chunk, id, false);
             if (fails || goal) {
@@ -144,6 +145,7 @@ private:
     Chooser chooser_;
     Expansion e_;
     std::vector<uint32_t> ids_, open_, move_end_;
+    std::vector<uint64_t> room_;  // for one state
     int32_t chosen_ = 0;
     std::vector<int32_t> rivals_;
     bool may_stick_ = false;
@@ -151,11 +153,11 @@ private:
 
 Reachability::Reachability(const BoundPolicy& policy_, int32_t fail, int32_t goal, Bad bad)
     : policy(policy_), fail_(fail), goal_(goal), bad_(bad), shards_{[&]<size_t... I>(std::index_sequence<I...>) {
-          return std::array<Shard, SHARDS>{((void)I, Shard{make_store(policy_.program->words), {}, 0})...};
+          return std::array<Shard, SHARDS>{((void)I, Shard{make_tree(policy_.program->words), {}, 0})...};
       }(std::make_index_sequence<SHARDS>{})} {}
 
-const uint64_t* Reachability::state(uint32_t id) const {
-    return std::visit([&](const auto& s) { return s.state(local_of(id)); }, shards_[shard_of(id)].store);
+const uint64_t* Reachability::state(uint32_t id, uint64_t* room) const {
+    return std::visit([&](const auto& s) { return s.state(local_of(id), room); }, shards_[shard_of(id)].store);
 }
 size_t Reachability::shard_size(uint32_t shard) const { return shards_[shard].parent.size(); }
 uint64_t Reachability::hash(const uint64_t* state) const {
@@ -173,10 +175,8 @@ uint64_t Reachability::bytes() const {
     return total;
 }
 void Reachability::copy_states(std::vector<uint64_t>& out) const {
-    const size_t words = policy.program->words;
-    out.reserve(size() * words);
-    for (const Shard& shard : shards_)
-        std::visit([&](const auto& s) { out.insert(out.end(), s.data(), s.data() + s.size() * words); }, shard.store);
+    out.reserve(size() * policy.program->words);
+    for (const Shard& shard : shards_) polvet::copy_states(shard.store, 0, shard.parent.size(), out);
 }
 
 uint64_t Reachability::add_starts(const uint64_t* states, size_t count) {
@@ -259,7 +259,8 @@ bool Reachability::take_stock(size_t count) {
             status = Status::FAULT;
             fault = chunk.fault;
             policy_broken = chunk.by_policy;
-            const uint64_t* where = state(chunk.faulty);
+            std::vector<uint64_t> room(policy.program->words);
+            const uint64_t* where = state(chunk.faulty, room.data());
             faulty.assign(where, where + policy.program->words);
             return false;
         }
@@ -321,12 +322,13 @@ void Reachability::witness(std::vector<uint64_t>& states, std::vector<int32_t>& 
     for (uint32_t up; (up = shards_[shard_of(chain.back())].parent[local_of(chain.back())]) != NOBODY;) chain.push_back(up);
     std::reverse(chain.begin(), chain.end());
     const size_t words = policy.program->words;
+    std::vector<uint64_t> here_room(words), there_room(words);
     Worker worker(*this);
     for (size_t k = 0; k < chain.size(); ++k) {
-        const uint64_t* here = state(chain[k]);
+        const uint64_t* here = state(chain[k], here_room.data());
         states.insert(states.end(), here, here + words);
         if (k + 1 == chain.size()) break;
-        const uint64_t* there = state(chain[k + 1]);
+        const uint64_t* there = state(chain[k + 1], there_room.data());
         int32_t label = STUCK;
         bool sure = false;
         worker.steps(chain[k], [&](const uint64_t* target, int32_t with, bool reference) {

@@ -6,7 +6,7 @@
 // Near ties come last: only when the reference order of evaluation reaches nothing new are the other choices followed that some
 // float32 evaluation order makes; `fail` met from then on is DOUBTFUL, not UNSAFE.
 // SOUND: CLOSED means that every stored state was expanded, with all choices that any evaluation order makes, and none is bad.
-// Cost     one expansion and one policy evaluation per state; 8 bytes per word and state, about 12 for index, 4 for the witness
+// Cost     one expansion and one policy evaluation per state; per state what a tree takes (store/tree.h) and 4 bytes for the witness
 #pragma once
 #include <array>
 #include <cstdint>
@@ -48,7 +48,7 @@ public:
 
 private:
     struct Shard {
-        AnyStore store;
+        AnyTree store;
         std::vector<uint32_t> parent;
         size_t head = 0;
     };
@@ -73,7 +73,7 @@ private:
 
     static uint32_t shard_of(uint32_t id) { return id >> LOCAL_BITS; }
     static uint32_t local_of(uint32_t id) { return id & ((1u << LOCAL_BITS) - 1); }
-    const uint64_t* state(uint32_t id) const;
+    const uint64_t* state(uint32_t id, uint64_t* room) const;
     size_t shard_size(uint32_t shard) const;
     uint64_t hash(const uint64_t* state) const;
     size_t plan(size_t most);  // fill chunks_ with work; how many

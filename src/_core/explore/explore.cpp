@@ -19,14 +19,37 @@ AnyStore make_store(uint32_t words) {
     }
 }
 
+AnyTree make_tree(uint32_t words) {
+    switch (words) {
+    case 1: return Store<1>(1);
+    case 2: return Store<2>(2);
+    case 3: return Tree<3>(3);
+    case 4: return Tree<4>(4);
+    default: return Tree<0>(words);
+    }
+}
+
+void copy_states(const AnyTree& states, size_t begin, size_t end, std::vector<uint64_t>& out) {
+    std::visit(
+        [&](const auto& store) {
+            std::vector<uint64_t> room(store.words());
+            out.reserve(out.size() + (end - begin) * store.words());
+            for (size_t number = begin; number < end; ++number) {
+                const uint64_t* state = store.state(number, room.data());
+                out.insert(out.end(), state, state + store.words());
+            }
+        },
+        states);
+}
+
 namespace {
 
 constexpr size_t BATCH_BRANCHES = 256, BATCH_STATES = 64;  // of one thread alone: what the nearest cache holds
 constexpr size_t SLICE_STATES = 4096;                      // of each of several threads
 
-template <int W> class Search {
+template <class States> class Search {
 public:
-    Search(Space& space, Store<W>& store, const ExploreOptions& options, Limits& limits)
+    Search(Space& space, States& store, const ExploreOptions& options, Limits& limits)
         : space_(space), store_(store), options_(options), limits_(limits) {
         if (options.build) space.matrix.rewards.resize(space.program->step_rewards.size());
     }
@@ -41,7 +64,7 @@ public:
     }
 
     void run() {
-        Slice<W> slice(space_, store_, options_);
+        Slice<States> slice(space_, store_, options_);
         const bool many = options_.threads > 1 && !(options_.policy && !options_.policy->threads);
         const size_t wide = many ? options_.threads * options_.fewest : SIZE_MAX;
         const size_t head = alone(slice, 0, wide, [&](size_t done) { return limits_.poll(bytes(), done, store_.size()); });
@@ -52,7 +75,7 @@ public:
 
 private:
     // Go on from state `head` until nothing is open, or so much that several threads are worth it; returns where that is.
-    template <class Poll> size_t alone(Slice<W>& slice, size_t head, size_t wide, const Poll& poll) {
+    template <class Poll> size_t alone(Slice<States>& slice, size_t head, size_t wide, const Poll& poll) {
         for (size_t until_poll = head; head < store_.size() && store_.size() - head < wide; head += slice.size()) {
             if (head >= until_poll) {
                 until_poll = head + 2048;
@@ -74,8 +97,8 @@ private:
     // is open, the first one goes on alone.
     void together(size_t head, size_t wide) {
         const size_t threads = options_.threads;
-        std::vector<std::unique_ptr<Slice<W>>> slices;
-        for (size_t k = 0; k < threads; ++k) slices.push_back(std::make_unique<Slice<W>>(space_, store_, options_));
+        std::vector<std::unique_ptr<Slice<States>>> slices;
+        for (size_t k = 0; k < threads; ++k) slices.push_back(std::make_unique<Slice<States>>(space_, store_, options_));
         std::vector<Matrix> parts(options_.build ? threads : 0);
         Crew crew;
         Gate gate(threads, crew.stop);
@@ -105,7 +128,7 @@ private:
             }
         };
         const auto work = [&](size_t me) {
-            Slice<W>& mine = *slices[me];
+            Slice<States>& mine = *slices[me];
             for (;;) {
                 if (me == 0) plan();
                 if (!gate.pass() || over) return;
@@ -124,13 +147,13 @@ private:
         for (const auto& slice : slices) add(slice->counts);
     }
 
-    void number(Slice<W>& slice, size_t b) {
+    void number(Slice<States>& slice, size_t b) {
         auto [id, fresh] = store_.insert(slice.branch(b), slice.hash_of(b));
         slice.ids[b] = id;
         if (fresh && options_.parents) space_.parent.push_back(slice.origin(b));
     }
 
-    void broke(const Slice<W>& slice) {
+    void broke(const Slice<States>& slice) {
         space_.status = Status::FAULT;
         space_.faulty = slice.faulty;
         space_.fault = slice.fault;
@@ -151,7 +174,7 @@ private:
     uint64_t bytes() const { return store_.bytes() + space_.matrix.bytes() + space_.parent.capacity() * 4; }
 
     Space& space_;
-    Store<W>& store_;
+    States& store_;
     const ExploreOptions& options_;
     Limits& limits_;
 };

@@ -5,7 +5,7 @@
 
 #include "policies/bound_policy.h"
 #include "store/limits.h"
-#include "store/store.h"
+#include "store/tree.h"
 #include "vm/program.h"
 
 namespace polvet {
@@ -28,14 +28,20 @@ struct Matrix {  // one row per state; a row's choices; a choice's branches
     }
 };
 
+// States to be looked at again and again, and many states: a tree takes less memory and a little more time.
 using AnyStore = std::variant<Store<1>, Store<2>, Store<3>, Store<4>, Store<0>>;
+using AnyTree = std::variant<Store<1>, Store<2>, Tree<3>, Tree<4>, Tree<0>>;
 AnyStore make_store(uint32_t words);
+AnyTree make_tree(uint32_t words);
+
+// Copy the states from `begin` on, before `end`, to the end of `out`.
+void copy_states(const AnyTree& states, size_t begin, size_t end, std::vector<uint64_t>& out);
 
 struct Space {
-    explicit Space(std::shared_ptr<const Program> program_) : program(std::move(program_)), store(make_store(program->words)) {}
+    explicit Space(std::shared_ptr<const Program> program_) : program(std::move(program_)), store(make_tree(program->words)) {}
 
     std::shared_ptr<const Program> program;
-    AnyStore store;
+    AnyTree store;
     Counts counts;
     Matrix matrix;
     std::vector<uint32_t> parent;  // the state each state was first reached from; itself for initial ones
@@ -47,9 +53,6 @@ struct Space {
 
     size_t size() const {
         return std::visit([](const auto& s) { return s.size(); }, store);
-    }
-    const uint64_t* state(size_t n) const {
-        return std::visit([n](const auto& s) { return s.state(n); }, store);
     }
     size_t bytes() const {
         return std::visit([](const auto& s) { return s.bytes(); }, store);

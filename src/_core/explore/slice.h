@@ -7,10 +7,10 @@
 
 namespace polvet {
 
-template <int W> class Slice {
+template <class States> class Slice {
 public:
-    Slice(const Space& space, const Store<W>& store, const ExploreOptions& options)
-        : store_(store), options_(options), machine_(space.program), writer_(machine_) {
+    Slice(const Space& space, const States& store, const ExploreOptions& options)
+        : store_(store), options_(options), machine_(space.program), writer_(machine_), room_(store.words()) {
         if (options.build) machine_.want_rewards = !space.program->step_rewards.empty();
         if (options.policy) {
             chooser_ = std::make_unique<Chooser>(*options.policy);
@@ -27,7 +27,7 @@ public:
         unknown.clear();
         if (chooser_) chooser_->clear();
         for (size_t number = begin; number < end && e_.branches() < branches; ++number) {
-            const uint64_t* state = store_.state(number);
+            const uint64_t* state = store_.state(number, room_.data());
             bool stopped = false;
             machine_.fault = Fault::NONE;
             for (const uint32_t condition : options_.stop_at)
@@ -81,7 +81,7 @@ public:
     void write_rows(Matrix& matrix) {
         uint32_t begin = 0;
         for (const Row& row : rows_) {
-            writer_.write(store_.state(row.state), e_, begin, row.move_end, ids, matrix);
+            writer_.write(store_.state(row.state, room_.data()), e_, begin, row.move_end, ids, matrix);
             begin = row.move_end;
         }
     }
@@ -154,14 +154,14 @@ private:
         return count ? count : begin != end;  // only silent operators: one pseudo-action
     }
 
-    const Store<W>& store_;
+    const States& store_;
     const ExploreOptions& options_;
     Machine machine_;
     RowWriter writer_;
     std::unique_ptr<Chooser> chooser_;
     Expansion e_;
     std::vector<Row> rows_;
-    std::vector<uint64_t> hashes_;
+    std::vector<uint64_t> hashes_, room_;
     std::vector<uint32_t> origin_, ends_;
 };
 

@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "store/store.h"
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from math import prod
 from typing import TypeAlias, TypeVar
 
 from polvet.errors import InputError, ModelError, Where
@@ -76,6 +77,7 @@ class Semantics:
         self._scratch = tuple(_stored(variable, variable.initial) for variable in network.scratch)
         self._guards = _OnDemand(lambda edge: self.compile(network.edges[edge].guard))
         self._branches = _OnDemand(lambda edge: self._compile_branches(network.edges[edge]))
+        self._everywhere: dict[int, list[tuple[Fraction, list[_Write]]]] = {}
         self._table = network.edges if isinstance(network.edges, TableMoves) else None
         self._candidates = (
             [[self._find_candidates(edges) for edges in joint.participants] for joint in network.joints]
@@ -248,16 +250,16 @@ class Semantics:
         start = (*state, *self._scratch)
         distributions = [self._distribution(start, edge) for edge in edges]
         for branches in product(*distributions):
-            probability = Fraction(1)
-            writes: list[_Write] = []
-            for share, updates in branches:
-                probability *= share
-                writes += updates
+            probability = prod((share for share, _ in branches[1:]), start=branches[0][0])
+            writes = [write for _, updates in branches for write in updates]
             values = self._execute(start, writes, state)
             size = len(state)
             yield Outcome(probability, values[:size], values[size:])
 
     def _distribution(self, start: State, edge: int) -> list[tuple[Fraction, list[_Write]]]:
+        # SOUND: remembered only where no probability reads a variable, and after it was found to be a distribution.
+        if edge in self._everywhere:
+            return self._everywhere[edge]
         where = self.network.edges[edge].where
         shares = [(Fraction(probability(start)), writes) for probability, writes in self._branches[edge]]
         total = sum((share for share, _ in shares), Fraction(0))
@@ -267,7 +269,10 @@ class Semantics:
                 f"the probabilities {shown} in state {self.show(start)} are not a distribution.", where,
                 "Make them sum to 1.",
             )  # fmt: skip
-        return [(share / total, writes) for share, writes in shares if share > 0]
+        distribution = [(share / total, writes) for share, writes in shares if share > 0]
+        if not any(names(branch.probability) for branch in self.network.edges[edge].branches):
+            self._everywhere[edge] = distribution
+        return distribution
 
     def _execute(self, start: State, writes: list[_Write], state: State) -> State:
         values = list(start)
