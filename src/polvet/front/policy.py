@@ -214,10 +214,10 @@ class Policy:
 
         policy = self if avoid is None else open_policy(_avoiding(self._task, avoid), self)
         work = Work.begin(limits, MethodOptions)
-        method = method_with(method, policy.bound.task.network, limits)
+        chosen = method_with(method, policy.bound.task.network, limits)
         target = None if output is None else Path(output)
         if region:
-            if method != "auto" or probability or max_risk is not None:
+            if chosen != "auto" or probability or max_risk is not None:
                 what = "a region is a question of its own."
                 hint = "Leave out --method and its options, --probability and --max-risk."
                 raise InputError(what, Where("region"), hint)
@@ -225,11 +225,11 @@ class Policy:
 
             return verify_region(policy, target, work)
         if max_risk is not None:
-            if method != "auto":
+            if chosen != "auto":
                 what = "a single method knows no bound on the risk."
                 raise InputError(what, Where("method"), "Leave --method and its options, or --max-risk out.")
             return verify_risk(policy, max_risk, target, work)
-        return verify_policy(policy, method, probability, target, work)
+        return verify_policy(policy, chosen, probability, target, work)
 
     def faults(
         self,
