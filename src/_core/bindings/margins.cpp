@@ -74,8 +74,8 @@ void bind_margins(nb::module_& m) {
                     }
                 }
                 found.margin.resize(n, UNKNOWN_MARGIN);
-                found.best.resize(n * labels);
-                return nb::make_tuple(give(std::move(found.margin), {n}), give(std::move(found.best), {n, labels}));
+                found.labels.resize(n * labels);
+                return nb::make_tuple(give(std::move(found.margin), {n}), give(std::move(found.labels), {n, labels}));
             },
             "states"_a, "labels"_a, "seconds"_a, "bytes"_a, "most"_a, "progress"_a.none(),
             "The margin of each packed state (-1: unsafe; the least number: a limit came first), and [states, labels] the labels that keep "

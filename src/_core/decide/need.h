@@ -47,7 +47,7 @@ constexpr int32_t NO_MARGIN = -1, UNKNOWN_MARGIN = INT32_MIN;
 // What is known about states and their labels: margins, and which labels have the greatest.
 struct Margins {
     std::vector<int32_t> margin;  // NO_MARGIN: unsafe; UNKNOWN_MARGIN: a limit came first
-    std::vector<uint8_t> best;    // [states, labels]: whether the label is applicable and keeps the margin; none where runs end
+    std::vector<uint8_t> labels;  // [states, labels]: 0 not applicable, or the run ends here; 1 applicable; 2 keeps the margin
     Status status = Status::DONE;
 };
 
@@ -79,13 +79,13 @@ public:
         watch_ = &watch;
         Margins result;
         result.margin.assign(count, UNKNOWN_MARGIN);
-        result.best.assign(count * labels, 0);
+        result.labels.assign(count * labels, 0);
         for (size_t k = 0; k < count && result.status == Status::DONE; ++k) try {
-                judge(states + k * store_.words(), labels, result.margin[k], result.best.data() + k * labels);
+                judge(states + k * store_.words(), labels, result.margin[k], result.labels.data() + k * labels);
             } catch (const Stop& stop) {
                 // SOUND: values are never above needs, and what is settled is; only the round that was stopped is lost.
                 result.margin[k] = UNKNOWN_MARGIN;
-                std::fill_n(result.best.data() + k * labels, labels, 0);
+                std::fill_n(result.labels.data() + k * labels, labels, 0);
                 result.status = stop.status;
             }
         return result;
@@ -112,7 +112,7 @@ private:
         uint16_t growth;
     };
 
-    void judge(const uint64_t* state, uint32_t labels, int32_t& margin, uint8_t* best) {
+    void judge(const uint64_t* state, uint32_t labels, int32_t& margin, uint8_t* told) {
         const uint64_t spent = counter_.count(state);
         const uint32_t s = add(state);
         if (spent >= lost_ || !is_at_most(s, uint32_t(lost_ - 1 - spent))) {
@@ -127,7 +127,7 @@ private:
             bool good = true;
             for (uint32_t i = actions_[a].begin; i < actions_[a].end && good; ++i)
                 good = growth_[i] <= need && is_at_most(targets_[i], uint32_t(need - growth_[i]));
-            if (good && actions_[a].label >= 0) best[actions_[a].label] = 1;
+            if (actions_[a].label >= 0) told[actions_[a].label] = good ? 2 : 1;
         }
     }
 

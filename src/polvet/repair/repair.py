@@ -104,6 +104,7 @@ class Options:
     margin: float = MARGIN
     seed: int = 0
     solver: str = "highs"  # of the big-M program
+    starts: Sequence[State] = ()  # `retrain` follows the policy from here; none: from the task's own starts
 
     def __post_init__(self) -> None:
         METHODS.chosen(self.method)
@@ -133,7 +134,7 @@ def repair(
     change = chosen.run(
         Request(
             fitted, faults, mode, known, demands, keeps, _sampled(keeps, how.seed), how.max_goal_loss, budget, how.solver,
-            thrifty=how.method == AUTO,
+            thrifty=how.method == AUTO, starts=how.starts, seed=how.seed,
         )
     )  # fmt: skip
     if isinstance(change.policy, Rules):

@@ -32,10 +32,11 @@ UNSAFE_MARGIN, UNKNOWN = -1, -(2**31)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """Margins of states (-1: not safe; UNKNOWN: a limit came first), and per state the labels that keep its margin."""
+    """Margins of states (-1: not safe; UNKNOWN: a limit came first), and which labels of safe ones can be taken and keep them."""
 
     margin: NDArray[np.int32]
-    best: NDArray[np.bool_]  # [states, labels of the network]
+    applicable: NDArray[np.bool_]  # [states, labels of the network]
+    best: NDArray[np.bool_]
 
 
 class Margins:
@@ -71,7 +72,7 @@ class Margins:
         return self._core.known_states
 
     def _ask(self, states: Words, labels: int, budget: Budget) -> Judged:
-        margin, best = self._core.ask(
+        margin, told = self._core.ask(
             np.ascontiguousarray(states),
             labels,
             budget.left(),
@@ -89,7 +90,7 @@ class Margins:
                 pass
             case status:
                 self.stopped = limit_of(status, budget)
-        return Judged(margin, best.astype(np.bool_))
+        return Judged(margin, told > 0, told == 2)
 
     def _room(self, budget: Budget) -> int:
         if budget.megabytes is None:
