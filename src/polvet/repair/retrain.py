@@ -12,7 +12,7 @@ Limits   replaces the policy: `Schooling.kept` says how much of what it did righ
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class Plan:
     rounds: int = 5
     passes: int = 5
     corrections: int = 8
-    growth: Growth = Growth()
+    growth: Growth = field(default_factory=Growth)
     seed: int = 0
 
 
