@@ -12,13 +12,18 @@ from collections.abc import Collection, Mapping
 from itertools import accumulate
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from polvet.errors import InputError, Where, did_you_mean
 from polvet.numbers import MAX_DIGITS
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 400
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object on its way into or out of a file: who reads it looks at each entry, and what it then becomes has a class."""
+Figures: TypeAlias = dict[str, Any]
+"""What was counted and measured, by name, as answers and reports write it."""
 
 
 def read_bytes(path: str | Path, *, max_bytes: int = MAX_BYTES) -> bytes:

@@ -62,10 +62,10 @@ def _trees(rng, claim, fitted, name):
     with invariant.way(name):
         try:
             asked = read_question(_arena(fitted.task), fitted, claim)
-            made.append(split_tree.found_tree(asked, starts=False))
+            made.append(split_tree.search_tree(asked, starts=False))
             if name == "boxes":
                 with invariant.liar(rng, rng.choice([0.1, 0.5, 1.0])):
-                    made.append(split_tree.found_tree(asked, starts=False))
+                    made.append(split_tree.search_tree(asked, starts=False))
         except (Malformed, Unreadable, InputError):
             made.append({"by": "boxes", "nodes": 0, "packed": pack(b"")})
     return made

@@ -88,16 +88,16 @@ def test_linear_bounds_hold_in_exact_arithmetic(seed):
         lower, upper = np.abs(lower), np.abs(lower) + 2
     checked = NetworkBounds(network, range(INPUTS), INPUTS)
     points = points_of(lower, upper)
-    bounds = []
+    ends = [(lower, upper)]
     for depth in range(len(network.layers)):
         form = np.broadcast_to(checked.weights[depth], (1, *checked.weights[depth].shape))
-        given = checked.sizes[depth], checked.bias[depth], depth, bounds, lower, upper, ()
-        high = checked._greatest(form, *given)[0][0]
-        low = -checked._greatest(-form, given[0], -given[1], *given[2:])[0][0]
+        size, bias = checked.sizes[depth], checked.bias[depth]
+        high = checked._greatest(form, size, bias, ends, ())[0][0]
+        low = -checked._greatest(-form, size, -bias, ends, ())[0][0]
         for point in points:
             values = list(exact_layers(network, point))[depth]
             assert all(Fraction(float(a)) <= v <= Fraction(float(b)) for a, v, b in zip(low, values, high, strict=True))
-        bounds.append((low[None, :], high[None, :]))
+        ends.append((low[None, :], high[None, :]))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -112,7 +112,7 @@ def test_linear_bounds_with_rows_hold_in_exact_arithmetic(seed):
     checked = NetworkBounds(network, range(INPUTS), INPUTS)
     form = np.broadcast_to(checked.weights[0], (1, *checked.weights[0].shape))
     rows = [(row, float(wanted), float(wanted))]
-    high = checked._greatest(form, checked.sizes[0], checked.bias[0], 0, [], lower, upper, rows)[0][0]
+    high = checked._greatest(form, checked.sizes[0], checked.bias[0], [(lower, upper)], rows)[0][0]
     for point in inside:
         values = next(exact_layers(network, point))
         assert all(value <= Fraction(float(bound)) for value, bound in zip(values, high, strict=True))

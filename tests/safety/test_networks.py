@@ -17,6 +17,7 @@ from polvet.model.network import OutOfBounds
 from polvet.model.semantics import Semantics
 from polvet.model.task import TaskOptions
 from polvet.safety import ALGORITHMS, ORDERS, Decider, Verdict, prove
+from polvet.safety.decide import ActionOrder
 from polvet.sources import load_task
 from tests.safety.networks import all_states, random_task, unsafe_states
 
@@ -39,7 +40,9 @@ def test_every_algorithm_agrees_with_the_interpreter(seed: int, tmp_path: Path) 
         for algorithm in SEARCHES:
             for share in (False, True):
                 order = rng.choice([order for order in ORDERS if order != "policy"])
-                decider = Decider(task, algorithm=algorithm, share=share, order=order, threads=rng.choice([1, 2]))
+                decider = Decider(
+                    task, algorithm=algorithm, share=share, order=ActionOrder(order), threads=rng.choice([1, 2])
+                )
                 found = {s for s, a in zip(states, decider.decide(states), strict=True) if a.verdict is Verdict.UNSAFE}
                 assert found == unsafe, (algorithm, share, order)
 
@@ -110,10 +113,10 @@ def test_a_policy_as_order_is_asked_first(tmp_path: Path) -> None:
     states = all_states(task)
     unsafe = unsafe_states(task, states)
     last = task.network.labels[-1]
-    found = Decider(task, order="policy", preference=lambda state: last).decide(states)
+    found = Decider(task, order=ActionOrder("policy", preference=lambda state: last)).decide(states)
     assert {s for s, a in zip(states, found, strict=True) if a.verdict is Verdict.UNSAFE} == unsafe
     with pytest.raises(InputError, match="needs a policy"):
-        Decider(task, order="policy")
+        Decider(task, order=ActionOrder("policy"))
 
 
 COUNTER = """
@@ -133,7 +136,8 @@ def test_an_unbounded_model_is_decided_where_its_search_closes_and_unknown_where
     endless = Decider(task, algorithm="lazy").decide([(0,)], budget=Budget(states=5_000))[0]
     assert endless.verdict is Verdict.UNKNOWN
     assert "5000 states" in str(endless.limit)
-    closing = Decider(task, algorithm="lazy", order="policy", preference=lambda s: "stop" if s[0] >= 5 else "up")
+    stopping = ActionOrder("policy", preference=lambda s: "stop" if s[0] >= 5 else "up")
+    closing = Decider(task, algorithm="lazy", order=stopping)
     assert closing.decide([(0,)])[0].verdict is Verdict.SAFE
     for algorithm in SEARCHES:
         found = Decider(task, algorithm=algorithm).decide([(0,)], budget=Budget(states=3_000))[0]

@@ -21,7 +21,7 @@ from polvet.symbolic.linear import Reader
 from polvet.verify import box_system
 from polvet.verify import engine as engine_module
 from polvet.verify.abstraction import ABSTRACTION
-from polvet.verify.box_system import BoxData, Far, Packed, Power, answer_far
+from polvet.verify.box_system import BoxData, Packed, Parallelism, RemoteQuestion, answer_remotely
 from polvet.verify.engine import ANYTHING, Answer, Engine
 from polvet.verify.ic3 import IC3
 from polvet.verify.induction import INDUCTION
@@ -94,7 +94,8 @@ def test_threads_and_workers_answer_as_one_does_one_by_one(seed, few_nodes_here,
         return
     elsewhere = Elsewhere()
     one, several, far = (
-        Engine(fitted, seed=seed, power=power) for power in (Power(), Power(THREADS), Power(2, elsewhere))
+        Engine(fitted, seed=seed, parallelism=parallelism)
+        for parallelism in (Parallelism(), Parallelism(THREADS), Parallelism(2, elsewhere))
     )
     questions = random_questions(one, random.Random(seed))
     alone = [one.find(region, output) for region, output in questions]
@@ -114,7 +115,10 @@ def test_the_first_step_into_a_target_is_the_one_that_is_found_one_by_one(seed, 
     fitted = random_fitted(seed)
     if fitted is None:
         return
-    engines = [Engine(fitted, seed=seed, power=power) for power in (Power(), Power(THREADS), Power(2, Elsewhere()))]
+    engines = [
+        Engine(fitted, seed=seed, parallelism=parallelism)
+        for parallelism in (Parallelism(), Parallelism(THREADS), Parallelism(2, Elsewhere()))
+    ]
     rng = random.Random(seed)
     bounds = engines[0].linear.system.bounds
     for _ in range(6):
@@ -162,10 +166,10 @@ def test_methods_say_the_same_with_threads_and_workers(kind, few_nodes_here, eag
             if time.monotonic() - begun > QUICK:
                 continue
             compared[method.name] += 1
-            several = method(bound, Request(linear=linear, power=Power(THREADS)))
+            several = method(bound, Request(linear=linear, parallelism=Parallelism(THREADS)))
             assert result_of(several) == result_of(alone), (case, method.name)
             elsewhere = Elsewhere()
-            far = method(bound, Request(linear=linear, power=Power(2, elsewhere)))
+            far = method(bound, Request(linear=linear, parallelism=Parallelism(2, elsewhere)))
             assert result_of(far)[:2] == result_of(alone)[:2], (case, method.name)
             asked += elsewhere.asked
     assert set(compared) == {method.name for method in METHODS}
@@ -183,7 +187,7 @@ def hard_question(fitted):
 @pytest.mark.parametrize("threads", [THREADS, 1])
 def test_a_batch_ends_at_its_limits_and_with_ctrl_c(threads):
     fitted = larger_fitted(0, variables=24, top=30, hidden=(8, 8))
-    engine = Engine(fitted, power=Power(threads))
+    engine = Engine(fitted, parallelism=Parallelism(threads))
     questions = [hard_question(fitted)] * 8
     assert all(reply.nodes <= 101 for reply in engine.find_all(questions, nodes=100))
     replies = engine.find_all(questions, budget=Budget(0.2))
@@ -198,7 +202,7 @@ def test_a_batch_ends_at_its_limits_and_with_ctrl_c(threads):
 def test_workers_out_of_time_leave_questions_open():
     fitted = larger_fitted(0, variables=24, top=30, hidden=(8, 8))
     elsewhere = Elsewhere()
-    engine = Engine(fitted, power=Power(2, elsewhere))
+    engine = Engine(fitted, parallelism=Parallelism(2, elsewhere))
     replies = engine.find_all([hard_question(fitted)] * 3, budget=Budget(0.5))
     assert [reply.answer for reply in replies] == [Answer.UNKNOWN] * 3
     assert elsewhere.asked
@@ -207,4 +211,4 @@ def test_workers_out_of_time_leave_questions_open():
 def test_workers_of_another_version_are_refused():
     packed = replace(Packed.of(Engine(random_fitted(1)).data), version="0.0.0")
     with pytest.raises(InputError, match="Install the same version"):
-        answer_far(packed, Far("find", ()))
+        answer_remotely(packed, RemoteQuestion("find", ()))

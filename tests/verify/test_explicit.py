@@ -33,7 +33,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End
 from polvet.records.packed import unpack_columns
 from polvet.sources import load_task
-from polvet.verify.box_system import Power
+from polvet.verify.box_system import Parallelism
 from polvet.verify.explicit import EXPLICIT
 from polvet.verify.method import Request
 from polvet.verify.portfolio import verify
@@ -136,11 +136,17 @@ def test_the_checker_follows_lists_of_starts_case_by_case(data):
 def test_threads_change_nothing():
     shipped = find_shipped("line-good")
     bound = compile_policy(load_fitted(load_task(shipped.task), shipped.policy))
-    one, three = EXPLICIT(bound, Request(power=Power(1))), EXPLICIT(bound, Request(power=Power(3)))
+    one, three = (
+        EXPLICIT(bound, Request(parallelism=Parallelism(1))),
+        EXPLICIT(bound, Request(parallelism=Parallelism(3))),
+    )
     assert one.certificate == three.certificate
     assert one.figures == three.figures
     faulty = compile_policy(load_fitted(load_task(shipped.task), find_shipped("line-faulty").policy))
-    assert EXPLICIT(faulty, Request(power=Power(1))).run == EXPLICIT(faulty, Request(power=Power(3))).run
+    assert (
+        EXPLICIT(faulty, Request(parallelism=Parallelism(1))).run
+        == EXPLICIT(faulty, Request(parallelism=Parallelism(3))).run
+    )
 
 
 def test_limits_make_the_verdict_unknown_and_are_named():

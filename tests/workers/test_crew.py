@@ -21,7 +21,7 @@ from polvet.policy.networks import network_of
 from polvet.policy.runs import End, simulate
 from polvet.policy.save import save_policy
 from polvet.safety.batch import decide_many
-from polvet.safety.decide import Decider
+from polvet.safety.decide import ActionOrder, Decider
 from polvet.sources import load_task
 from polvet.workers.parcel import open_parcel, pack
 from polvet.workers.protocol import Crew, Here
@@ -75,7 +75,7 @@ def test_a_crew_decides_the_same(case, order):
     states = list(evaluation_starts(bound.task, 40, 1).states) + [
         state for run in run_campaign(Fuzzer(bound, OPTIONS), Target(runs=100)).runs[:3] for state in run.states
     ]
-    decider = Decider(bound.task, share=False, order=order, seed=7, preference=bound)
+    decider = Decider(bound.task, share=False, order=ActionOrder(order, 7, bound))
     alone, together = (decide_many(decider, states, crew=who).decided for who in (None, crew))
     assert [(one.verdict, one.expanded) for one in alone] == [(one.verdict, one.expanded) for one in together]
 

@@ -31,7 +31,7 @@ from polvet.records.fault_files import Fault
 from polvet.records.shape import record_to_json
 from polvet.safety.bound import parse_risk
 from polvet.safety.decide import Decider
-from polvet.verify.box_system import Power
+from polvet.verify.box_system import Parallelism
 from polvet.verify.certificates import certificate_of
 from polvet.verify.portfolio import verify
 from polvet.verify.risk_bound import judge_risk
@@ -351,7 +351,9 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
 
 def _risk(bound: Bound, most: str | float, sampling: Sampling, file: Path | None) -> Check:
     spent, allowed = stopwatch(), parse_risk(most, Where("--max-risk"))
-    found = judge_risk(bound, allowed, budget=sampling.budget, seed=sampling.seed, power=Power(sampling.threads))
+    found = judge_risk(
+        bound, allowed, budget=sampling.budget, seed=sampling.seed, parallelism=Parallelism(sampling.threads)
+    )
     figures = found.figures
     measure = RiskBound(figures["probability_lower"], figures["probability_upper"], str(allowed))
     if found.verdict is Verdict.UNKNOWN:

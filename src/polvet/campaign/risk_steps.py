@@ -29,7 +29,7 @@ from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.records.fault_files import Fault
 from polvet.repair.repair import Repaired
-from polvet.verify.box_system import Power
+from polvet.verify.box_system import Parallelism
 from polvet.verify.probability import find_risk
 from polvet.verify.risk_bound import judge_risk
 from polvet.verify.verdicts import Verdict
@@ -64,7 +64,7 @@ class RiskSteps(Steps):
         assert most is not None
         found = judge_risk(
             bound, most, budget=self._left(VERIFIED * self.settings.max_states), seed=self.settings.seed,
-            power=Power(self.threads),
+            parallelism=Parallelism(self.threads),
         )  # fmt: skip
         risk = {"risk_lower": found.figures["probability_lower"], "risk_upper": found.figures["probability_upper"]}
         figures = VerificationFigures(found.verdict.value, found.method, reason=found.reason, faults=0, **risk)

@@ -29,7 +29,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
     conjuncts,
-)  # fmt: skip
+)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

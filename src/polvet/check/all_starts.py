@@ -54,8 +54,8 @@ def is_start(arena: Arena, state: State) -> bool:
 
 def iter_all_starts(arena: Arena) -> Iterator[State]:
     """Yield every start state that the claim is about once; Malformed where there are infinitely many."""
-    found = _iter_all_starts(arena)
-    return found if arena.region is None else arena.region.among(found)
+    starts = _iter_all_starts(arena)
+    return starts if arena.region is None else arena.region.among(starts)
 
 
 def _iter_all_starts(arena: Arena) -> Iterator[State]:

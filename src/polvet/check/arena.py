@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
-from polvet.check.checker import Rejected, Subjects
+from polvet.check.checker import Subjects
 from polvet.check.start_region import StartRegion
 from polvet.errors import InputError, ModelError, Where
 from polvet.model.arithmetic import Value
@@ -70,7 +70,7 @@ class Arena:
         return self.semantics.show(state)
 
 
-def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Rejected:
+def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena:
     """Return the task the certificate speaks about, read from the given file with the options the certificate names.
 
     The options are part of the claim: they must be those that are asked for, and are told when it is accepted. Only
@@ -81,14 +81,14 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     try:
         options = options_from_json(certificate.get("options", {}), Where("options"))
     except InputError as error:
-        return Rejected(str(error))
+        raise Malformed(str(error)) from None
     options = replace(options, domain=subjects.domain)
     task = load_task(subjects.task, options)
     if certificate.get("task_sha256") != task.sha256:
-        return Rejected(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
-    asked = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
-    if asked is not None and not _is_same(task, subjects.task, asked):
-        return Rejected(other_options(options))
+        raise Malformed(f"{subjects.task} is not the file the certificate was made for (task_sha256 differs)")
+    expected = None if subjects.options is None else replace(subjects.options, domain=subjects.domain)
+    if expected is not None and not _is_same(task, subjects.task, expected):
+        raise Malformed(other_options(options))
     semantics = Semantics(task.network)
     given = ", ".join(f"{name} {value}" for name, value in options.to_json().items())
     fail, goal = semantics.compile(task.fail), semantics.compile(task.goal)
@@ -96,24 +96,23 @@ def find_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Arena | Re
     return Arena(task, semantics, fail, goal, about, subjects.budget)
 
 
-def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects, *, safe: bool) -> Arena | Rejected:
+def find_arena_with_deadlocks(certificate: Mapping[str, Any], subjects: Subjects, *, safe: bool) -> Arena:
     """Return the arena in which what the certificate `avoids` is a fail state: deadlocks outside the goal, or nothing.
 
     A claim that something is safe may avoid more than is asked for, a claim that it is not may count less as unsafe.
     """
     avoids = certificate.get("avoids", [])
     if avoids not in ([], ["deadlock"]):
-        return Rejected("'avoids' is not a list of deadlock")
+        raise Malformed("'avoids' is not a list of deadlock")
     if subjects.options is not None:
         wanted = subjects.options.avoid.deadlock
         if safe and wanted and not avoids:
-            return Rejected("it does not speak about deadlocks, which are to be avoided")
+            raise Malformed("it does not speak about deadlocks, which are to be avoided")
         if not safe and avoids and not wanted:
-            return Rejected("it counts deadlocks as unsafe; give --avoid deadlock to ask for that, or --allow-options")
-    arena = find_arena(certificate, avoiding_nothing(subjects))
-    if isinstance(arena, Rejected) or not avoids:
-        return arena
-    plain = arena
+            raise Malformed("it counts deadlocks as unsafe; give --avoid deadlock to ask for that, or --allow-options")
+    plain = find_arena(certificate, avoiding_nothing(subjects))
+    if not avoids:
+        return plain
 
     def is_fail(state: Sequence[Value]) -> bool:
         return bool(plain.is_fail(state)) or not (plain.is_goal(state) or plain.moves(tuple(state)))
@@ -140,7 +139,7 @@ def _is_same(task: Task, file: Path, options: TaskOptions) -> bool:
     if task.options == options:
         return True
     try:
-        asked = load_task(file, options)
+        other = load_task(file, options)
     except InputError:
         return False
-    return replace(asked, options=task.options) == task
+    return replace(other, options=task.options) == task

@@ -23,8 +23,9 @@ from polvet.model.expressions import (
     Unary,
     children,
     rebuild,
-)  # fmt: skip
+)
 from polvet.model.network import Network, NetworkEdge
+from polvet.records.state_json import Malformed
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[Floats, Floats]
@@ -33,7 +34,7 @@ DOUBLES = 2**53
 """Integers up to this are doubles."""
 
 
-class Unreadable(Exception):
+class Unreadable(Malformed):
     """The model does something that the checker does not follow over boxes."""
 
 
@@ -220,12 +221,12 @@ def alternatives(condition: Expression, most: int = 400) -> list[list[Expression
     """Return the condition as alternatives, each a list of conditions that hold together; large ones stay whole."""
     match condition:
         case Binary("∨", left, right):
-            found = alternatives(left, most) + alternatives(right, most)
+            options = alternatives(left, most) + alternatives(right, most)
         case Binary("∧", left, right):
-            found = [one + other for one in alternatives(left, most) for other in alternatives(right, most)]
+            options = [one + other for one in alternatives(left, most) for other in alternatives(right, most)]
         case _:
             return [[condition]]
-    return found if len(found) <= most else [[condition]]
+    return options if len(options) <= most else [[condition]]
 
 
 def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:

@@ -30,7 +30,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Unary,
     children,
-)  # fmt: skip
+)
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, NetworkEdge
 from polvet.model.semantics import State
 from polvet.policy.binding import UNKNOWN_LABEL
@@ -157,13 +157,13 @@ class Bulk:
                 if operator.output != UNKNOWN_LABEL:
                     mask[:, operator.output] |= guards[operator.guard]
         possible = np.zeros_like(mask)
-        asked = np.flatnonzero(running & labelled & ~doubtful)
+        rest = np.flatnonzero(running & labelled & ~doubtful)
         if not self.fitted.is_plain:  # computed inputs are the interpreter's
-            doubtful[asked] = True
-        elif len(asked):
-            rows = values[asked][:, list(self.fitted.variables)].astype(np.float32)
-            masks = mask[asked] if self.fitted.filtered else None
-            possible[asked] = possible_choices(self.fitted.policy, rows, masks) & mask[asked]
+            doubtful[rest] = True
+        elif len(rest):
+            rows = values[rest][:, list(self.fitted.variables)].astype(np.float32)
+            masks = mask[rest] if self.fitted.filtered else None
+            possible[rest] = possible_choices(self.fitted.policy, rows, masks) & mask[rest]
         goes_on = running & (~labelled | possible.any(axis=1))
         for operator in self.operators:
             self._doubt_errors(operator, guards[operator.guard] & running & ~doubtful, values, doubtful)

@@ -11,16 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from polvet.model.expressions import (
-    Binary,
-    BoolLiteral,
-    Conditional,
-    Expression,
-    IntLiteral,
-    Name,
-    RealLiteral,
-    Unary,
-)  # fmt: skip
+from polvet.model.expressions import Binary, BoolLiteral, Conditional, Expression, IntLiteral, Name, RealLiteral, Unary
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -17,6 +17,7 @@ from polvet.errors import InputError, Where
 from polvet.files import read_json, sha256
 from polvet.model.task import NO_OPTIONS, TaskOptions
 from polvet.policy.functions import BY_EXECUTION, named_function
+from polvet.records.state_json import Malformed
 from polvet.sources import read_parts
 
 
@@ -96,7 +97,10 @@ def check(certificate: Any, subjects: Subjects, where: Where) -> CheckResult:
         raise InputError(f"no kind '{kind}'.", where.at("kind"), f"Known kinds: {', '.join(sorted(CHECKERS))}.")
     module, function = CHECKERS[kind].split(":")
     checker: Checker = getattr(import_module(module), function)
-    result = checker(certificate, subjects)
+    try:
+        result = checker(certificate, subjects)
+    except Malformed as error:
+        return Rejected(str(error))
     if isinstance(result, Accepted) and is_by_execution(subjects):
         return Accepted(f"{result.claim}; {BY_EXECUTION}")
     return result

@@ -8,6 +8,7 @@ from typing import Any
 
 from polvet.check.checker import Subjects, is_by_execution
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.sources import load_task, options_from_json
 
 ABOUT_PLANS = (
@@ -24,12 +25,13 @@ ABOUT_PLANS = (
 """Kinds that speak about a finite-memory policy: there is no task with conditions."""
 
 
-def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> dict[str, Any]:
+def claim_of(certificate: Mapping[str, Any], subjects: Subjects) -> Json:
     """Return what an accepted certificate speaks about: digests, options, and the conditions they make of the task."""
-    about: dict[str, Any] = {
-        "kind": certificate["kind"], "task_sha256": certificate.get("task_sha256"),
+    about: Json = {
+        "kind": certificate["kind"],
+        "task_sha256": certificate.get("task_sha256"),
         "policy_sha256": certificate.get("policy_sha256"),
-    }  # fmt: skip
+    }
     if is_by_execution(subjects):
         about["by_execution"] = True
     if certificate["kind"] in ABOUT_PLANS or subjects.task is None:

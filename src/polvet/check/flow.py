@@ -116,14 +116,14 @@ class Moves:
                         yield Way(label, len(self.guards) - 1, tuple(happens), tuple(chances), after, ends)
 
     def _ends(self, guard: Expression, after: Mapping[str, Expression]) -> tuple[tuple[int, float, float], ...]:
-        found = []
+        ends = []
         for name, value in after.items():
             low, high = guarded_ends(guard, value)
             if low is not None or high is not None:
                 least = -np.inf if low is None else float(low)
                 greatest = np.inf if high is None else float(high)
-                found.append((self.place[name], least, greatest))
-        return tuple(found)
+                ends.append((self.place[name], least, greatest))
+        return tuple(ends)
 
     # -- sets
 
@@ -141,11 +141,14 @@ class Moves:
         """Return each variable's values."""
         return {
             variable.name: Form(
-                sets.center[:, k], sets.slopes[:, k], sets.error[:, k], variable.kind is not Kind.REAL,
+                sets.center[:, k],
+                sets.slopes[:, k],
+                sets.error[:, k],
+                variable.kind is not Kind.REAL,
                 (sets.ends[0][:, k], sets.ends[1][:, k]),
             )
             for k, variable in enumerate(self.variables)
-        }  # fmt: skip
+        }
 
     def happens(self, way: Way, sets: Sets, forms: Mapping[str, Form]) -> Truth:
         """Return where the outcome surely, and where it possibly has a probability above 0."""
@@ -257,9 +260,11 @@ class Flow(Moves):
         if not taken:
             return Went(sets.take([]), np.zeros(0, dtype=np.intp), broken)
         whole = Sets(
-            np.concatenate([one.center for one in taken]), np.concatenate([one.slopes for one in taken]),
-            np.concatenate([one.error for one in taken]), _joined([one.ends for one in taken]),
-        )  # fmt: skip
+            np.concatenate([one.center for one in taken]),
+            np.concatenate([one.slopes for one in taken]),
+            np.concatenate([one.error for one in taken]),
+            _joined([one.ends for one in taken]),
+        )
         return Went(whole, np.concatenate(sources), broken)
 
     def _may_break(self, sets: Sets, forms: Mapping[str, Form]) -> Bools:
@@ -289,12 +294,12 @@ class Flow(Moves):
                 possibly[:, output] |= guards[guard][1]
         if not self.fitted.filtered:
             surely[:] = True
-        asked = np.flatnonzero(possibly.sum(axis=1) + (not self.fitted.filtered) > 1)
-        if len(asked) and outputs > 1:
-            low, high = sets.take(asked).ends
+        open_ = np.flatnonzero(possibly.sum(axis=1) + (not self.fitted.filtered) > 1)
+        if len(open_) and outputs > 1:
+            low, high = sets.take(open_).ends
             low, high = np.maximum(low, self.lower), np.minimum(high, self.upper)
             beaten = self.bounds.beaten(low, high)
-            possibly[asked] &= ~(beaten & surely[asked][:, None, :]).any(axis=2)
+            possibly[open_] &= ~(beaten & surely[open_][:, None, :]).any(axis=2)
         return possibly
 
 
@@ -325,10 +330,10 @@ def is_start_of(network: Network, start: Expression | None) -> Expression:
     """Return the condition of start states: `start`, or initial values and the model's initial condition."""
     if start is not None:
         return start
-    found = network.initial_condition
+    condition = network.initial_condition
     for variable in network.variables:
         if variable.initial is not None:
             from polvet.model.expressions import literal
 
-            found = Binary("∧", Binary("=", Name(variable.name), literal(variable.initial)), found)
-    return found
+            condition = Binary("∧", Binary("=", Name(variable.name), literal(variable.initial)), condition)
+    return condition

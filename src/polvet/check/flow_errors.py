@@ -34,20 +34,20 @@ class Draw:
 
     def is_sure(self, boxes: Boxes) -> Bools:
         """Return for each box whether they surely are a distribution in all of its states."""
-        found = _sums_to_one(self.probabilities, boxes)
+        sure = _sums_to_one(self.probabilities, boxes)
         for probability in self.probabilities:
-            found &= is_never_negative(probability, boxes)
-        return found
+            sure &= is_never_negative(probability, boxes)
+        return sure
 
 
 def draws_of(network: Network) -> list[Draw]:
     """Return the draws that depend on the state."""
-    found = []
+    draws = []
     for edge in network.edges:
         shares = tuple(branch.probability for branch in edge.branches)
         if not all(isinstance(share, IntLiteral | RealLiteral) for share in shares):
-            found.append(Draw(edge.guard, shares))
-    return found
+            draws.append(Draw(edge.guard, shares))
+    return draws
 
 
 def error_conditions(task: Task) -> Iterator[Conditions]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
-from polvet.check.checker import Rejected, Subjects
+from polvet.check.checker import Subjects
 from polvet.errors import InputError
 from polvet.model.semantics import Move, Semantics, State
+from polvet.records.state_json import Malformed
 
 if TYPE_CHECKING:
     from polvet.model.task import Task
@@ -54,11 +55,11 @@ class Followed:
         mask = mask.reshape(len(states), len(names))
         rows = np.concatenate([self.fitted.row(state) for state in states])
         # Where nothing is applicable the policy is not asked.
-        asked = [k for k, mine in enumerate(applicable) if mine]
+        places = [k for k, mine in enumerate(applicable) if mine]
         possible = np.zeros_like(mask)
-        if asked:
-            masks = mask[asked] if self.fitted.filtered else None
-            possible[asked] = possible_choices(self.fitted.policy, rows[asked], masks)
+        if places:
+            masks = mask[places] if self.fitted.filtered else None
+            possible[places] = possible_choices(self.fitted.policy, rows[places], masks)
         for k, mine in enumerate(moves):
             if not applicable[k]:
                 yield Step(tuple(mine), False, not mine)
@@ -69,7 +70,7 @@ class Followed:
             yield Step(kept, not taken or bool((possible[k] & ~mask[k]).any()), False)
 
 
-def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Followed | Rejected:
+def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Followed:
     """Return the policy and the task that the certificate speaks about, over the variables that it keeps.
 
     It must speak of everything that is to be avoided; it may speak of more.
@@ -78,23 +79,19 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
     if subjects.options is not None:
         wanted = subjects.options.avoid.names
         if not isinstance(avoids, list) or any(name not in avoids for name in wanted):
-            return Rejected(f"it does not say that the policy avoids {' and '.join(wanted)}")
+            raise Malformed(f"it does not say that the policy avoids {' and '.join(wanted)}")
     arena = find_arena(certificate, avoiding_nothing(subjects))
-    if isinstance(arena, Rejected):
-        return arena
     fitted = find_policy(arena.task, certificate, subjects)
-    if isinstance(fitted, Rejected):
-        return fitted
     about = arena.about
     if (kept := certificate.get("kept")) is not None:
         if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
-            return Rejected("'kept' is not a list of names")
+            raise Malformed("'kept' is not a list of names")
         from polvet.policy.restrict import restrict_fitted
 
         try:
             fitted = restrict_fitted(fitted, kept)
         except InputError as error:
-            return Rejected(str(error))
+            raise Malformed(str(error)) from None
         about += _without([v.name for v in arena.task.network.variables if v.name not in kept])
     semantics = Semantics(fitted.task.network)
     fail, goal = semantics.compile(fitted.task.fail), semantics.compile(fitted.task.goal)
@@ -102,7 +99,7 @@ def find_policy_arena(certificate: Mapping[str, Any], subjects: Subjects) -> Fol
     return Followed(part, fitted)
 
 
-def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) -> Fitted | Rejected:
+def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) -> Fitted:
     """Return the policy that the certificate was made for, by its digest; a function in memory has none."""
     if subjects.policy is None:
         raise InputError("the certificate speaks about a policy.", hint="Give it, too (--policy FILE).")
@@ -113,12 +110,12 @@ def find_policy(task: Task, certificate: Mapping[str, Any], subjects: Subjects) 
     if subjects.function is not None:
         # SOUND: whatever function the certificate was made for, the claim is about this one: it is asked about every state again.
         if digest is not None:
-            return Rejected("it is about a policy that has a file, not about a Python function in memory")
+            raise Malformed("it is about a policy that has a file, not about a Python function in memory")
         return fit_function(task, subjects.function)
     if digest is None and certificate.get("by_execution") is True:
-        return Rejected("it is about a Python function in memory: certify it in Python, and give that function")
+        raise Malformed("it is about a Python function in memory: certify it in Python, and give that function")
     if digest is None or policy_sha256(subjects.policy) != digest:
-        return Rejected(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
+        raise Malformed(f"{subjects.policy} is not the file the certificate was made for (policy_sha256 differs)")
     return load_fitted(task, subjects.policy)
 
 

@@ -48,8 +48,8 @@ def check_goal_reaching(certificate: Mapping[str, Any], subjects: Subjects) -> C
         return Rejected(str(error))
     for state, box in places:
         subjects.budget.check()
-        if (found := find_stop_outside(fmp, goal, state, box)) is not None:
-            return Rejected(f"an execution may stop in '{state}' with {found}")
+        if (stop := find_stop_outside(fmp, goal, state, box)) is not None:
+            return Rejected(f"an execution may stop in '{state}' with {stop}")
     return Accepted(f"every execution of {about(fmp, subjects)} ends with {goal.text}")
 
 

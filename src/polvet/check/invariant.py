@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena
-from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import Question, read_question
@@ -37,8 +36,6 @@ NO_TREE = "it carries no split tree; `polvet certify` finds one for certificates
 def check_invariant(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that runs of the policy from all start states avoid `fail`."""
     followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return followed
     return check_claim(followed.arena, followed.fitted, certificate, f"{subjects.policy} in {followed.arena.about}")
 
 
@@ -47,40 +44,39 @@ def check_claim(arena: Arena, fitted: Fitted, certificate: Mapping[str, Any], wh
     if "tree" not in certificate:
         return Rejected(NO_TREE)
     try:
-        asked = read_question(arena, fitted, certificate)
+        question = read_question(arena, fitted, certificate)
         tree = read_tree(certificate)
-        follower = Follower(asked, tree)
-        is_start = arena.semantics.compile(start_condition(asked))
-        for obligation in start_obligations(asked):
-            follower.follow(obligation, lambda points: _check_starts(asked, is_start, points))
-        check_steps(asked, follower)
-    except (Malformed, Unreadable, InputError) as error:
-        # An InputError: a condition has no value in a state of the claim.
+        follower = Follower(question, tree)
+        is_start = arena.semantics.compile(start_condition(question))
+        for obligation in start_obligations(question):
+            follower.follow(obligation, lambda points: _check_starts(question, is_start, points))
+        check_steps(question, follower)
+    except (Malformed, InputError) as error:  # an InputError: a condition has no value in a state of the claim
         return Rejected(str(error))
-    claim = asked.claim
+    claim = question.claim
     return Accepted(f"no run of {who} reaches fail ({len(claim.rows)} rows, {len(claim.lower)} blocked boxes)")
 
 
-def check_steps(asked: Question, follower: Follower) -> None:
+def check_steps(question: Question, follower: Follower) -> None:
     """Raise Malformed unless what is left of the tree shows that no step leaves the invariant, or breaks a rule of the model in it."""
-    judge, tree = Judge(asked), follower.tree
+    judge, tree = Judge(question), follower.tree
     if tree.by_states:
-        if not try_all_states(asked, judge):
+        if not try_all_states(question, judge):
             raise Malformed("the states of the claim are too many to be tried")
     else:
         pool = Pool(judge)
-        for obligation in step_obligations(asked):
+        for obligation in step_obligations(question):
             follower.follow(obligation, pool.add)
         pool.empty()
     tree.finish()
 
 
-def _check_starts(asked: Question, is_start: Evaluator, points: Ints) -> None:
+def _check_starts(question: Question, is_start: Evaluator, points: Ints) -> None:
     """Raise Malformed where one of the points is a start state outside the invariant."""
-    region = asked.arena.region
+    region = question.arena.region
     for point in points:
-        state = asked.state(point)
+        state = question.state(point)
         if region is not None and not region.holds(state):
             continue
-        if is_start(state) and (asked.arena.is_fail(state) or not asked.claim.holds(point[None, :])[0]):
-            raise Malformed(f"the start state {asked.arena.show(state)} is not in the invariant")
+        if is_start(state) and (question.arena.is_fail(state) or not question.claim.holds(point[None, :])[0]):
+            raise Malformed(f"the start state {question.arena.show(state)} is not in the invariant")

@@ -43,7 +43,7 @@ class Operator:
 
         SOUND: a probability that is no question about integers counts as possible.
         """
-        found = []
+        ways = []
         for branches in product(*(range(len(edge.branches)) for edge in self.edges)):
             happens: list[Expression] = []
             for edge, k in zip(self.edges, branches, strict=True):
@@ -54,8 +54,8 @@ class Operator:
                 elif likely.value <= 0:
                     break
             else:
-                found.append((branches, happens))
-        return found
+                ways.append((branches, happens))
+        return ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +119,13 @@ def leaving_bounds(
     network: Network, place: Mapping[str, int], lower: Ints, upper: Ints, after: Mapping[str, Expression]
 ) -> list[Expression]:
     """Return the ways in which values after a step are outside the variables' bounds."""
-    found: list[Expression] = []
+    conditions: list[Expression] = []
     for name, value in after.items():
         k = place[name]
         if network.variables[k].kind is not Kind.BOOL:
-            found.append(Binary("<", value, IntLiteral(int(lower[k]))))
-            found.append(Binary(">", value, IntLiteral(int(upper[k]))))
-    return found
+            conditions.append(Binary("<", value, IntLiteral(int(lower[k]))))
+            conditions.append(Binary(">", value, IntLiteral(int(upper[k]))))
+    return conditions
 
 
 def _operators(
@@ -137,7 +137,7 @@ def _operators(
         if number != UNKNOWN_LABEL:
             output_of.setdefault(network.labels[number], output)
     kinds = {variable.name: variable.kind for variable in (*network.variables, *network.scratch)}
-    found = []
+    operators = []
     for joint in network.joints:
         for numbers in product(*joint.participants):
             edges = tuple(network.edges[number] for number in numbers)
@@ -146,8 +146,8 @@ def _operators(
             if arena.task.network.disables_out_of_bounds:
                 guard = conjunction(guard, *_staying(network, one, place, lower, upper))
                 one = Operator(one.output, edges, guard, kinds)
-            found.append(one)
-    return tuple(found)
+            operators.append(one)
+    return tuple(operators)
 
 
 def _staying(
@@ -159,13 +159,13 @@ def _staying(
     chances = [branch.probability for edge in operator.edges for branch in edge.branches]
     if any(value_of(chance) is None and possible(chance, operator.kinds) is None for chance in chances):
         raise Unreadable("operators that leave the bounds are disabled, and a probability is not read over integers")
-    found: list[Expression] = []
+    conditions: list[Expression] = []
     for branches, happens in operator.ways():
         for outside in leaving_bounds(network, place, lower, upper, effects(network, operator.edges, branches)):
             assert isinstance(outside, Binary)
             inside = Binary("≥" if outside.operator == "<" else "≤", outside.left, outside.right)
-            found.append(Binary("⇒", conjunction(*happens), inside) if happens else inside)
-    return found
+            conditions.append(Binary("⇒", conjunction(*happens), inside) if happens else inside)
+    return conditions
 
 
 def greatest_sizes(lower: Ints, upper: Ints, marks: int) -> list[int]:

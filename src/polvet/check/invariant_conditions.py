@@ -20,21 +20,21 @@ MOST_ALTERNATIVES = 60
 
 def expanded(conditions: Sequence[Expression]) -> list[list[Expression]]:
     """Return alternatives of conditions that hold together, where disjunctions inside are few."""
-    found: list[list[Expression]] = [[]]
+    product: list[list[Expression]] = [[]]
     for condition in conditions:
         options = alternatives(condition, MOST_ALTERNATIVES)
-        if len(found) * len(options) > MOST_ALTERNATIVES:
+        if len(product) * len(options) > MOST_ALTERNATIVES:
             options = [[condition]]
-        found = [one + other for one in found for other in options]
-    return [one for one in found if FALSE not in one]
+        product = [one + other for one in product for other in options]
+    return [one for one in product if FALSE not in one]
 
 
-def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row], list[Expression]]:
+def rows_of(question: Question, conditions: Sequence[Expression]) -> tuple[list[Row], list[Expression]]:
     """Return the conditions that are rows, and the rest."""
     rows, rest = [], []
     for condition in conditions:
         for part in conjuncts(condition):
-            row = _row(asked, part)
+            row = _row(question, part)
             if row is None:
                 rest.append(part)
             else:
@@ -42,21 +42,21 @@ def rows_of(asked: Question, conditions: Sequence[Expression]) -> tuple[list[Row
     return rows, rest
 
 
-def _row(asked: Question, condition: Expression) -> Row | None:
+def _row(question: Question, condition: Expression) -> Row | None:
     """Return the condition as a row; None where it is none, or its numbers are too large to be added up in int64."""
     # A guard is asked about again and again: it is the same object, which stays alive with what is known of it.
-    known = asked.rows_read.get(id(condition))
+    known = question.rows_read.get(id(condition))
     if known is None:
-        known = asked.rows_read[id(condition)] = condition, _read_row(asked, _plain(condition))
+        known = question.rows_read[id(condition)] = condition, _read_row(question, _plain(condition))
     return known[1]
 
 
-def _read_row(asked: Question, condition: Expression) -> Row | None:
-    found = row_of(condition, asked.place, asked.sizes)
-    columns = None if found is None else _columns(asked, found[0])
-    if found is None or columns is None:
+def _read_row(question: Question, condition: Expression) -> Row | None:
+    sides = row_of(condition, question.place, question.sizes)
+    columns = None if sides is None else _columns(question, sides[0])
+    if sides is None or columns is None:
         return None
-    return row_between(dict(columns), found[1], found[2], asked.sizes)
+    return row_between(dict(columns), sides[1], sides[2], question.sizes)
 
 
 def _plain(condition: Expression) -> Expression:
@@ -69,44 +69,48 @@ def _plain(condition: Expression) -> Expression:
             return condition
 
 
-def _columns(asked: Question, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
+def _columns(question: Question, terms: Mapping[int | tuple[int, int], int]) -> list[tuple[int, int]] | None:
     """Return the columns of variables and marks; None if the claim does not know a mark."""
-    found = []
+    columns = []
     for key, coefficient in terms.items():
         if isinstance(key, int):
-            found.append((key, coefficient))
-        elif key in asked.claim.marks:
-            found.append((len(asked.place) + asked.claim.marks.index(key), coefficient))
+            columns.append((key, coefficient))
+        elif key in question.claim.marks:
+            columns.append((len(question.place) + question.claim.marks.index(key), coefficient))
         else:
             return None
-    return found
+    return columns
 
 
-def narrowed(asked: Question, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
+def narrowed(question: Question, conditions: Sequence[Expression], *, inside: bool) -> tuple[Ints, Ints] | None:
     """Return a box that holds every state (with `inside`: of the invariant) that satisfies the conditions, if there is one."""
-    rows = rows_of(asked, conditions)[0]
-    everything = [*rows, *asked.claim.rows] if inside else rows
-    lower, upper, _ = contracted(asked, asked.lower[None, :].copy(), asked.upper[None, :].copy(), everything)
+    rows = rows_of(question, conditions)[0]
+    everything = [*rows, *question.claim.rows] if inside else rows
+    lower, upper, _ = contracted(question, question.lower[None, :].copy(), question.upper[None, :].copy(), everything)
     return (lower[0], upper[0]) if len(lower) else None
 
 
-def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+def contracted(question: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
     """Return what rows leave of the boxes [n, variables], and which there are; marks are 0 or 1, and tell on their variables."""
-    marks, size = asked.claim.marks, len(asked.place)
-    if not marks:
+    claim, size = question.claim, len(question.place)
+    if not claim.marks:
         return contract(lower, upper, rows)
     kept = np.arange(len(lower))
     for _ in range(3):
         before = int(lower.sum() - upper.sum())
-        wide_lower, wide_upper = marked_bounds(asked, lower, upper)
+        wide_lower, wide_upper = marked_bounds(question, lower, upper)
         wide_lower, wide_upper, left = contract(wide_lower, wide_upper, rows)
         lower, upper, kept = wide_lower[:, :size].copy(), wide_upper[:, :size].copy(), kept[left]
-        for k, (place, value) in enumerate(marks, start=size):
-            never, always = wide_upper[:, k] == 0, wide_lower[:, k] == 1
-            lower[never & (lower[:, place] == value), place] += 1
-            upper[never & (upper[:, place] == value), place] -= 1
-            lower[always, place] = np.maximum(lower[always, place], value)
-            upper[always, place] = np.minimum(upper[always, place], value)
+        never, always = wide_upper[:, size:] == 0, wide_lower[:, size:] == 1
+        low, high = lower[:, claim.places], upper[:, claim.places]
+        inside = (low <= claim.values) & (claim.values <= high)
+        tells = (never & inside) | (always & ~(inside & (low == high)))
+        for k in np.flatnonzero(tells.any(axis=0)).tolist():
+            place, value = claim.marks[k]
+            lower[never[:, k] & (lower[:, place] == value), place] += 1
+            upper[never[:, k] & (upper[:, place] == value), place] -= 1
+            lower[always[:, k], place] = np.maximum(lower[always[:, k], place], value)
+            upper[always[:, k], place] = np.minimum(upper[always[:, k], place], value)
         keep = (lower <= upper).all(axis=1)
         lower, upper, kept = lower[keep], upper[keep], kept[keep]
         if not len(lower) or int(lower.sum() - upper.sum()) == before:
@@ -114,22 +118,19 @@ def contracted(asked: Question, lower: Ints, upper: Ints, rows: Sequence[Row]) -
     return lower, upper, kept
 
 
-def marked_bounds(asked: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+def marked_bounds(question: Question, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
     """Return the boxes with bounds of the marks behind those of the variables."""
-    columns_low, columns_high = [lower], [upper]
-    for place, value in asked.claim.marks:
-        low, high = lower[:, place], upper[:, place]
-        possible = (low <= value) & (value <= high)
-        columns_low.append((possible & (low == high)).astype(np.int64)[:, None])
-        columns_high.append(possible.astype(np.int64)[:, None])
-    return np.concatenate(columns_low, axis=1), np.concatenate(columns_high, axis=1)
+    claim = question.claim
+    low, high = lower[:, claim.places], upper[:, claim.places]
+    possible = (low <= claim.values) & (claim.values <= high)
+    sure = possible & (low == high)
+    return np.concatenate([lower, sure], axis=1, dtype=np.int64), np.concatenate(
+        [upper, possible], axis=1, dtype=np.int64
+    )
 
 
-def simplified(asked: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
+def simplified(question: Question, rows: Sequence[Row], lower: Ints, upper: Ints) -> list[Row] | None:
     """Return the rows with what a box fixes put in, parallel ones made one; None if they contradict each other there."""
-    low, high = marked_bounds(asked, lower[None, :], upper[None, :])
+    low, high = marked_bounds(question, lower[None, :], upper[None, :])
     fixed = low[0] == high[0]
-    inside = []
-    for row in rows:
-        inside.append(moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])))
-    return merged(inside)
+    return merged([moved(row, ~fixed, int(row.coefficients[fixed] @ low[0][fixed])) for row in rows])

@@ -26,24 +26,24 @@ class PossibleError:
     root: tuple[Ints, Ints]
 
 
-def possible_errors(asked: Question) -> list[PossibleError]:
+def possible_errors(question: Question) -> list[PossibleError]:
     """Return the errors that the claim's rows do not exclude at once."""
-    sizes = {name: asked.sizes[place] for name, place in asked.place.items()}
-    rules = rules_of(asked.network, sizes)
-    ended, failed = asked.task.goal, asked.task.fail
+    sizes = {name: question.sizes[place] for name, place in question.place.items()}
+    rules = rules_of(question.network, sizes)
+    ended, failed = question.task.goal, question.task.fail
     errors = [*errors_in(failed, [], rules), *errors_in(ended, [Unary("¬", failed)], rules)]
-    for operator in asked.operators:
+    for operator in question.operators:
         for error in errors_of(operator.edges, operator.ways(), rules):
             errors.append([*error, Unary("¬", failed), Unary("¬", ended)])
-    found = []
+    possible = []
     for conditions in dict.fromkeys(map(tuple, errors)):
-        root = narrowed(asked, conditions, inside=True)
-        if root is not None and _is_possible(asked, conditions, root):
-            found.append(PossibleError(conditions, root))
-    return found
+        root = narrowed(question, conditions, inside=True)
+        if root is not None and _is_possible(question, conditions, root):
+            possible.append(PossibleError(conditions, root))
+    return possible
 
 
-def _is_possible(asked: Question, conditions: tuple[Expression, ...], root: tuple[Ints, Ints]) -> bool:
+def _is_possible(question: Question, conditions: tuple[Expression, ...], root: tuple[Ints, Ints]) -> bool:
     low, high = root[0][None, :].astype(np.float64), root[1][None, :].astype(np.float64)
-    tests = rows_of(asked, conditions)[1]
-    return all(interval(test, asked.place, low, high)[1][0] != 0 for test in tests)
+    tests = rows_of(question, conditions)[1]
+    return all(interval(test, question.place, low, high)[1][0] != 0 for test in tests)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from polvet.model.task import Task
+from polvet.records.certificate_files import Certificate
 
 
 class RowLike(Protocol):
@@ -47,7 +48,7 @@ class BoxLike(Protocol):
 
 def invariant_certificate(
     task: Task, policy_sha256: str | None, rows: Sequence[RowLike], blocked: Sequence[BoxLike]
-) -> dict[str, Any]:
+) -> Certificate:
     """Return the certificate that runs of the policy stay in the invariant; `options` are added by who knows them."""
     variables = task.network.variables
     bounds = [variable_bounds(variable) for variable in variables]

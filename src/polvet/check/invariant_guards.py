@@ -31,42 +31,42 @@ class Guards:
             self.lower[kept], self.upper[kept], tuple(one for one, k in zip(self.rest, kept, strict=True) if k)
         )
 
-    def truth(self, asked: Question, lower: Ints, upper: Ints) -> tuple[Bools, Bools]:
+    def truth(self, question: Question, lower: Ints, upper: Ints) -> tuple[Bools, Bools]:
         """Return [n, guards]: does it hold everywhere in the box, may it hold somewhere."""
         always: Bools = np.all((lower[:, None, :] >= self.lower) & (upper[:, None, :] <= self.upper), axis=2)
         possible: Bools = np.all((lower[:, None, :] <= self.upper) & (upper[:, None, :] >= self.lower), axis=2)
         for k, condition in enumerate(self.rest):
             if condition != TRUE:
-                low, high = interval(condition, asked.place, lower.astype(np.float64), upper.astype(np.float64))
+                low, high = interval(condition, question.place, lower.astype(np.float64), upper.astype(np.float64))
                 always[:, k] &= low == 1
                 possible[:, k] &= high != 0
         return always, possible
 
 
-def guards_of(asked: Question) -> list[Guards]:
+def guards_of(question: Question) -> list[Guards]:
     """Return the guards of each output's label, those left out that never hold."""
-    found: list[list[tuple[Ints, Ints, Expression]]] = [[] for _ in asked.fitted.labels]
-    for operator in asked.operators:
+    guards: list[list[tuple[Ints, Ints, Expression]]] = [[] for _ in question.fitted.labels]
+    for operator in question.operators:
         if operator.output < 0:
             continue
-        lower, upper = asked.lower[None, :].copy(), asked.upper[None, :].copy()
+        lower, upper = question.lower[None, :].copy(), question.upper[None, :].copy()
         alone, parts = [], []
         for part in conjuncts(operator.guard):
-            rows, _ = rows_of(asked, [part])
+            rows, _ = rows_of(question, [part])
             used = np.flatnonzero(rows[0].coefficients).tolist() if rows else []
-            if len(used) == 1 and used[0] < len(asked.place):  # exactly an interval of one variable
+            if len(used) == 1 and used[0] < len(question.place):  # exactly an interval of one variable
                 alone += rows
             else:
                 parts.append(part)
         lower, upper, _ = contract(lower, upper, alone)
         if len(lower):
-            found[operator.output].append((lower[0], upper[0], conjunction(*parts)))
-    width = len(asked.place)
+            guards[operator.output].append((lower[0], upper[0], conjunction(*parts)))
+    width = len(question.place)
     return [
         Guards(
             np.array([one[0] for one in mine], dtype=np.int64).reshape(-1, width),
             np.array([one[1] for one in mine], dtype=np.int64).reshape(-1, width),
             tuple(one[2] for one in mine),
         )
-        for mine in found
+        for mine in guards
     ]

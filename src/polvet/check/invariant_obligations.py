@@ -35,83 +35,83 @@ class Obligation:
     inside: bool
 
 
-def start_condition(asked: Question) -> Expression:
+def start_condition(question: Question) -> Expression:
     """Return what start states satisfy."""
-    if asked.task.start is not None:
-        return asked.task.start
-    fixed = [Binary("=", Name(v.name), literal(v.initial)) for v in asked.network.variables if v.initial is not None]
-    return conjunction(*fixed, asked.network.initial_condition)
+    if question.task.start is not None:
+        return question.task.start
+    fixed = [Binary("=", Name(v.name), literal(v.initial)) for v in question.network.variables if v.initial is not None]
+    return conjunction(*fixed, question.network.initial_condition)
 
 
-def start_obligations(asked: Question) -> Iterator[Obligation]:
+def start_obligations(question: Question) -> Iterator[Obligation]:
     """Yield what shows that every start state is in the invariant, or every one of the region that the claim is about.
 
     SOUND: a start state of a region is outside `fail`, and in no box that the region leaves out. All start states satisfy the rows.
     """
-    region = asked.arena.region
+    region = question.arena.region
     if region is not None and region.inside:
         raise Malformed("the region of an invariant is not what boxes leave out")
     left_out = frozenset(
         k
-        for k in range(len(asked.claim.lower) if region is not None else 0)
-        if region is not None and region.covers(asked.claim.lower[k].tolist(), asked.claim.upper[k].tolist())
+        for k in range(len(question.claim.lower) if region is not None else 0)
+        if region is not None and region.covers(question.claim.lower[k].tolist(), question.claim.upper[k].tolist())
     )
-    fails = [[asked.task.fail]] if region is None else []
-    for begins in expanded([start_condition(asked)]):
-        root = narrowed(asked, begins, inside=False)
+    fails = [[question.task.fail]] if region is None else []
+    for begins in expanded([start_condition(question)]):
+        root = narrowed(question, begins, inside=False)
         if root is None:
             continue
-        for bad in [*broken_rows(asked, {}), *entered_boxes(asked, {}, root, left_out), *fails]:
-            yield from _obligations(asked, [*begins, *bad], ANYTHING, root, inside=False)
+        for bad in [*broken_rows(question, {}), *entered_boxes(question, {}, root, left_out), *fails]:
+            yield from _obligations(question, [*begins, *bad], ANYTHING, root, inside=False)
 
 
-def step_obligations(asked: Question) -> Iterator[Obligation]:
+def step_obligations(question: Question) -> Iterator[Obligation]:
     """Yield what shows that no operator breaks a rule of the model in the invariant, and that no step of the policy leaves it."""
-    for error in possible_errors(asked):
-        yield from _obligations(asked, error.conditions, ANYTHING, error.root, inside=True)
-    for operator in asked.operators:
+    for error in possible_errors(question):
+        yield from _obligations(question, error.conditions, ANYTHING, error.root, inside=True)
+    for operator in question.operators:
         if operator.output != NEVER:
-            yield from _operator_obligations(asked, operator)
+            yield from _operator_obligations(question, operator)
 
 
-def _operator_obligations(asked: Question, operator: Operator) -> Iterator[Obligation]:
+def _operator_obligations(question: Question, operator: Operator) -> Iterator[Obligation]:
     guard = list(conjuncts(operator.guard))
-    running: list[Expression] = [Unary("¬", asked.task.goal), Unary("¬", asked.task.fail)]
+    running: list[Expression] = [Unary("¬", question.task.goal), Unary("¬", question.task.fail)]
     for branches, happens in operator.ways():
-        root = narrowed(asked, [*guard, *happens], inside=True)
+        root = narrowed(question, [*guard, *happens], inside=True)
         if root is None:
             continue
-        after = effects(asked.network, operator.edges, branches)
-        for bad in ways_out(asked, after, root):
-            yield from _obligations(asked, [*guard, *happens, *running, *bad], operator.output, root, inside=True)
+        after = effects(question.network, operator.edges, branches)
+        for bad in ways_out(question, after, root):
+            yield from _obligations(question, [*guard, *happens, *running, *bad], operator.output, root, inside=True)
 
 
 def _obligations(
-    asked: Question, conditions: Sequence[Expression], output: int, root: Boxes, *, inside: bool
+    question: Question, conditions: Sequence[Expression], output: int, root: Boxes, *, inside: bool
 ) -> Iterator[Obligation]:
     """Yield one for each alternative that rows and bounds do not exclude at once. `root` holds all states that satisfy the conditions."""
     for together in expanded(conditions):
-        rows, tests = rows_of(asked, together)
+        rows, tests = rows_of(question, together)
         if inside:
-            rows = [*rows, *asked.claim.rows]
-        known = simplified(asked, rows, *root)
+            rows = [*rows, *question.claim.rows]
+        known = simplified(question, rows, *root)
         if known is None:
             continue
-        lower, upper, _ = contracted(asked, root[0][None, :].copy(), root[1][None, :].copy(), known)
+        lower, upper, _ = contracted(question, root[0][None, :].copy(), root[1][None, :].copy(), known)
         if not len(lower):
             continue
-        known = simplified(asked, rows, lower[0], upper[0])
+        known = simplified(question, rows, lower[0], upper[0])
         if known is None:
             continue
         # What holds in all of the root needs no asking again.
-        left = tuple(row for row in known if not _holds_in(asked, row, (lower, upper)))
+        left = tuple(row for row in known if not _holds_in(question, row, (lower, upper)))
         low, high = lower.astype(np.float64), upper.astype(np.float64)
-        open_tests = tuple(test for test in tests if interval(test, asked.place, low, high)[0][0] != 1)
+        open_tests = tuple(test for test in tests if interval(test, question.place, low, high)[0][0] != 1)
         yield Obligation((lower, upper), left, open_tests, output, inside)
 
 
-def _holds_in(asked: Question, row: Row, box: Boxes) -> bool:
+def _holds_in(question: Question, row: Row, box: Boxes) -> bool:
     """Return whether the row holds in every state of a box."""
-    low, high = marked_bounds(asked, *box)
+    low, high = marked_bounds(question, *box)
     ends = np.stack([row.coefficients * low[0], row.coefficients * high[0]])
     return bool(ends.min(axis=0).sum() >= row.lower and ends.max(axis=0).sum() <= row.upper)

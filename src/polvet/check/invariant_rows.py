@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 import numpy as np
@@ -43,7 +44,7 @@ def row_between(columns: Mapping[int, int], lower: int | None, upper: int | None
     return Row(coefficients, low, high)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Claim:
     """An invariant as read: rows, and blocked boxes as arrays [k, variables]."""
 
@@ -52,12 +53,21 @@ class Claim:
     upper: Ints
     marks: tuple[tuple[int, int], ...]  # (variable, value)
 
+    @cached_property
+    def places(self) -> Ints:
+        """The variable of each mark."""
+        return np.array([place for place, _ in self.marks], dtype=np.int64)
+
+    @cached_property
+    def values(self) -> Ints:
+        """The value of each mark."""
+        return np.array([value for _, value in self.marks], dtype=np.int64)
+
     def marked(self, points: Ints) -> Ints:
         """Return points [n, variables] with a column for each mark."""
         if not self.marks:
             return points
-        columns = [(points[:, place] == value).astype(np.int64) for place, value in self.marks]
-        return np.concatenate([points, np.stack(columns, axis=1)], axis=1)
+        return np.concatenate([points, points[:, self.places] == self.values], axis=1, dtype=np.int64)
 
     def holds(self, points: Ints) -> npt.NDArray[np.bool_]:
         """Return which points [n, variables] satisfy the rows and are in no blocked box."""
@@ -80,7 +90,7 @@ def moved(row: Row, kept: npt.NDArray[np.bool_], by: int) -> Row:
 
 def merged(rows: Sequence[Row]) -> list[Row] | None:
     """Return the rows with parallel ones made one, in lowest terms; None if they contradict each other."""
-    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    sides: dict[tuple[int, ...], tuple[int, int]] = {}
     for row in rows:
         whole = row.coefficients.tolist()
         divisor = gcd(*whole)
@@ -95,11 +105,11 @@ def merged(rows: Sequence[Row]) -> list[Row] | None:
         # SOUND: the sum is an integer, so its bounds are rounded inwards, in Python's integers.
         low = low if low == -FAR else -(-low // divisor)
         high = high if high == FAR else high // divisor
-        before = found.get(key, (-FAR, FAR))
-        found[key] = max(low, before[0]), min(high, before[1])
-        if found[key][0] > found[key][1]:
+        before = sides.get(key, (-FAR, FAR))
+        sides[key] = max(low, before[0]), min(high, before[1])
+        if sides[key][0] > sides[key][1]:
             return None
-    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in found.items()]
+    return [Row(np.array(key, dtype=np.int64), low, high) for key, (low, high) in sides.items()]
 
 
 def is_contradiction(rows: Sequence[Row], lower: Ints, upper: Ints, sums: Sequence[tuple[int, int]]) -> bool:
@@ -129,10 +139,10 @@ def contract(lower: Ints, upper: Ints, rows: Sequence[Row]) -> tuple[Ints, Ints,
     exact in int64, and quotients are rounded by integer division. A bound at FAR never tells.
     """
     kept = np.arange(len(lower))
+    used_by = [np.flatnonzero(row.coefficients) for row in rows]
     for _ in range(4):
         before = lower.sum() - upper.sum()
-        for row in rows:
-            used = np.flatnonzero(row.coefficients)
+        for row, used in zip(rows, used_by, strict=True):
             a = row.coefficients[used]
             low, high = a * lower[:, used], a * upper[:, used]
             least, most = np.minimum(low, high), np.maximum(low, high)

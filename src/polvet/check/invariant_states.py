@@ -28,24 +28,24 @@ FEW_POINTS = 2_000
 POINTS_AT_ONCE = 65_536
 
 
-def try_all_states(asked: Question, judge: Judge) -> bool:
+def try_all_states(question: Question, judge: Judge) -> bool:
     """Judge every state of the claim where they are few enough; return whether that was done."""
-    points = all_points(asked)
+    points = all_points(question)
     if points is not None:
         judge.all(points)
     return points is not None
 
 
-def all_points(asked: Question) -> Ints | None:
+def all_points(question: Question) -> Ints | None:
     """Return every state that satisfies the rows and is in no blocked box, None if that takes too many steps.
 
     Values are filled in variable by variable; what no row allows any more, whatever the rest, is left out at once.
     """
-    size, claim = len(asked.place), asked.claim
+    size, claim = len(question.place), question.claim
     points = np.zeros((1, 0), dtype=np.int64)
-    low, high = marked_bounds(asked, asked.lower[None, :], asked.upper[None, :])
+    low, high = marked_bounds(question, question.lower[None, :], question.upper[None, :])
     for known in range(1, size + 1):
-        least, most = int(asked.lower[known - 1]), int(asked.upper[known - 1])
+        least, most = int(question.lower[known - 1]), int(question.upper[known - 1])
         if len(points) * (most - least + 1) > MOST_POINTS:
             return None
         values = np.arange(least, most + 1, dtype=np.int64)
@@ -81,14 +81,14 @@ def points_of(lower: Ints, upper: Ints) -> Ints:
 class Judge:
     """Raises Malformed where a step of the policy from a state of the claimed invariant leaves it."""
 
-    def __init__(self, asked: Question) -> None:
-        self.asked = asked
+    def __init__(self, question: Question) -> None:
+        self.question = question
         self.judged: set[tuple[int, ...]] = set()
 
     @cached_property
     def errors(self) -> list[PossibleError]:
         """Where a rule of the model may be broken."""
-        return possible_errors(self.asked)
+        return possible_errors(self.question)
 
     def all(self, points: Ints) -> None:
         """Judge states of the claim, each in the interpreter where they are few."""
@@ -97,25 +97,25 @@ class Judge:
                 self.one(point)
             return
         for begin in range(0, len(points), POINTS_AT_ONCE):
-            self.asked.arena.budget.check()
+            self.question.arena.budget.check()
             self.many(points[begin : begin + POINTS_AT_ONCE])
 
     def one(self, point: Ints) -> None:
         """Judge a state in the interpreter; states outside the claim are passed over."""
-        asked, claim = self.asked, self.asked.claim
+        question, claim = self.question, self.question.claim
         key = tuple(point.tolist())
         if key in self.judged or not claim.holds(point[None, :])[0]:
             return
         self.judged.add(key)
-        arena, fitted = asked.arena, asked.fitted
-        state = asked.state(point)
+        arena, fitted = question.arena, question.fitted
+        state = question.state(point)
         if arena.is_fail(state) or arena.is_goal(state):
             return
         moves = arena.moves(state)
         labels = {move.label for move in moves if move.label is not None}
         taken: set[str] = set()
         if labels:
-            names = [None if k == UNKNOWN_LABEL else asked.network.labels[k] for k in fitted.labels]
+            names = [None if k == UNKNOWN_LABEL else question.network.labels[k] for k in fitted.labels]
             mask = np.array([[name in labels for name in names]], dtype=np.bool_)
             if fitted.filtered and not mask.any():
                 return
@@ -137,25 +137,25 @@ class Judge:
 
     def many(self, points: Ints) -> None:
         """As `one`, for many states of the claim at once; where an expression is not decided, the interpreter is asked."""
-        asked, fitted = self.asked, self.asked.fitted
+        question, fitted = self.question, self.question.fitted
         values = points.astype(np.float64)
         doubtful = np.zeros(len(points), dtype=np.bool_)
 
         def exactly(expression: Expression) -> Floats:
-            low, high = interval(expression, asked.place, values, values)
+            low, high = interval(expression, question.place, values, values)
             doubtful[low != high] = True
             return high
 
-        running = (exactly(asked.task.fail) == 0) & (exactly(asked.task.goal) == 0)
+        running = (exactly(question.task.fail) == 0) & (exactly(question.task.goal) == 0)
         for error in self.errors:
             possible_error = np.ones(len(points), dtype=np.bool_)
             for condition in error.conditions:
-                possible_error &= interval(condition, asked.place, values, values)[1] != 0
+                possible_error &= interval(condition, question.place, values, values)[1] != 0
             doubtful |= possible_error
-        guards = [exactly(operator.guard) != 0 for operator in asked.operators]
+        guards = [exactly(operator.guard) != 0 for operator in question.operators]
         labelled = np.zeros(len(points), dtype=np.bool_)
         mask = np.zeros((len(points), len(fitted.labels)), dtype=np.bool_)
-        for operator, guard in zip(asked.operators, guards, strict=True):
+        for operator, guard in zip(question.operators, guards, strict=True):
             if operator.output != ANYTHING:
                 labelled |= guard
             if operator.output >= 0:
@@ -163,7 +163,7 @@ class Judge:
         rows = points[:, list(fitted.variables)].astype(np.float64).astype(np.float32)
         possible = possible_choices(fitted.policy, rows, mask if fitted.filtered else None) & mask
         goes_on = running & (~labelled | possible.any(axis=1))
-        for operator, guard in zip(asked.operators, guards, strict=True):
+        for operator, guard in zip(question.operators, guards, strict=True):
             if operator.output == NEVER:
                 continue
             taken = guard & goes_on
@@ -174,8 +174,8 @@ class Judge:
                 for condition in happens:
                     moving &= exactly(condition) != 0
                 after = values.copy()
-                for name, value in effects(asked.network, operator.edges, branches).items():
-                    after[:, asked.place[name]] = exactly(value)
+                for name, value in effects(question.network, operator.edges, branches).items():
+                    after[:, question.place[name]] = exactly(value)
                 self._landed(points, after, np.flatnonzero(moving & ~doubtful), doubtful)
         for point in points[doubtful]:
             self.one(point)
@@ -184,15 +184,15 @@ class Judge:
         """Judge where the moved points have come, given all values after the step."""
         if not len(moved):
             return
-        asked = self.asked
+        question = self.question
         after = after[moved]
-        outside: Bools = np.any((after < asked.lower) | (after > asked.upper), axis=1)
-        landed = np.where(outside[:, None], asked.lower, after).astype(np.int64)
-        low, high = interval(asked.task.fail, asked.place, landed.astype(np.float64), landed.astype(np.float64))
+        outside: Bools = np.any((after < question.lower) | (after > question.upper), axis=1)
+        landed = np.where(outside[:, None], question.lower, after).astype(np.int64)
+        low, high = interval(question.task.fail, question.place, landed.astype(np.float64), landed.astype(np.float64))
         doubtful[moved[low != high]] = True
-        for point in points[moved[outside | (low == 1) | ~asked.claim.holds(landed)]]:
+        for point in points[moved[outside | (low == 1) | ~question.claim.holds(landed)]]:
             self.one(point)
-            raise Malformed(f"a step from {asked.arena.show(asked.state(point))} leaves the invariant")
+            raise Malformed(f"a step from {question.arena.show(question.state(point))} leaves the invariant")
 
 
 class Pool:

@@ -105,18 +105,18 @@ def _read_sums(item: Any) -> tuple[tuple[tuple[int, int], ...], ...]:
 class Follower:
     """Follows the trees of one claim, obligation after obligation."""
 
-    def __init__(self, asked: Question, tree: SplitTree) -> None:
-        self.asked, self.tree = asked, tree
+    def __init__(self, question: Question, tree: SplitTree) -> None:
+        self.question, self.tree = question, tree
 
     @cached_property
     def guards(self) -> list[Guards]:
         """Where each output's label is applicable."""
-        return guards_of(self.asked)
+        return guards_of(self.question)
 
     @cached_property
     def bounds(self) -> PolicyBounds | None:
         """Bounds of the policy's scores; None where it has none."""
-        return bounds_of(self.asked)
+        return bounds_of(self.question)
 
     def follow(self, obligation: Obligation, try_states: Callable[[Ints], None]) -> None:
         """Raise Malformed unless the next tree shows the obligation; states that leaves name are handed to `try_states`."""
@@ -126,9 +126,9 @@ class Follower:
             if len(lower) > BLOCK:
                 pending.append((lower[BLOCK:], upper[BLOCK:]))
                 lower, upper = lower[:BLOCK], upper[:BLOCK]
-            self.asked.arena.budget.check()
+            self.question.arena.budget.check()
             what, value = self.tree.take(len(lower))
-            lower, upper, kept = contracted(self.asked, lower.copy(), upper.copy(), obligation.rows)
+            lower, upper, kept = contracted(self.question, lower.copy(), upper.copy(), obligation.rows)
             gone = np.ones(len(what), dtype=np.bool_)
             gone[kept] = False
             if ((what == Reason.ROWS) != gone).any():
@@ -158,16 +158,16 @@ class Follower:
 
     def _holds(self, obligation: Obligation, reason: int, number: int, lower: Ints, upper: Ints) -> bool:
         """Return whether the reason holds in all of these boxes."""
-        claim = self.asked.claim
+        claim = self.question.claim
         low, high = lower.astype(np.float64), upper.astype(np.float64)
         match reason:
             case Reason.BLOCKED if obligation.inside and 0 <= number < len(claim.lower):
                 return bool(((lower >= claim.lower[number]) & (upper <= claim.upper[number])).all())
             case Reason.TEST if 0 <= number < len(obligation.tests):
-                return bool((interval(obligation.tests[number], self.asked.place, low, high)[1] == 0).all())
+                return bool((interval(obligation.tests[number], self.question.place, low, high)[1] == 0).all())
             case Reason.SUM if 0 <= number < len(self.tree.sums):
                 sums, rows = self.tree.sums[number], obligation.rows
-                wide = zip(*marked_bounds(self.asked, lower, upper), strict=True)
+                wide = zip(*marked_bounds(self.question, lower, upper), strict=True)
                 known = all(0 <= row < len(rows) and multiplier for row, multiplier in sums)
                 return known and all(is_contradiction(rows, a, b, sums) for a, b in wide)
             case Reason.BEATEN if obligation.output != ANYTHING and 0 <= number < len(self.guards):
@@ -179,19 +179,19 @@ class Follower:
         """Return in which boxes the rival is applicable everywhere and surely has the better score."""
         if rival == obligation.output or self.bounds is None:
             return np.zeros(len(lower), dtype=np.bool_)
-        low, high, rows = lower.astype(np.float64), upper.astype(np.float64), wide_rows(self.asked, obligation.rows)
-        found: Bools = self.bounds.losers(obligation.output, [rival], low, high, rows)[0][:, 0]
-        if self.asked.fitted.filtered:
+        low, high, rows = lower.astype(np.float64), upper.astype(np.float64), wide_rows(self.question, obligation.rows)
+        beaten: Bools = self.bounds.losers(obligation.output, [rival], low, high, rows)[0][:, 0]
+        if self.question.fitted.filtered:
             near = self.guards[rival].near(obligation.root[0][0], obligation.root[1][0])
-            found = found & near.truth(self.asked, lower, upper)[0].any(axis=1)
-        return found
+            beaten = beaten & near.truth(self.question, lower, upper)[0].any(axis=1)
+        return beaten
 
     def _left(self, obligation: Obligation, points: Ints) -> Ints:
         """Return the points that satisfy the rows, and with `inside` are in the claim."""
         for row in obligation.rows:
-            value = self.asked.claim.marked(points) @ row.coefficients
+            value = self.question.claim.marked(points) @ row.coefficients
             points = points[(value >= row.lower) & (value <= row.upper)]
-        return points[self.asked.claim.holds(points)] if obligation.inside and len(points) else points
+        return points[self.question.claim.holds(points)] if obligation.inside and len(points) else points
 
 
 def parts_of(lower: Ints, upper: Ints, place: Ints, value: Ints) -> Boxes:
@@ -205,14 +205,14 @@ def parts_of(lower: Ints, upper: Ints, place: Ints, value: Ints) -> Boxes:
     return np.concatenate([lower, right_lower]), np.concatenate([left_upper, upper])
 
 
-def bounds_of(asked: Question) -> PolicyBounds | None:
+def bounds_of(question: Question) -> PolicyBounds | None:
     """Return what bounds the policy's scores over boxes; None for policies without scores."""
-    policy, fitted = asked.fitted.policy, asked.fitted
+    policy, fitted = question.fitted.policy, question.fitted
     match policy:
         case NeuralNetwork():
-            return NetworkBounds(policy, fitted.variables, len(asked.place))
+            return NetworkBounds(policy, fitted.variables, len(question.place))
         case UnitGraph():
-            return UnitBounds(policy, fitted.variables, len(asked.place))
+            return UnitBounds(policy, fitted.variables, len(question.place))
         case TreeEnsemble():
             return TreeBounds(policy, fitted.variables)
         case Table():
@@ -223,10 +223,10 @@ def bounds_of(asked: Question) -> PolicyBounds | None:
             return None
 
 
-def wide_rows(asked: Question, rows: tuple[Row, ...]) -> list[tuple[Floats, float, float]]:
+def wide_rows(question: Question, rows: tuple[Row, ...]) -> list[tuple[Floats, float, float]]:
     """Return the rows over several variables as bounds of scores read them, with marks put in as what they may be."""
-    size = len(asked.place)
-    found = []
+    size = len(question.place)
+    wide = []
     for row in rows:
         own, marks = row.coefficients[:size], row.coefficients[size:]
         if np.count_nonzero(own) > 1:
@@ -236,5 +236,5 @@ def wide_rows(asked: Question, rows: tuple[Row, ...]) -> list[tuple[Floats, floa
             if np.abs(own).max() <= DOUBLES:
                 low = float(lower) if abs(lower) <= DOUBLES else -np.inf
                 high = float(upper) if abs(upper) <= DOUBLES else np.inf
-                found.append((own.astype(np.float64), low, high))
-    return found
+                wide.append((own.astype(np.float64), low, high))
+    return wide

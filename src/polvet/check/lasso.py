@@ -202,8 +202,10 @@ def _pass(
     change = _total(steps)
     singly = repeat > 1 and any(
         atom.operator in ("==", "!=") or len(step.edge.guard) > 1
-        for step in steps for atoms in step.edge.guard for atom in atoms
-    )  # fmt: skip
+        for step in steps
+        for atoms in step.edge.guard
+        for atom in atoms
+    )
     if singly and repeat * len(steps) > MAX_REPLAY:
         raise Malformed(f"{place}: {repeat} rounds under a guard with == or != are too many to replay")
     # SOUND: bounds and inequalities are linear in the number of rounds, so the first and the last round tell.

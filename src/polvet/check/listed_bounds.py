@@ -28,8 +28,8 @@ AT_ONCE = 4_000_000
 def wins(scores: npt.ArrayLike, output: int, rival: int) -> Bools:
     """Return in which rows of scores [n, outputs] the rival is preferred to the output: ties go to the lower number."""
     table = np.asarray(scores, dtype=np.float64)
-    found: Bools = table[:, rival] >= table[:, output] if rival < output else table[:, rival] > table[:, output]
-    return found
+    ahead: Bools = table[:, rival] >= table[:, output] if rival < output else table[:, rival] > table[:, output]
+    return ahead
 
 
 class TableBounds:
@@ -46,7 +46,7 @@ class TableBounds:
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: is the rival preferred to the output everywhere; [n, variables]: which of them rows tell apart."""
-        found = np.zeros((len(lower), len(rivals)), dtype=np.bool_)
+        beaten = np.zeros((len(lower), len(rivals)), dtype=np.bool_)
         matters = np.zeros(lower.shape)
         matters[:, self.places] = 1.0
         low, high = lower[:, self.places], upper[:, self.places]
@@ -61,12 +61,12 @@ class TableBounds:
                 inside &= np.floor(values) == values
             full = inside.sum(axis=1) == np.prod(high[part] - low[part] + 1, axis=1)
             assert lost is not None
-            found[part] = ~(inside.astype(np.float32) @ lost.astype(np.float32) > 0)
+            beaten[part] = ~(inside.astype(np.float32) @ lost.astype(np.float32) > 0)
             for column, rival in enumerate(rivals):
                 others = False if self.default is None else bool(wins(self.default, output, rival)[0])
-                found[part, column] &= full | others
-        found &= _exact(low, high)[:, None] & (len(set(self.places)) == len(self.places))
-        return found, matters
+                beaten[part, column] &= full | others
+        beaten &= _exact(low, high)[:, None] & (len(set(self.places)) == len(self.places))
+        return beaten, matters
 
 
 class RuleBounds:
@@ -83,7 +83,7 @@ class RuleBounds:
         self, output: int, rivals: Sequence[int], lower: Floats, upper: Floats, rows: Rows
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: is the rival preferred to the output everywhere; [n, variables]: which of them are read."""
-        found = np.zeros((len(lower), len(rivals)), dtype=np.bool_)
+        beaten = np.zeros((len(lower), len(rivals)), dtype=np.bool_)
         matters = np.zeros(lower.shape)
         matters[:, self.places] = 1.0
         ahead = np.ones((len(lower), len(rivals)), dtype=np.bool_)  # of every label that rules so far may give
@@ -95,15 +95,15 @@ class RuleBounds:
             )
             ahead &= better | ~(pending & (possibly != 0))[:, None]
             ended = pending & (surely == 1)
-            found[ended] = ahead[ended]
+            beaten[ended] = ahead[ended]
             pending &= ~ended
-        found &= _exact(lower[:, self.places], upper[:, self.places])[:, None]
-        return found, matters
+        beaten &= _exact(lower[:, self.places], upper[:, self.places])[:, None]
+        return beaten, matters
 
 
 def _exact(low: Floats, high: Floats) -> Bools:
     """Return which boxes have no value of an input that float32 rounds."""
     if not low.shape[1]:
         return np.ones(len(low), dtype=np.bool_)
-    found: Bools = np.maximum(np.abs(low), np.abs(high)).max(axis=1) <= EXACT
-    return found
+    exact: Bools = np.maximum(np.abs(low), np.abs(high)).max(axis=1) <= EXACT
+    return exact

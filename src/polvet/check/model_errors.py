@@ -31,7 +31,7 @@ from polvet.model.expressions import (
     Unary,
     children,
     literal,
-)  # fmt: skip
+)
 from polvet.model.kinds import kind_of
 from polvet.model.network import PROBABILITY_TOLERANCE, Kind, Network, NetworkEdge, Update, Variable
 

@@ -13,6 +13,7 @@ is monotone, so these sums are below and above the ensemble's own, bit by bit.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,14 @@ _UNIT = 2.0**-24
 _DOUBLE = 2.0**-53
 _TINY = 2.0**-1000
 """More than 2^19 products lose by underflow, at most 2^-1074 each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inside:
+    """Of boxes: the ends of the inputs and of each hidden layer's sums, and how far evaluations are from the exact scores."""
+
+    ends: Sequence[tuple[Floats, Floats]]
+    errors: Floats
 
 
 class NetworkBounds:
@@ -60,44 +69,45 @@ class NetworkBounds:
     ) -> tuple[Bools, Floats]:
         """Return [n, rivals]: does the rival surely have the greater score everywhere; and [n, variables]: how much each matters."""
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is never below 0
-            return self._losers(output, list(rivals), lower, upper, rows)
+            return self._losers(output, list(rivals), self._inside(lower, upper, rows), rows)
 
-    def _losers(self, output: int, rivals: list[int], lower: Floats, upper: Floats, rows: Rows) -> tuple[Bools, Floats]:
+    def _inside(self, lower: Floats, upper: Floats, rows: Rows) -> _Inside:
+        """Return what is known of the network's inputs and hidden neurons in each box."""
         errors = self._errors(np.maximum(np.abs(lower), np.abs(upper)))
-        bounds: list[tuple[Floats, Floats]] = []
+        ends = [(lower, upper)]
         for depth in range(len(self.weights) - 1):
             form = np.broadcast_to(self.weights[depth], (len(lower), *self.weights[depth].shape))
             size = self.sizes[depth]
-            high, _ = self._greatest(form, size, self.bias[depth], depth, bounds, lower, upper, rows)
-            low, _ = self._greatest(-form, size, -self.bias[depth], depth, bounds, lower, upper, rows)
-            bounds.append((-low - errors[depth], high + errors[depth]))
-        last = len(self.weights) - 1
-        margins = self.weights[last][output] - self.weights[last][rivals]
-        size = self.sizes[last][output] + self.sizes[last][rivals]
-        constant = self.bias[last][output] - self.bias[last][rivals]
-        form = np.broadcast_to(margins, (len(lower), *margins.shape))
-        greatest, reduced = self._greatest(form, size, constant, last, bounds, lower, upper, rows)
-        apart = errors[last][:, [output]] + errors[last][:, rivals]
+            high, _ = self._greatest(form, size, self.bias[depth], ends, rows)
+            low, _ = self._greatest(-form, size, -self.bias[depth], ends, rows)
+            ends.append((-low - errors[depth], high + errors[depth]))
+        return _Inside(ends, errors[-1])
+
+    def _losers(self, output: int, rivals: list[int], inside: _Inside, rows: Rows) -> tuple[Bools, Floats]:
+        ends, errors = inside.ends, inside.errors
+        margins = self.weights[-1][output] - self.weights[-1][rivals]
+        size = self.sizes[-1][output] + self.sizes[-1][rivals]
+        constant = self.bias[-1][output] - self.bias[-1][rivals]
+        form = np.broadcast_to(margins, (len(errors), *margins.shape))
+        greatest, reduced = self._greatest(form, size, constant, ends, rows)
+        apart = errors[:, [output]] + errors[:, rivals]
         # SOUND: two additions and the widening itself are off by less than 2^-50 of the summands.
         total = greatest + apart + 2.0**-50 * (np.abs(greatest) + apart)
         if self.softmax:
-            total = total + self._unheard(rivals, bounds, errors[last], lower, upper)
+            total = total + self._unheard(rivals, inside)
         best = np.argmin(total, axis=1)
-        return total < 0, np.abs(reduced[np.arange(len(lower)), best])
+        return total < 0, np.abs(reduced[np.arange(len(errors)), best])
 
-    def _unheard(
-        self,
-        rivals: list[int],
-        bounds: Sequence[tuple[Floats, Floats]],
-        errors: Floats,
-        lower: Floats,
-        upper: Floats,
-    ) -> Floats:
+    def _unheard(self, rivals: list[int], inside: _Inside) -> Floats:
         """Return [n, rivals]: infinite where a softmax may level the rival with all that is far behind the best score, else 0."""
         weights, bias = self.weights[-1], self.bias[-1]
-        low, high = (np.maximum(end, 0.0) for end in bounds[-1]) if bounds else (lower, upper)
+        low, high = inside.ends[-1]
+        if len(inside.ends) > 1:
+            low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
         up, down = np.maximum(weights, 0.0).T, np.minimum(weights, 0.0).T
-        lost = 4 * self.gamma * (np.maximum(np.abs(low), np.abs(high)) @ self.sizes[-1].T + np.abs(bias)) + errors
+        lost = (
+            4 * self.gamma * (np.maximum(np.abs(low), np.abs(high)) @ self.sizes[-1].T + np.abs(bias)) + inside.errors
+        )
         most, least = high @ up + low @ down + bias + lost, low @ up + high @ down + bias - lost
         heard = most.max(axis=1, keepdims=True) - least[:, rivals] < SOFTMAX_REACH
         return np.where(heard, 0.0, np.inf)
@@ -105,11 +115,13 @@ class NetworkBounds:
     def beaten(self, lower: Floats, upper: Floats) -> Bools:
         """Return [n, outputs, rivals]: does the rival surely have the greater score everywhere in the box."""
         outputs = len(self.bias[-1])
-        found = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
-        for output in range(outputs):
-            rivals = [k for k in range(outputs) if k != output]
-            found[:, output, rivals] = self.losers(output, rivals, lower, upper, ())[0]
-        return found
+        beaten = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
+        with np.errstate(invalid="ignore", over="ignore"):
+            inside = self._inside(lower, upper, ())
+            for output in range(outputs):
+                rivals = [k for k in range(outputs) if k != output]
+                beaten[:, output, rivals] = self._losers(output, rivals, inside, ())[0]
+        return beaten
 
     def _errors(self, reach: Floats) -> list[Floats]:
         """Return per layer [n, neurons] how far any float32 evaluation is from exact arithmetic.
@@ -120,7 +132,7 @@ class NetworkBounds:
         error is below 2^-33 (gamma_n at u = 2^-53); `_SLACK` is far more.
         """
         error = reach * 2.0**-23 + 2.0**-126 if self.rounded else np.where(reach > 2.0**24, reach * 2.0**-23, 0.0)
-        found = []
+        errors = []
         for size, bias, inputs in zip(self.sizes, self.bias, self.summands, strict=True):
             summands = inputs + 4
             gamma = summands * _UNIT / (1 - summands * _UNIT)
@@ -128,38 +140,34 @@ class NetworkBounds:
             flushed = ((reach + error).sum(axis=1)[:, None] + size.sum(axis=1) + 64 * summands) * 2.0**-126
             error = (error @ size.T + gamma * total + flushed) * _SLACK
             error = np.where(total + error < 2.0**126, error, np.inf)
-            found.append(error)
+            errors.append(error)
             reach = total * (1 + 2.0**-30)
         if self.softmax:
             # A softmax in float32 may level or turn round scores that differ by 2^-20 of their sizes (docs/policies.md).
-            most = (reach + found[-1]).max(axis=1, keepdims=True)
-            found[-1] = found[-1] + 2.0**-20 * np.maximum(1.0, 2 * most) * _SLACK
-        return found
+            most = (reach + errors[-1]).max(axis=1, keepdims=True)
+            errors[-1] = errors[-1] + 2.0**-20 * np.maximum(1.0, 2 * most) * _SLACK
+        return errors
 
     def _greatest(
         self,
         form: Floats,
         size: Floats,
         constant: Floats,
-        depth: int,
-        bounds: Sequence[tuple[Floats, Floats]],
-        lower: Floats,
-        upper: Floats,
+        ends: Sequence[tuple[Floats, Floats]],
         rows: Rows,
     ) -> tuple[Floats, Floats]:
-        """Return upper bounds of form @ (inputs of layer `depth`) + constant, and the form over variables they rest on.
+        """Return upper bounds of form @ (inputs of the layer behind `ends`) + constant, and the form over variables they rest on.
 
         `size` has the absolute values of the weights that the form, a rounded sum of them, is made of.
         SOUND: the invariant is: what is asked for <= form @ h + added + gamma spent, in exact arithmetic, for the numbers as they are
         computed, where h are the exact inputs of the level, at most `most` in absolute value. A computed sum that differs from the exact
         one by gamma times the sum s of its absolute values keeps it when s (for coefficients: s times `most`) is added to `spent`.
         """
-        most = self._most(depth, bounds, lower, upper)
+        most = _most(ends[-1], hidden=len(ends) > 1)
         added = np.broadcast_to(constant, form.shape[:2]).copy()
         spent = (size * most).sum(axis=2) + np.abs(added)
-        for level in range(depth - 1, -1, -1):
-            low, high = bounds[level]
-            low, high = low[:, None, :], high[:, None, :]
+        for level in range(len(ends) - 2, -1, -1):
+            low, high = (end[:, None, :] for end in ends[level + 1])
             with np.errstate(divide="ignore"):
                 # SOUND: relu(z) <= slope (z - low) for any slope >= high / (high - low); a difference, a quotient and the product with
                 # the form are rounded, each by a factor no less than 1 - 2^-53, which 1 + 2^-50 makes good.
@@ -171,14 +179,14 @@ class NetworkBounds:
             shift = np.where(positive & crossing, -form * low, 0.0).sum(axis=2)
             by_bias = form @ self.bias[level]
             size = np.abs(form)
-            most = self._most(level, bounds, lower, upper)
+            most = _most(ends[level], hidden=level > 0)
             reached = (most @ self.sizes[level].swapaxes(-1, -2)) + np.abs(self.bias[level])
             reached = reached + np.maximum(np.abs(low), np.abs(high))
             spent += shift + (size * reached).sum(axis=2) + np.abs(added)
             added = added + shift + by_bias
             form = form @ self.weights[level]
-        most = self._most(0, bounds, lower, upper)
-        box_low, box_high = lower[:, None, :], upper[:, None, :]
+        most = _most(ends[0], hidden=False)
+        box_low, box_high = (end[:, None, :] for end in ends[0])
         for coefficients, least, greatest in rows:
             form, gain, lost = _with_row(form, coefficients, least, greatest, box_low, box_high, most)
             spent += lost + np.abs(added)
@@ -187,16 +195,15 @@ class NetworkBounds:
         spent += (np.abs(form) * most).sum(axis=2) + np.abs(added)
         # SOUND: the widening by twice gamma times what is spent covers that `spent`, a sum of non-negative numbers, and this sum are
         # rounded themselves; underflow is covered by _TINY, in each coefficient and in each sum.
-        widest = sum(
-            np.abs(high).sum(axis=1) + np.abs(low).sum(axis=1) for low, high in [*bounds[:depth], (lower, upper)]
-        )
+        widest = sum(np.abs(high).sum(axis=1) + np.abs(low).sum(axis=1) for low, high in ends)
         return best + 4 * self.gamma * spent + _TINY * (1 + widest[:, None]), form
 
-    def _most(self, level: int, bounds: Sequence[tuple[Floats, Floats]], lower: Floats, upper: Floats) -> Floats:
-        """Return [n, 1, inputs] the greatest absolute values of a layer's exact inputs."""
-        low, high = (lower, upper) if level == 0 else bounds[level - 1]
-        size = np.maximum(np.abs(low), np.abs(high)) if level == 0 else np.maximum(high, 0.0)
-        return np.asarray(size)[:, None, :]
+
+def _most(ends: tuple[Floats, Floats], *, hidden: bool) -> Floats:
+    """Return [n, 1, inputs] the greatest absolute values of a layer's exact inputs, which hidden neurons give as they are above 0."""
+    low, high = ends
+    size: Floats = np.maximum(high, 0.0) if hidden else np.maximum(np.abs(low), np.abs(high))
+    return size[:, None, :]
 
 
 def _with_row(

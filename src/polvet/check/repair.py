@@ -32,8 +32,6 @@ from polvet.records.state_json import Malformed
 def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the repaired policy avoids every listed fault."""
     arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
     if subjects.policy is None:
         raise InputError("the certificate speaks about a repaired policy.", hint="Give its file with --policy.")
     if policy_sha256(subjects.policy) != certificate.get("policy_sha256"):
@@ -50,17 +48,14 @@ def check_repair(certificate: Mapping[str, Any], subjects: Subjects) -> CheckRes
         return Rejected("'faults' is not a list")
     if type(left) is not int or left < 0:
         return Rejected("'left' is no number of faults")
-    try:
-        seen: set[tuple[State, str | None]] = set()
-        for k, item in enumerate(faults):
-            state = _check_fault(arena, fitted, item, f"faults[{k}]", mode)
-            # Where faulty actions are only avoided, a state may have several of them.
-            fault = (state, None if mode == "safe" else item["action"])
-            if fault in seen:
-                raise Malformed(f"faults[{k}] has a state that stood before")
-            seen.add(fault)
-    except Malformed as error:
-        return Rejected(str(error))
+    seen: set[tuple[State, str | None]] = set()
+    for k, item in enumerate(faults):
+        state = _check_fault(arena, fitted, item, f"faults[{k}]", mode)
+        # Where faulty actions are only avoided, a state may have several of them.
+        fault = (state, None if mode == "safe" else item["action"])
+        if fault in seen:
+            raise Malformed(f"faults[{k}] has a state that stood before")
+        seen.add(fault)
     what = "takes a listed safe action" if mode == "safe" else "does not take the faulty action"
     about = f"{subjects.policy} in {arena.about} ({reading})"
     rest = f"; {left} more faults are left" if left else ""

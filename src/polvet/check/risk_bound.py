@@ -38,14 +38,9 @@ BLOCK = 4096
 def check_risk_bound(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that runs of the policy fail with at most the bound."""
     followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return followed
-    try:
-        bound, worth = _read(followed, certificate)
-        worst = _check_starts(followed, bound, worth)
-        _check_above(followed, worth)
-    except Malformed as error:
-        return Rejected(str(error))
+    bound, worth = _read(followed, certificate)
+    worst = _check_starts(followed, bound, worth)
+    _check_above(followed, worth)
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} reaches fail with probability at most {bound}, from any start "
         f"(at most {float(worst):.6g}; {len(worth):,} states)"
@@ -57,14 +52,9 @@ def check_risk_exceeds(certificate: Mapping[str, Any], subjects: Subjects) -> Ch
     if certificate.get("kept") is not None:
         return Rejected("it leaves variables out")
     followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return followed
-    try:
-        bound, worth = _read(followed, certificate)
-        value = _check_start(followed, certificate.get("start"), bound, worth)
-        _check_below(followed, worth, _ranks(certificate.get("ranks"), worth))
-    except Malformed as error:
-        return Rejected(str(error))
+    bound, worth = _read(followed, certificate)
+    value = _check_start(followed, certificate.get("start"), bound, worth)
+    _check_below(followed, worth, _ranks(certificate.get("ranks"), worth))
     return Accepted(
         f"{subjects.policy} in {followed.arena.about} may reach fail with probability above {bound} "
         f"(at least {float(value):.6g}; {len(worth):,} states)"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polvet.check.arena import Arena, avoiding_nothing, find_arena
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.followed import find_policy
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
@@ -25,18 +25,10 @@ Chooser = Callable[[State, tuple[str, ...]], str | None]
 def check_run(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate shows a run that ends in `fail`."""
     arena = find_arena(certificate, avoiding_nothing(subjects))
-    if isinstance(arena, Rejected):
-        return arena
     chooser = None
     if certificate.get("policy_sha256") is not None or certificate.get("by_execution") is True:
-        fitted = find_policy(arena.task, certificate, subjects)
-        if isinstance(fitted, Rejected):
-            return fitted
-        chooser = fitted.choose
-    try:
-        length = _replay(arena, certificate, chooser)
-    except Malformed as error:
-        return Rejected(str(error))
+        chooser = find_policy(arena.task, certificate, subjects).choose
+    length = _replay(arena, certificate, chooser)
     who = f"{subjects.policy} in {arena.about}" if chooser else arena.about
     what = {"fail": "reaches fail", "stuck": "is stuck", "deadlock": "is in a deadlock"}[certificate["end"]]
     return Accepted(f"a run of {who} {what} after {length} steps")

@@ -19,7 +19,7 @@ from polvet.check.invariant import check_claim
 from polvet.check.reachable_set import check_closed_set
 from polvet.check.safe_policy import check_safe_states
 from polvet.check.start_region import read_region
-from polvet.records.state_json import Malformed
+from polvet.files import Json
 
 HEAD = ("task_sha256", "policy_sha256", "options", "kept", "region")
 """What the certificate says itself: its proof must not say it once more, and perhaps otherwise."""
@@ -30,40 +30,29 @@ def check_safe_region(certificate: Mapping[str, Any], subjects: Subjects) -> Che
     proof, region = certificate.get("proof"), certificate.get("region")
     if not isinstance(proof, dict) or any(key in proof for key in HEAD):
         return Rejected(f"'proof' is not the body of a certificate, without {', '.join(HEAD)}")
-    try:
-        if proof.get("kind") == "safe-policy":
-            return _about_states(certificate, proof, region, subjects)
-        return _about_policy(certificate, proof, region, subjects)
-    except Malformed as error:
-        return Rejected(str(error))
+    if proof.get("kind") == "safe-policy":
+        return _about_states(certificate, proof, region, subjects)
+    return _about_policy(certificate, proof, region, subjects)
 
 
-def _about_policy(
-    certificate: Mapping[str, Any], proof: dict[str, Any], region: Any, subjects: Subjects
-) -> CheckResult:
+def _about_policy(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     followed = find_policy_arena({**certificate, "avoids": proof.get("avoids", [])}, subjects)
-    if isinstance(followed, Rejected):
-        return followed
     arena = _narrowed(followed.arena, region)
     who = f"{subjects.policy} in {arena.about}"
     match proof.get("kind"):
         case "reachable-set":
-            found = check_closed_set(Followed(arena, followed.fitted), proof, who)
+            result = check_closed_set(Followed(arena, followed.fitted), proof, who)
         case "invariant":
-            found = check_claim(arena, followed.fitted, proof, who)
+            result = check_claim(arena, followed.fitted, proof, who)
         case other:
             return Rejected(f"a proof of kind {other!r} does not show that a policy is safe from a region")
-    return _about_the_region(found, region, f"no run of {who}")
+    return _about_the_region(result, region, f"no run of {who}")
 
 
-def _about_states(
-    certificate: Mapping[str, Any], proof: dict[str, Any], region: Any, subjects: Subjects
-) -> CheckResult:
+def _about_states(certificate: Mapping[str, Any], proof: Json, region: Any, subjects: Subjects) -> CheckResult:
     if "policy_sha256" in certificate or "kept" in certificate:
         return Rejected("a proof of kind 'safe-policy' is about no policy in particular")
     arena = find_arena_with_deadlocks({**certificate, "avoids": proof.get("avoids", [])}, subjects, safe=True)
-    if isinstance(arena, Rejected):
-        return arena
     narrowed = _narrowed(arena, region)
     return _about_the_region(check_safe_states(narrowed, proof), region, f"in {arena.about}, no run of some policy")
 
@@ -72,10 +61,10 @@ def _narrowed(arena: Arena, region: Any) -> Arena:
     return replace(arena, region=read_region(region, arena.task.network.variables, arena.is_fail))
 
 
-def _about_the_region(found: CheckResult, region: Any, who: str) -> CheckResult:
+def _about_the_region(result: CheckResult, region: Any, who: str) -> CheckResult:
     """Return the answer, with a claim that says what it is about."""
-    if isinstance(found, Rejected):
-        return found
+    if isinstance(result, Rejected):
+        return result
     ((side, boxes),) = region.items()
     where = f"in one of {len(boxes)} boxes" if side == "in" else f"outside fail and {len(boxes)} boxes"
     return Accepted(f"{who} that begins in a start state {where} reaches fail; nothing is said of other starts")

@@ -36,9 +36,7 @@ class StartRegion:
 
     def holds(self, state: State) -> bool:
         """Return whether a start state is in the region."""
-        boxed = any(
-            all(low <= state[place] <= high for place, (low, high) in box.items()) for box in self.boxes
-        )  # fmt: skip
+        boxed = any(all(low <= state[place] <= high for place, (low, high) in box.items()) for box in self.boxes)
         return boxed if self.inside else not (boxed or self.is_fail(state))
 
     def among(self, states: Iterable[State]) -> Iterator[State]:
@@ -52,13 +50,13 @@ class StartRegion:
 
     def _boxed(self, states: Sequence[State]) -> npt.NDArray[np.bool_]:
         columns = {place: _column([state[place] for state in states]) for box in self.boxes for place in box}
-        found = np.zeros(len(states), dtype=np.bool_)
+        boxed = np.zeros(len(states), dtype=np.bool_)
         for box in self.boxes:
             inside = np.ones(len(states), dtype=np.bool_)
             for place, (low, high) in box.items():
                 inside &= (columns[place] >= low) & (columns[place] <= high)
-            found |= inside
-        return found
+            boxed |= inside
+        return boxed
 
     def covers(self, lower: Sequence[int], upper: Sequence[int]) -> bool:
         """Return whether no start state of the region can be between these bounds, because one box holds all that is there."""
@@ -88,15 +86,15 @@ def read_region(item: Any, variables: Sequence[Variable], is_fail: Evaluator) ->
 def _box(item: Any, places: Mapping[str, int], variables: Sequence[Variable]) -> dict[int, Ends]:
     if not isinstance(item, dict):
         raise Malformed("'region' has a box that is no object")
-    found: dict[int, Ends] = {}
+    box: dict[int, Ends] = {}
     for name, pair in item.items():
         if name not in places:
             raise Malformed(f"'region' names '{name}', which is no variable that the claim keeps")
         real = variables[places[name]].kind is Kind.REAL
         if not isinstance(pair, list) or len(pair) != 2 or not all(_is_end(end, real) for end in pair):
             raise Malformed(f"'region' gives '{name}' no pair of bounds")
-        found[places[name]] = pair[0], pair[1]
-    return found
+        box[places[name]] = pair[0], pair[1]
+    return box
 
 
 def _is_end(value: Any, real: bool) -> bool:

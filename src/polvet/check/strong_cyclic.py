@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.safe_policy import read_places
+from polvet.files import Json
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
 
@@ -27,24 +28,19 @@ from polvet.records.state_json import Malformed
 def check_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that a strong-cyclic policy exists from its start states."""
     arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
-    try:
-        items, states, start = _read(arena, certificate)
-        distances = {
-            state: _natural(item.get("distance"), k, "distance")
-            for k, (state, item) in enumerate(zip(states, items, strict=True))
-        }
-        for k, (state, item) in enumerate(zip(states, items, strict=True)):
-            if "action" not in item or not isinstance(item["action"], str | None):
-                raise Malformed(f"states[{k}] has no 'action'")
-            _check_won(arena, state, item["action"], distances)
-    except Malformed as error:
-        return Rejected(str(error))
+    items, states, start = _read(arena, certificate)
+    distances = {
+        state: _natural(item.get("distance"), k, "distance")
+        for k, (state, item) in enumerate(zip(states, items, strict=True))
+    }
+    for k, (state, item) in enumerate(zip(states, items, strict=True)):
+        if "action" not in item or not isinstance(item["action"], str | None):
+            raise Malformed(f"states[{k}] has no 'action'")
+        _check_won(arena, state, item["action"], distances)
     return Accepted(
         f"in {arena.about} a policy from {_shown(arena, states, start)} reaches the goal from wherever it comes "
         f"({len(states)} states)"
-    )  # fmt: skip
+    )
 
 
 def _check_won(arena: Arena, state: State, action: str | None, distances: Mapping[State, int]) -> None:
@@ -71,22 +67,17 @@ def _check_won(arena: Arena, state: State, action: str | None, distances: Mappin
 def check_no_strong_cyclic(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves that no strong-cyclic policy exists from its start states."""
     arena = find_arena(certificate, subjects)
-    if isinstance(arena, Rejected):
-        return arena
-    try:
-        items, states, start = _read(arena, certificate)
-        rounds = {
-            state: _natural(item.get("round"), k, "round")
-            for k, (state, item) in enumerate(zip(states, items, strict=True))
-        }
-        for state in states:
-            _check_lost(arena, state, rounds)
-    except Malformed as error:
-        return Rejected(str(error))
+    items, states, start = _read(arena, certificate)
+    rounds = {
+        state: _natural(item.get("round"), k, "round")
+        for k, (state, item) in enumerate(zip(states, items, strict=True))
+    }
+    for state in states:
+        _check_lost(arena, state, rounds)
     return Accepted(
         f"in {arena.about} every policy from {_shown(arena, states, start)} may come where it never reaches the goal "
         f"({len(states)} states)"
-    )  # fmt: skip
+    )
 
 
 def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None:
@@ -98,15 +89,15 @@ def _check_lost(arena: Arena, state: State, rounds: Mapping[State, int]) -> None
         raise Malformed(f"{arena.show(state)} is a goal state")
     # SOUND: every action of the state is looked at; where there is none, runs end outside the goal.
     for action, outcomes in arena.outcomes(state).items():
-        found = [rounds.get(outcome) for outcome in outcomes]
-        if any(number is not None and number < rounds[state] for number in found):
+        numbers = [rounds.get(outcome) for outcome in outcomes]
+        if any(number is not None and number < rounds[state] for number in numbers):
             continue
-        if any(number is None or number > rounds[state] for number in found):
+        if any(number is None or number > rounds[state] for number in numbers):
             named = "the silent pseudo-action" if action is None else f"'{action}'"
             raise Malformed(f"{named} in {arena.show(state)} leads neither to a smaller round nor to the same alone")
 
 
-def _read(arena: Arena, certificate: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[State], list[int]]:
+def _read(arena: Arena, certificate: Mapping[str, Any]) -> tuple[list[Json], list[State], list[int]]:
     items = certificate.get("states")
     if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
         raise Malformed("'states' is not a list of states")

@@ -75,15 +75,15 @@ class UnitBounds:
         tape = _Boxes(self, lower, upper, ())
         columns = self.graph.score_columns
         slack = tape.softmax_slack()
-        found = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
+        beaten = np.zeros((len(lower), outputs, outputs), dtype=np.bool_)
         for output in range(outputs):
             form = np.zeros((outputs, self.begins[-1]))
             form[:, columns[output]] += 1
             form[np.arange(outputs), columns] -= 1
             total, _ = tape.greatest(np.broadcast_to(form, (len(lower), *form.shape)), len(self.graph.nodes))
-            found[:, output] = total + slack[:, [output]] + slack + tape.unheard() < 0
-        found[:, np.arange(outputs), np.arange(outputs)] = False
-        return found
+            beaten[:, output] = total + slack[:, [output]] + slack + tape.unheard() < 0
+        beaten[:, np.arange(outputs), np.arange(outputs)] = False
+        return beaten
 
 
 class _Boxes:
@@ -194,10 +194,14 @@ class _Boxes:
         known &= (result < _HUGE) & np.isfinite(above) & np.isfinite(below) & np.isfinite(extra)
         nothing = np.zeros_like(low)
         self.local.append(nothing)
-        self.lines.append((
-            np.where(known, above, 0.0), np.where(known, over + extra, np.inf),
-            np.where(known, below, 0.0), np.where(known, under - extra, -np.inf),
-        ))  # fmt: skip
+        self.lines.append(
+            (
+                np.where(known, above, 0.0),
+                np.where(known, over + extra, np.inf),
+                np.where(known, below, 0.0),
+                np.where(known, under - extra, -np.inf),
+            )
+        )
         return np.where(known, least - extra, -np.inf), np.where(known, most + extra, np.inf)
 
     def _product(self, node: Product) -> tuple[Floats, Floats]:
@@ -205,9 +209,7 @@ class _Boxes:
         local = np.where(size < _HUGE, size * (_PRODUCT + self.bounds.outward) + 2.0**-120, np.inf)
         self.local.append(local)
         self.lines.append(_NO_LINES)
-        ends = [
-            x[:, node.left] * y[:, node.right] for x in (self.low, self.high) for y in (self.low, self.high)
-        ]  # fmt: skip
+        ends = [x[:, node.left] * y[:, node.right] for x in (self.low, self.high) for y in (self.low, self.high)]
         return np.minimum.reduce(ends) - local, np.maximum.reduce(ends) + local
 
     def greatest(self, form: Floats, end: int) -> tuple[Floats, Floats]:
@@ -259,9 +261,7 @@ class _Boxes:
 
     def _spread_product(self, form: Floats, node: Product, factor: Floats, local: Floats) -> tuple[Floats, Floats]:
         """Replace products by McCormick's planes: of the two on each side, the better one in the middle of the box."""
-        xl, xh, yl, yh = (
-            side[:, columns] for columns in (node.left, node.right) for side in (self.low, self.high)
-        )  # fmt: skip
+        xl, xh, yl, yh = (side[:, columns] for columns in (node.left, node.right) for side in (self.low, self.high))
         xm, ym = (xl + xh) / 2, (yl + yh) / 2
         chosen = []
         for first, second, least in (((xh, yl), (xl, yh), True), ((xl, yl), (xh, yh), False)):
@@ -348,13 +348,13 @@ def _lines(
     values = np.broadcast_to(kind.value(points, p, q), points.shape)
     slack = _cell_slack(kind, points, p, q)
     middle = (left + right) / 2
-    found = []
+    lines = []
     for sign in (1.0, -1.0):
         signed = sign * values
         slope = _best_slope(points, signed, middle)
-        found.append((slope, _greatest_above(points, signed, slack, slope)))
-        found.append((np.zeros_like(slope), _greatest_above(points, signed, slack, np.zeros_like(slope))))
-    (above, over), (_, most), (below, under), (_, least) = found
+        lines.append((slope, _greatest_above(points, signed, slack, slope)))
+        lines.append((np.zeros_like(slope), _greatest_above(points, signed, slack, np.zeros_like(slope))))
+    (above, over), (_, most), (below, under), (_, least) = lines
     return -least, most, (above, over, -below, -under)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polvet.check.arena import Arena, find_arena_with_deadlocks
-from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
+from polvet.check.checker import Accepted, CheckResult, Subjects
 from polvet.check.safe_policy import read_places
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
@@ -22,24 +22,19 @@ from polvet.records.state_json import Malformed
 def check_unsafe_rank(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states unsafe."""
     arena = find_arena_with_deadlocks(certificate, subjects, safe=False)
-    if isinstance(arena, Rejected):
-        return arena
-    try:
-        items = certificate.get("states")
-        if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-            raise Malformed("'states' is not a list of states")
-        states = [arena.read(item.get("state"), f"states[{k}]") for k, item in enumerate(items)]
-        ranks = [_read_rank(item.get("rank"), k) for k, item in enumerate(items)]
-        start = read_places(certificate.get("start"), len(states))
-        if len(set(states)) < len(states):
-            raise Malformed("a state stands twice")
-        used = set(start)
-        for k, item in enumerate(items):
-            used |= _check_ranked(arena, states, ranks, k, item.get("actions"))
-        if len(used) < len(states):
-            raise Malformed(f"states[{next(k for k in range(len(states)) if k not in used)}] is not used")
-    except Malformed as error:
-        return Rejected(str(error))
+    items = certificate.get("states")
+    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+        raise Malformed("'states' is not a list of states")
+    states = [arena.read(item.get("state"), f"states[{k}]") for k, item in enumerate(items)]
+    ranks = [_read_rank(item.get("rank"), k) for k, item in enumerate(items)]
+    start = read_places(certificate.get("start"), len(states))
+    if len(set(states)) < len(states):
+        raise Malformed("a state stands twice")
+    used = set(start)
+    for k, item in enumerate(items):
+        used |= _check_ranked(arena, states, ranks, k, item.get("actions"))
+    if len(used) < len(states):
+        raise Malformed(f"states[{next(k for k in range(len(states)) if k not in used)}] is not used")
     shown = arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")
     highest = max(ranks[place] for place in start)
     return Accepted(f"in {arena.about} no policy from {shown} avoids fail ({highest} steps at most)")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from polvet.check.arena import Arena, find_arena_with_deadlocks
-from polvet.check.box_view import Unreadable
 from polvet.check.checker import Accepted, CheckResult, Rejected, Subjects
 from polvet.check.invariant import check_steps
 from polvet.check.invariant_claim import Question, read_question
@@ -30,16 +29,13 @@ from polvet.records.state_json import Malformed
 def check_won_projection(certificate: Mapping[str, Any], subjects: Subjects) -> CheckResult:
     """Return whether the certificate proves its start states safe."""
     arena = find_arena_with_deadlocks(certificate, subjects, safe=True)
-    if isinstance(arena, Rejected):
-        return arena
     if certificate.get("avoids"):
         return Rejected("a won projection tells nothing of deadlocks")
     try:
-        asked = read_question(arena, fitted_table(arena, certificate.get("policy")), certificate)
-        shown = _check_listed(asked, certificate)
-        check_steps(asked, Follower(asked, read_tree(certificate)))
-    except (Malformed, Unreadable, InputError) as error:
-        # An InputError: the table is none, or a condition has no value in a state of the claim.
+        question = read_question(arena, fitted_table(arena, certificate.get("policy")), certificate)
+        shown = _check_listed(question, certificate)
+        check_steps(question, Follower(question, read_tree(certificate)))
+    except InputError as error:  # the table is none, or a condition has no value in a state of the claim
         return Rejected(str(error))
     return Accepted(f"in {arena.about} a policy from {shown} never reaches fail (a table over a few variables)")
 
@@ -52,9 +48,9 @@ def fitted_table(arena: Arena, document: Any) -> Fitted:
     return fit(task, table_from_json(document, Where("policy")))
 
 
-def _check_listed(asked: Question, certificate: Mapping[str, Any]) -> str:
+def _check_listed(question: Question, certificate: Mapping[str, Any]) -> str:
     """Return the listed states in words; raise Malformed where one of them is in `fail` or outside the invariant."""
-    arena, items = asked.arena, certificate.get("states")
+    arena, items = question.arena, certificate.get("states")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Malformed("'states' is not a list of states")
     start = read_places(certificate.get("start"), len(items))
@@ -64,6 +60,6 @@ def _check_listed(asked: Question, certificate: Mapping[str, Any]) -> str:
     for state in states:
         point = np.array([int(value) for value in state], dtype=np.int64)
         # SOUND: the invariant is what satisfies the rows, is in no blocked box, and is not in `fail`.
-        if arena.is_fail(state) or not asked.claim.holds(point[None, :])[0]:
+        if arena.is_fail(state) or not question.claim.holds(point[None, :])[0]:
             raise Malformed(f"the state {arena.show(state)} is not in the invariant")
     return arena.show(states[start[0]]) + (f" and {len(start) - 1} more" if len(start) > 1 else "")

@@ -276,15 +276,15 @@ def _refuse(task: Task) -> None:
 
 def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
     from polvet.safety.batch import decide_many
-    from polvet.safety.decide import Decider
+    from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
 
     threads = 1 if work.is_cluster else work.threads(max(1, len(asked.states) // 256))
     preference = None if asked.policy is None else asked.policy.bound
+    order = ActionOrder(asked.order, work.chance, preference)
     decider = Decider(
-        task, algorithm=asked.algorithm, order=asked.order, share=asked.share, threads=threads, seed=work.chance,
-        radius=asked.radius, preference=preference,
-    )  # fmt: skip
+        task, algorithm=asked.algorithm, order=order, share=asked.share, threads=threads, radius=asked.radius
+    )
     with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
         deciding = stopwatch()
         if asked.sharpen:

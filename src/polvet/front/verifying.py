@@ -21,7 +21,7 @@ def verify_policy(
 ) -> Safe | Unsafe | Unknown:
     """Return the verdict on the policy, with a certificate that was checked, or a run."""
     from polvet.confirm.confirmation import about_policy, confirm
-    from polvet.verify.box_system import Power
+    from polvet.verify.box_system import Parallelism
     from polvet.verify.certificates import certificate_of
     from polvet.verify.portfolio import verify
     from polvet.verify.probability import find_risk
@@ -36,7 +36,7 @@ def verify_policy(
     figures = {**found.figures, "method": found.method, "policy": policy.fitted.describe()}
     risk = None
     if probability:
-        risk = find_risk(bound, budget=budget, seed=work.chance, power=Power(threads))
+        risk = find_risk(bound, budget=budget, seed=work.chance, parallelism=Parallelism(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
     certificate = certificate_of(bound, found, budget)
     about = about_policy(bound.task, policy.file, policy.digest, policy.function)
@@ -63,12 +63,12 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
     from polvet.confirm.confirmation import about_policy, confirm
     from polvet.confirm.outcome import NotChecked
     from polvet.safety.bound import parse_risk
-    from polvet.verify.box_system import Power
+    from polvet.verify.box_system import Parallelism
     from polvet.verify.risk_bound import judge_risk
 
     bound, budget = policy.bound, work.budget
     most = parse_risk(max_risk, Where("max_risk"))
-    found = judge_risk(bound, most, budget=budget, seed=work.chance, power=Power(work.threads_here()))
+    found = judge_risk(bound, most, budget=budget, seed=work.chance, parallelism=Parallelism(work.threads_here()))
     about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     verdict, certificate = found.verdict, found.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)

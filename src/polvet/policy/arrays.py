@@ -34,9 +34,10 @@ def table_from_numpy(
         names = archive.namelist()
         if len(names) != 1:
             raise InputError(
-                f"holds the arrays {', '.join(name.removesuffix('.npy') for name in names)}.", where,
+                f"holds the arrays {', '.join(name.removesuffix('.npy') for name in names)}.",
+                where,
                 "Save one array: np.savez(file, policy=array).",
-            )  # fmt: skip
+            )
         data = read_member(archive, names[0], where)
     try:
         array = np.load(io.BytesIO(data), allow_pickle=False)
@@ -63,9 +64,10 @@ def table_from_array(
     axes = array.shape if numbers else array.shape[:-1]
     if inputs is not None and len(axes) != len(inputs):
         raise InputError(
-            f"the array of shape {array.shape} has {len(axes)} axes of states; the policy reads {', '.join(inputs)}.", where,
+            f"the array of shape {array.shape} has {len(axes)} axes of states; the policy reads {', '.join(inputs)}.",
+            where,
             "Give an axis for each input, then one of scores; or name the inputs in task.toml.",
-        )  # fmt: skip
+        )
     if np.prod(axes, dtype=np.float64) > MOST_STATES:
         raise InputError(f"the array lists more than {MOST_STATES:,} states.", where, "Give a function or a network.")
     if not np.isfinite(array.astype(np.float64)).all():

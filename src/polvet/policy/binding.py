@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import Json
 from polvet.model.network import Joint, Network
 from polvet.model.semantics import Move, State
 from polvet.model.task import Task
@@ -83,8 +84,8 @@ class Fitted:
         kept = self.task.network.derived.setdefault("readers of inputs", {})
         if self.inputs not in kept:
             kept[self.inputs] = Reader(self.task.network, self.inputs)
-        found: Reader = kept[self.inputs]
-        return found
+        reader: Reader = kept[self.inputs]
+        return reader
 
     def choose(self, state: State, applicable: Collection[str | None]) -> str | None:
         """Return the label chosen where these are applicable; None where that is none of them: the policy is stuck."""
@@ -111,13 +112,16 @@ class Fitted:
         chosen = self.choose(state, applicable)
         return [] if chosen is None else [move for move in moves if move.label in (chosen, None)]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return which inputs and outputs are used, and who named them."""
         return {
-            "inputs": list(self.policy.inputs), "inputs_from": self.inputs_from,
-            "outputs": list(self.policy.outputs), "outputs_from": self.outputs_from, "mode": self.task.reading.mode,
+            "inputs": list(self.policy.inputs),
+            "inputs_from": self.inputs_from,
+            "outputs": list(self.policy.outputs),
+            "outputs_from": self.outputs_from,
+            "mode": self.task.reading.mode,
             "by_execution": self.by_execution,
-        }  # fmt: skip
+        }
 
     @property
     def by_execution(self) -> bool:
@@ -154,8 +158,8 @@ def default_inputs(task: Task) -> tuple[str, ...]:
 
 def function_inputs(task: Task) -> tuple[str, ...]:
     """Return what a policy that is a function sees of a state: the task's inputs, else all variables and what is defined by them."""
-    found = default_inputs(task)
-    return found if task.reading.inputs is not None else tuple(dict.fromkeys((*found, *defined_names(task.network))))
+    inputs = default_inputs(task)
+    return inputs if task.reading.inputs is not None else tuple(dict.fromkeys((*inputs, *defined_names(task.network))))
 
 
 def default_outputs(task: Task) -> tuple[str, ...]:
@@ -211,8 +215,9 @@ def _by_position(policy: Policy, names: Sequence[str], what: str, thing: str, wh
         shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise InputError(
             f"the policy has {len(columns)} nameless {what}s, the model has {len(names)} {thing}s: {shown or 'none'}.",
-            where, f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
-        )  # fmt: skip
+            where,
+            f"Name the policy's {what}s in task.toml: [policy] {what}s = [...].",
+        )
     return renamed(policy, inputs=names) if what == "input" else renamed(policy, outputs=names)
 
 
@@ -221,9 +226,10 @@ def _by_number(numbers: Sequence[int], network: Network, where: Where | None) ->
     names = network.model.actions
     if max(numbers) >= len(names):
         raise InputError(
-            f"the policy chooses action number {max(numbers)}, the model has {len(names)} actions.", where,
+            f"the policy chooses action number {max(numbers)}, the model has {len(names)} actions.",
+            where,
             "Count the actions from 0, or name the policy's outputs in task.toml: [policy] outputs = [...].",
-        )  # fmt: skip
+        )
     return [names[number] for number in numbers]
 
 

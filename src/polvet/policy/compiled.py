@@ -70,9 +70,15 @@ def bind_policy(fitted: Fitted, compiled: Compiled) -> Bound:
     scorer = policy.kernel if isinstance(policy, AnyNetwork | TreeEnsemble) else _chooser(policy)
     columns, features = lower_inputs(fitted.task.network, fitted.inputs)
     core = _core.BoundPolicy(
-        compiled.program, scorer, columns, list(fitted.labels), len(fitted.task.network.labels), fitted.filtered,
-        features, _asked(fitted, compiled),
-    )  # fmt: skip
+        compiled.program,
+        scorer,
+        columns,
+        list(fitted.labels),
+        len(fitted.task.network.labels),
+        fitted.filtered,
+        features,
+        _asked(fitted, compiled),
+    )
     return Bound(fitted, compiled, core)
 
 

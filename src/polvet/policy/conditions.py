@@ -54,11 +54,11 @@ def model_condition(text: str, where: Where) -> Condition:
     from polvet.model.infix import parse_expression, unquoted
 
     expression = parse_expression(text, where)
-    found = tuple(sorted(names(expression)))
-    for name in found:
+    inputs = tuple(sorted(names(expression)))
+    for name in inputs:
         if unquoted(name) is not None:
             raise InputError(
                 f"the location {name} is only known within a model.", where, "Load the rules with their task."
             )
-    position = {name: index for index, name in enumerate(found)}
-    return InfixCondition(found, compile_expression(expression, position), where)
+    position = {name: index for index, name in enumerate(inputs)}
+    return InfixCondition(inputs, compile_expression(expression, position), where)

@@ -15,9 +15,13 @@ from polvet.policy.unit_graph import Affine, Unit, UnitGraph
 from polvet.policy.units import UNITS, is_relu
 
 ENCLOSURES = {
-    "exact": "exact", "rounded": "one rounding", "plain": "within 2^-20", "size": "within 2^-20 max(1, |x|)",
-    "value": "within 2^-20 max(1, |value|)", "relative": "within 2^-20 |value|",
-}  # fmt: skip
+    "exact": "exact",
+    "rounded": "one rounding",
+    "plain": "within 2^-20",
+    "size": "within 2^-20 max(1, |x|)",
+    "value": "within 2^-20 max(1, |value|)",
+    "relative": "within 2^-20 |value|",
+}
 SOFTMAX = {"softmax": "scores closer than 2^-20 max(1, |score|, distance to the best) count as near ties"}
 
 
@@ -42,9 +46,9 @@ def is_policy_file(path: str | Path) -> bool:
 def describe_policy(path: str | Path) -> Description:
     """Return what is in a policy's file."""
     content = Content.of(path)
-    found = format_of(content)
-    policy = found.read(content, Names())
-    return Description(policy.inputs, policy.outputs, _facts(policy) | found.facts(content))
+    form = format_of(content)
+    policy = form.read(content, Names())
+    return Description(policy.inputs, policy.outputs, _facts(policy) | form.facts(content))
 
 
 def _facts(policy: Policy) -> dict[str, str]:

@@ -27,10 +27,25 @@ from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble, make_tree
 
 FOREIGN = (
-    b"", b"\x08\x08\x12\x06polvet", b"{L\x00", b'{"learner": {}}', b"tree\nversion=v4\n", b"// Neural\n1,1,1,1,\n", b"1,1,1,1,\n",
-    b'{"file": "n.nnet", "input": [], "output": []}', b'{"layers": []}', b'{"format": "table/1"}', b'{"format": "rules/1"}',
-    b"\x93NUMPY\x01\x00", b"PK\x05\x06" + bytes(18), b"\x80\x05K\x01.", b"{", b"[1, 2]", b"\xff\xfe\x00", b"\n\n",
-)  # fmt: skip
+    b"",
+    b"\x08\x08\x12\x06polvet",
+    b"{L\x00",
+    b'{"learner": {}}',
+    b"tree\nversion=v4\n",
+    b"// Neural\n1,1,1,1,\n",
+    b"1,1,1,1,\n",
+    b'{"file": "n.nnet", "input": [], "output": []}',
+    b'{"layers": []}',
+    b'{"format": "table/1"}',
+    b'{"format": "rules/1"}',
+    b"\x93NUMPY\x01\x00",
+    b"PK\x05\x06" + bytes(18),
+    b"\x80\x05K\x01.",
+    b"{",
+    b"[1, 2]",
+    b"\xff\xfe\x00",
+    b"\n\n",
+)
 """Beginnings of files that are no format's but polvet's own, or nobody's."""
 DAMAGES = 60
 
@@ -72,9 +87,9 @@ def _telling_laws(tried: PolicyFormat, content: Content) -> Iterator[BrokenLaw]:
         if own is not tried and own.detects(content):
             yield BrokenLaw(f"its file is one of polvet's format '{own.name}', which is asked first")
     for data in FOREIGN:
-        found = _outcome(tried, Content("foreign", data))
-        if found is not False:
-            said = "takes it for its own" if found is True else f"answers {found}"
+        answer = _outcome(tried, Content("foreign", data))
+        if answer is not False:
+            said = "takes it for its own" if answer is True else f"answers {answer}"
             yield BrokenLaw(f"asked about the foreign content {data[:24]!r} it {said}")
 
 
@@ -97,16 +112,16 @@ def _damage_laws(tried: PolicyFormat, content: Content, rng: np.random.Generator
         else:
             del damaged[place:]
         told = Content(content.path, bytes(damaged))
-        found = _outcome(tried, told)
+        answer = _outcome(tried, told)
         try:
-            if found is True:
+            if answer is True:
                 tried.read(told, Names())
         except InputError:
             continue
         except Exception as error:  # whatever another's code raises is what is looked for
-            found = f"{type(error).__name__}: {error}"
-        if found not in (True, False):
-            yield BrokenLaw(f"a file damaged at byte {place} ends in {found}")
+            answer = f"{type(error).__name__}: {error}"
+        if answer not in (True, False):
+            yield BrokenLaw(f"a file damaged at byte {place} ends in {answer}")
             return
 
 
@@ -123,11 +138,11 @@ def _reading_laws(tried: PolicyFormat, content: Content, policy: Policy, rows: R
         yield BrokenLaw("it ignores the names that the caller gives")
     for name in tried.beside(content):
         try:
-            found = beside(content.path, name, content.where).is_file()
+            is_there = beside(content.path, name, content.where).is_file()
         except InputError as error:
             yield BrokenLaw(str(error))
         else:
-            if not found:
+            if not is_there:
                 yield BrokenLaw(f"it names the file '{name}', which is not there")
 
 

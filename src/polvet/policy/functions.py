@@ -51,11 +51,11 @@ def load_function(file: Path, name: str) -> Any:
     known = load_functions(file)
     if name not in known:
         raise InputError(f"has no function '{name}'.", Where(str(file)), suggest(name, list(known)))
-    found = known[name]
+    function = known[name]
 
     def choose(state: Mapping[str, Any]) -> Any:
         try:
-            return found(state)
+            return function(state)
         except Exception as error:  # in memory it would reach the caller; here nobody is there to catch it
             raise InputError(
                 f"'{name}' raises {type(error).__name__} ({error}) for {dict(state)}.",

@@ -62,8 +62,8 @@ class Names:
         if name not in self._compiled:
             resolved = self.network.resolve(Name(name))
             self._compiled[name] = compile_expression(resolved, self.position)
-        found: Value = self._compiled[name](state)
-        return found
+        result: Value = self._compiled[name](state)
+        return result
 
 
 class StateView(Mapping[str, Value]):
@@ -133,13 +133,15 @@ def find_inputs(
 ) -> tuple[Input, ...]:
     """Return what each input is; `known` are those that the task has read, `functions` the files of those that it may call."""
     place = {variable.name: i for i, variable in enumerate(network.variables)}
-    return tuple(
-        place[text] if text in place
-        else known[text] if text in known
-        else _function(text, functions[text]) if text in functions
-        else _expression(network, text, place, where)
-        for text in texts
-    )  # fmt: skip
+
+    def read(text: str) -> Input:
+        if text in place:
+            return place[text]
+        if text in known:
+            return known[text]
+        return _function(text, functions[text]) if text in functions else _expression(network, text, place, where)
+
+    return tuple(map(read, texts))
 
 
 def _function(text: str, file: Path) -> InputFunction:
@@ -177,18 +179,18 @@ def truth_values(network: Network, known: Mapping[str, Expression]) -> list[str]
     """Return the names of inputs that are truth values: variables, defined names, and of the expressions that the task has read."""
     kinds = {variable.name: variable.kind for variable in network.variables}
     defined = {name: network.resolve(Name(name)) for name in defined_names(network)}
-    found = [name for name, kind in kinds.items() if kind is Kind.BOOL]
-    return found + [name for name, one in (*defined.items(), *known.items()) if kind_of(one, kinds) is Kind.BOOL]
+    variables = [name for name, kind in kinds.items() if kind is Kind.BOOL]
+    return variables + [name for name, one in (*defined.items(), *known.items()) if kind_of(one, kinds) is Kind.BOOL]
 
 
 def variables_read(network: Network, inputs: Sequence[Input]) -> set[str]:
     """Return the names of the variables on which the inputs depend: all of them where one is a function."""
-    found: set[str] = set()
+    variables: set[str] = set()
     for one in inputs:
         if isinstance(one, InputFunction):
             return {variable.name for variable in network.variables}
-        found |= {network.variables[one].name} if isinstance(one, int) else names(one)
-    return found
+        variables |= {network.variables[one].name} if isinstance(one, int) else names(one)
+    return variables
 
 
 def _listed(head: str, shown: Sequence[str]) -> str:

@@ -62,10 +62,10 @@ def check_policy(
         return (BrokenLaw(f"scores has the shape {scores.shape}, not ({len(examples)}, {len(policy.outputs)})"),)
     if scores.dtype not in (np.float32, np.float64):
         return (BrokenLaw(f"scores are {scores.dtype}, not float32 or float64"),)
-    found = [*_score_laws(policy, examples, scores), *_choice_laws(policy, examples, scores, rng)]
+    broken_laws = [*_score_laws(policy, examples, scores), *_choice_laws(policy, examples, scores, rng)]
     if library is not None:
-        found += _library_law(policy, examples, scores, np.asarray(library(examples)))
-    return tuple(found)
+        broken_laws += _library_law(policy, examples, scores, np.asarray(library(examples)))
+    return tuple(broken_laws)
 
 
 def _rows_around_starts(fitted: Fitted, seed: int) -> Rows:

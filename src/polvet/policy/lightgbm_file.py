@@ -15,13 +15,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError, Where
-from polvet.files import write_whole
+from polvet.files import Json, write_whole
 from polvet.policy.format import PolicyFormat
 from polvet.policy.protocol import Policy, checked_names, names_or_positions
 from polvet.policy.trees import Origin, Tree, TreeEnsemble, check_tree, make_tree
@@ -196,7 +195,7 @@ def _block(tree: Tree, index: int, old: dict[str, str] | None) -> str:
     number[inner] = np.arange(len(inner))
     number[leaves] = -1 - np.arange(len(leaves))
     table: dict[str, str] = {"num_leaves": str(len(leaves)), "num_cat": "0"}
-    fields: dict[str, Any] = {}
+    fields: Json = {}
     if len(inner):
         fields = {
             "split_feature": tree.feature[inner],

@@ -92,5 +92,5 @@ def _from_function(file: Path, function: str, names: Names) -> CallablePolicy:
     if names.inputs is None or names.outputs is None:
         where = Where(f"{file}:{function}")
         raise InputError("a function has no inputs and outputs of its own.", where, "Name them.")
-    asked = load_function(file, function)
-    return CallablePolicy(tuple(names.inputs), tuple(names.outputs), asked, frozenset(names.booleans))
+    choose = load_function(file, function)
+    return CallablePolicy(tuple(names.inputs), tuple(names.outputs), choose, frozenset(names.booleans))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Network, network_of
 
@@ -45,7 +46,7 @@ def network_from_mogym(
     return network_of(layers, inputs, outputs, where)
 
 
-def _linear(entry: dict[str, Any], where: Where) -> tuple[Any, Any]:
+def _linear(entry: Json, where: Where) -> tuple[Any, Any]:
     rows, columns = entry.get("outputSize"), entry.get("inputSize")
     weights = entry.get("weights")
     if not isinstance(weights, list) or not all(isinstance(row, list) for row in weights):

@@ -27,7 +27,7 @@ from polvet.policy.protocol import (
     checked_names,
     checked_rows,
     names_or_positions,
-)  # fmt: skip
+)
 
 AGAIN = "Export the network again as a plain chain of linear layers."
 
@@ -80,8 +80,8 @@ class Network:
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] in the reference order."""
-        found: Scores = self.kernel.scores32(checked_rows(self, rows))
-        return found
+        result: Scores = self.kernel.scores32(checked_rows(self, rows))
+        return result
 
     def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.files import beside, read_json, read_text, write_whole
+from polvet.files import Json, beside, read_json, read_text, write_whole
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.networks import MAX_PARAMETERS, Network, network_of
@@ -74,10 +74,10 @@ def network_from_jani2nnet(document: Any, path: str | Path) -> Network:
     inputs, outputs, file, hidden = interface_from_json(document, where)
     target = beside(path, file, where.at("file"))
     network = network_from_nnet(read_text(target), Where(str(target)), inputs, outputs)
-    found = [len(layer.bias) for layer in network.layers[:-1]]
-    if hidden is not None and hidden != found:
+    sizes = [len(layer.bias) for layer in network.layers[:-1]]
+    if hidden is not None and hidden != sizes:
         raise InputError(
-            f"'elements' says {hidden}, the network's hidden layers have {found}.",
+            f"'elements' says {hidden}, the network's hidden layers have {sizes}.",
             where.at("elements"),
             "Correct 'elements', or leave it out.",
         )
@@ -154,7 +154,7 @@ def _shortest(value: np.float32) -> str:
     return np.format_float_scientific(value, unique=True, trim="0")
 
 
-def _input_entry(name: str) -> dict[str, Any]:
+def _input_entry(name: str) -> Json:
     if name.endswith(".location"):
         return {"name": name.removesuffix(".location"), "index": 0}
     head, bracket, tail = name.partition("[")

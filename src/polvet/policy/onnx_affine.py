@@ -47,22 +47,22 @@ def _matmul(tape: Tape, call: Call) -> Value:
 
 def _pair(call: Call) -> tuple[Value | Array, Value | Array, tuple[int, ...]]:
     """Return the two operands of a binary node and the shape they broadcast to."""
-    found: list[Value | Array] = []
+    operands: list[Value | Array] = []
     for index in (0, 1):
         operand = call.operands[index] if index < len(call.operands) else None
         if operand is None:
             raise call.refuse(f"has no operand {index}.")
         if isinstance(operand, Value):
-            found.append(call.floats(index))
+            operands.append(call.floats(index))
         else:
             numbers = call.numbers(index)
             assert numbers is not None
-            found.append(numbers)
-    shapes = [part.columns.shape if isinstance(part, Value) else part.shape for part in found]
+            operands.append(numbers)
+    shapes = [part.columns.shape if isinstance(part, Value) else part.shape for part in operands]
     shape = np.broadcast_shapes(*shapes)
     if np.prod(shape, dtype=np.float64) > MAX_PARAMETERS:
         raise call.refuse(f"makes values of the shape {shape}.", "It is too large.")
-    return found[0], found[1], shape
+    return operands[0], operands[1], shape
 
 
 def _add(tape: Tape, call: Call) -> Value:

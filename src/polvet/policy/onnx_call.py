@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.policy.tape import Tape
 
 AGAIN = "Export the network in float32; docs/policies.md lists the operators that are read."
@@ -42,7 +43,7 @@ class Call:
 
     operator: str
     operands: tuple[Operand, ...]
-    attributes: dict[str, Any]
+    attributes: Json
     opset: int
     shown: str
     place: Where
@@ -53,44 +54,44 @@ class Call:
 
     def value(self, index: int) -> Value:
         """Return an operand that depends on the inputs."""
-        found = self.operands[index] if index < len(self.operands) else None
-        if not isinstance(found, Value):
+        operand = self.operands[index] if index < len(self.operands) else None
+        if not isinstance(operand, Value):
             raise self.refuse(f"needs a value that depends on the inputs as operand {index}.")
-        if found.ending:
+        if operand.ending:
             raise self.refuse(
-                f"reads the result of {found.ending[-1]}.", "Softmax and ArgMax are read at the end only."
+                f"reads the result of {operand.ending[-1]}.", "Softmax and ArgMax are read at the end only."
             )
-        return found
+        return operand
 
     def floats(self, index: int) -> Value:
         """Return an operand that holds float32 values of the inputs."""
-        found = self.value(index)
-        if found.kind not in ("float", "bool"):
+        value = self.value(index)
+        if value.kind not in ("float", "bool"):
             raise self.refuse("computes with integers.", "Cast the inputs to float32 first.")
-        return found
+        return value
 
     def constant(self, index: int) -> Array | None:
         """Return a constant operand, None where it is absent."""
-        found = self.operands[index] if index < len(self.operands) else None
-        if isinstance(found, Value):
+        operand = self.operands[index] if index < len(self.operands) else None
+        if isinstance(operand, Value):
             raise self.refuse(f"has an operand {index} that depends on the inputs; only a constant is read there.")
-        return found
+        return operand
 
     def numbers(self, index: int) -> Array | None:
         """Return a constant operand of float32 or float64 numbers, None where it is absent."""
-        found = self.constant(index)
-        if found is not None and found.dtype not in (np.float32, np.float64):
+        array = self.constant(index)
+        if array is not None and array.dtype not in (np.float32, np.float64):
             raise self.refuse(
-                f"has {found.dtype} numbers.", "float32 and float64 are read: export the network in float32."
+                f"has {array.dtype} numbers.", "float32 and float64 are read: export the network in float32."
             )
-        return found
+        return array
 
     def narrow(self, index: int) -> Array | None:
         """Return a constant operand of numbers that float32 holds, None where it is absent."""
-        found = self.numbers(index)
-        if found is not None and found.dtype == np.float64 and (found.astype(np.float32) != found).any():
+        array = self.numbers(index)
+        if array is not None and array.dtype == np.float64 and (array.astype(np.float32) != array).any():
             raise self.refuse("has float64 parameters that float32 does not hold.", "Export the network in float32.")
-        return None if found is None else found.astype(np.float32)
+        return None if array is None else array.astype(np.float32)
 
     def check_size(self, *sizes: int) -> None:
         """Raise an InputError where the node would make more values than a network may have; the sizes are multiplied."""
@@ -102,8 +103,8 @@ class Call:
         if attribute in self.attributes:
             given = self.attributes[attribute]
             return [int(given)] if isinstance(given, int) else [int(k) for k in given]
-        found = self.constant(index)
-        return None if found is None else [int(k) for k in np.asarray(found).reshape(-1)]
+        array = self.constant(index)
+        return None if array is None else [int(k) for k in np.asarray(array).reshape(-1)]
 
     def axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from the front, or raise an InputError; axis 0 holds the rows of a batch."""

@@ -59,9 +59,9 @@ def _folded(call: Call, given: list[Array], outputs: int) -> Sequence[Operand]:
             starts, ends = call.integers(1, "starts"), call.integers(2, "ends")
             axes = call.integers(3, "axes") or list(range(len(starts or [])))
             steps = call.integers(4, "steps") or [1] * len(axes)
-            found = given[0]
+            array = given[0]
             for start, end, axis, step in zip(starts or [], ends or [], axes, steps, strict=True):
-                at = axis + found.ndim if axis < 0 else axis
-                found = found[(slice(None),) * at + (slice(start, end, step),)]
-            return [found]
+                at = axis + array.ndim if axis < 0 else axis
+                array = array[(slice(None),) * at + (slice(start, end, step),)]
+            return [array]
     raise call.refuse("is applied to constants.", "Fold the constants before exporting.")

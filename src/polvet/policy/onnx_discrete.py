@@ -44,10 +44,10 @@ def _cast(tape: Tape, call: Call) -> Operand:
 
 
 def _index(call: Call, number: int) -> Value:
-    found = call.value(number)
-    if found.kind not in ("int", "cut"):
+    value = call.value(number)
+    if value.kind not in ("int", "cut"):
         raise call.refuse("compares floats for equality.", "Only whole inputs are told apart so.")
-    return found
+    return value
 
 
 def _one_hot(tape: Tape, call: Call) -> Value:

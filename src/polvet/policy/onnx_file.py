@@ -116,23 +116,25 @@ def _opset(model: Any, where: Where) -> int:
     own = [f.name for f in model.functions if f.domain in STANDARD]
     if own:
         raise InputError(f"the file defines the operator '{own[0]}' itself.", where, "Export the network again.")
-    found = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
-    if len(found) > 1:
-        raise InputError(f"the file names the opsets {', '.join(map(str, found))}.", where, "Export with one opset.")
-    return int(found[0]) if found else 1
+    versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
+    if len(versions) > 1:
+        raise InputError(f"the file names the opsets {', '.join(map(str, versions))}.", where, "Export with one opset.")
+    return int(versions[0]) if versions else 1
 
 
 def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None, where: Where) -> str:
     """Return the name of the value that holds the scores: the only candidate, or the one that is named."""
-    found = [entry.name for entry in graph.output]
+    outputs = [entry.name for entry in graph.output]
     if output is not None:
-        if output not in found:
+        if output not in outputs:
             raise InputError(
-                f"the file has no output '{output}'.", where, suggest(output, found) or f"It has {', '.join(found)}."
+                f"the file has no output '{output}'.",
+                where,
+                suggest(output, outputs) or f"It has {', '.join(outputs)}.",
             )
         return output
-    if len(found) == 1:
-        return str(found[0])
+    if len(outputs) == 1:
+        return str(outputs[0])
     likely = []
     for entry in graph.output:
         kind = entry.type.tensor_type
@@ -141,9 +143,10 @@ def _chosen_output(graph: Any, output: str | None, labels: Sequence[str] | None,
             likely.append(entry.name)
     if len(likely) != 1:
         raise InputError(
-            f"the file has the outputs {', '.join(found[:12])}; which one holds the scores is not clear.", where,
-            f'Name it in task.toml: [policy] output = "{(likely or found or ["logits"])[0]}".',
-        )  # fmt: skip
+            f"the file has the outputs {', '.join(outputs[:12])}; which one holds the scores is not clear.",
+            where,
+            f'Name it in task.toml: [policy] output = "{(likely or outputs or ["logits"])[0]}".',
+        )
     return str(likely[0])
 
 
@@ -173,16 +176,18 @@ def _input(entry: Any, graph: Any, constants: dict[str, Array], where: Where) ->
     if kind.elem_type not in (0, FLOAT, DOUBLE, INT32, INT64):
         name = {FLOAT16: "float16"}.get(kind.elem_type, f"of type {kind.elem_type}")
         raise InputError(
-            f"the input '{entry.name}' is {name}; float32, float64 and whole numbers are read.", where,
+            f"the input '{entry.name}' is {name}; float32, float64 and whole numbers are read.",
+            where,
             "Export the network in float32.",
-        )  # fmt: skip
+        )
     whole = "int" if kind.elem_type in (INT32, INT64) else "float"
     shape = [dimension.dim_value for dimension in kind.shape.dim]
     if kind.HasField("shape") and (not shape or (len(shape) == 1 and shape[0] > 1)):
         raise InputError(
-            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].", where,
+            f"the input '{entry.name}' has {len(shape)} dimensions, not [batch, inputs].",
+            where,
             "Export with an input of shape [batch, inputs].",
-        )  # fmt: skip
+        )
     if any(size < 0 or size > MAX_PARAMETERS for size in shape):
         raise InputError(f"the input '{entry.name}' has the shape {shape[:8]}.", where, "Its sizes make no sense.")
     if not kind.HasField("shape") or 0 in shape[1:]:
@@ -207,12 +212,12 @@ def _width_from_readers(name: str, graph: Any, constants: dict[str, Array], wher
 
 
 def _metadata_names(model: Any, key: str, where: Where) -> tuple[str, ...] | None:
-    found = [entry.value for entry in model.metadata_props if entry.key == key]
-    if not found:
+    entries = [entry.value for entry in model.metadata_props if entry.key == key]
+    if not entries:
         return None
     place = where.at("metadata_props").at(key)
     try:
-        names = json.loads(found[0])
+        names = json.loads(entries[0])
     except ValueError:
         names = None
     if not isinstance(names, list):

@@ -54,7 +54,9 @@ class Walk:
             raise InputError(f"{shown}{domain} is not supported.", place, AGAIN)
         for name in node.input:
             if name and name not in self.values:
-                raise InputError(f"{shown} reads '{name}', which is not known.", place, "Nothing before it makes that value.")  # fmt: skip
+                raise InputError(
+                    f"{shown} reads '{name}', which is not known.", place, "Nothing before it makes that value."
+                )
         attributes = {}
         for entry in node.attribute:
             try:
@@ -68,10 +70,10 @@ class Walk:
             made: list[Operand] = list(folded(call, len(node.output)))
         else:
             try:
-                found = handler(self.tape, call)
+                results = handler(self.tape, call)
             except (ValueError, IndexError, TypeError) as error:  # shapes that do not fit
                 raise call.refuse(f"cannot be read: {error}.") from None
-            made = list(found) if isinstance(found, tuple) else [found]
+            made = list(results) if isinstance(results, tuple) else [results]
         for name, result in zip(node.output, made, strict=False):
             if name in self.values and name:
                 raise InputError(f"{shown} makes '{name}' a second time.", place, AGAIN)

@@ -125,10 +125,12 @@ def _where(tape: Tape, call: Call) -> Value:
     if isinstance(condition, Value) and isinstance(straight, Value) and isinstance(curved, Value):
         inner = tape._unit_of(curved.columns.reshape(-1))
         if (
-            condition.kind == "above 20" and inner is not None and inner.name == "softplus"
+            condition.kind == "above 20"
+            and inner is not None
+            and inner.name == "softplus"
             and np.array_equal(inner.columns, straight.columns.reshape(-1))
             and np.array_equal(condition.columns, straight.columns)
-        ):  # fmt: skip
+        ):
             return curved
     raise call.refuse("is read as a part of softplus only.")
 

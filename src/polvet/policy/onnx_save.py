@@ -21,12 +21,10 @@ from polvet.files import write_whole
 from polvet.policy.networks import Network
 from polvet.policy.onnx_call import FLOAT
 from polvet.policy.onnx_tensors import onnx_package
+from polvet.policy.onnx_units import SIMPLE
 from polvet.policy.unit_graph import Affine, Columns, Product, Unit, UnitGraph
 
-SIMPLE = {
-    "tanh": "Tanh", "sigmoid": "Sigmoid", "erf": "Erf", "softsign": "Softsign", "softplus": "Softplus", "abs": "Abs",
-    "exp": "Exp", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "hard_swish": "HardSwish",
-}  # fmt: skip
+OPERATORS = {unit: operator for operator, unit in SIMPLE.items() if operator != "Mish"}  # written in parts
 
 
 def save_onnx(network: Network | UnitGraph, path: str | Path) -> None:
@@ -142,8 +140,8 @@ class GraphWriter:
     def _unit(self, node: Unit) -> str:
         x = self._read(node.columns)
         match node.name:
-            case name if name in SIMPLE:
-                return self._node(SIMPLE[name], [x])
+            case name if name in OPERATORS:
+                return self._node(OPERATORS[name], [x])
             case "clip":
                 return self._clip(node, x)
             case "leaky":

@@ -35,13 +35,13 @@ def constants_of(onnx: Any, graph: Any, names: set[str], where: Where) -> dict[s
     if graph.sparse_initializer:
         raise InputError("the graph has sparse weights, which are not supported.", where, AGAIN)
     place = where.at("graph").at("initializer")
-    found: dict[str, Array] = {}
+    constants: dict[str, Array] = {}
     for index, tensor in enumerate(graph.initializer):
-        if tensor.name in found:
+        if tensor.name in constants:
             raise InputError(f"the tensor '{tensor.name}' is there twice.", place.at(index), AGAIN)
         if tensor.name in names:
-            found[tensor.name] = _tensor(onnx, tensor, place.at(index))
-    return found
+            constants[tensor.name] = _tensor(onnx, tensor, place.at(index))
+    return constants
 
 
 def constant_of(onnx: Any, node: Any, place: Where) -> Array:

@@ -10,9 +10,18 @@ from polvet.policy.onnx_call import Call, Handler, Value, flat_numbers, like, sp
 from polvet.policy.tape import Tape
 
 SIMPLE = {
-    "Tanh": "tanh", "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Exp": "exp", "Erf": "erf",
-    "Abs": "abs", "HardSwish": "hard_swish", "Mish": "mish", "Sqrt": "sqrt", "Reciprocal": "reciprocal",
-}  # fmt: skip
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Exp": "exp",
+    "Erf": "erf",
+    "Abs": "abs",
+    "HardSwish": "hard_swish",
+    "Mish": "mish",
+    "Sqrt": "sqrt",
+    "Reciprocal": "reciprocal",
+}
 
 
 def _simple(tape: Tape, call: Call) -> Value:
@@ -48,8 +57,15 @@ def _prelu(tape: Tape, call: Call) -> Value:
 def _elu(tape: Tape, call: Call) -> Value:
     x = call.floats(0)
     if call.operator == "Selu":
-        return like(x, tape.unit("elu", x.columns, call.attributes.get("alpha", 1.67326319217681884765625),
-                                  call.attributes.get("gamma", 1.05070102214813232421875)))  # fmt: skip
+        return like(
+            x,
+            tape.unit(
+                "elu",
+                x.columns,
+                call.attributes.get("alpha", 1.67326319217681884765625),
+                call.attributes.get("gamma", 1.05070102214813232421875),
+            ),
+        )
     alpha = call.attributes.get("alpha", 1.0)
     if call.operator == "Celu" and alpha != 1:
         raise call.refuse(f"has alpha = {alpha}; only 1 is read.")

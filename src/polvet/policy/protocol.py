@@ -75,8 +75,8 @@ def numbered(names: Sequence[str]) -> list[int] | None:
     >>> numbered(("#0", "#2")), numbered(("x", "#1"))
     ([0, 2], None)
     """
-    found = [int(name[1:]) for name in names if name[:1] == "#" and name[1:].isdecimal()]
-    return found if found and len(found) == len(names) else None
+    numbers = [int(name[1:]) for name in names if name[:1] == "#" and name[1:].isdecimal()]
+    return numbers if numbers and len(numbers) == len(names) else None
 
 
 def checked_names(names: Sequence[str], count: int, what: str, where: Where | str | None = None) -> tuple[str, ...]:

@@ -129,8 +129,8 @@ def save_rules(rules: Rules, path: str) -> None:
 
 
 def _read(content: Content, names: Names) -> Rules:
-    found = content.document, content.where, names.parse_condition
-    return rules_from_json(*found, inputs=names.inputs, outputs=names.outputs, booleans=names.booleans)
+    source = content.document, content.where, names.parse_condition
+    return rules_from_json(*source, inputs=names.inputs, outputs=names.outputs, booleans=names.booleans)
 
 
 def _write(policy: Policy, path: str) -> None:

@@ -8,10 +8,8 @@ scores are nearer than rounding can tell, every choice that some float32 evaluat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.kernel.compiled import Words, limit_of
 from polvet.model.semantics import State
 from polvet.policy.compiled import FAIL, GOAL, Bound
@@ -89,21 +88,30 @@ def simulate(
     budget: Budget = UNLIMITED,
 ) -> Batch:
     """Return how runs from packed start states end; run k * runs_per_start + i starts in starts[k]."""
-    found = _core.simulate(
-        bound.core, starts, FAIL, GOAL, runs_per_start, max_steps, seed, first_run, threads,
-        budget.left(), budget.on_progress,
-    )  # fmt: skip
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    limit = limit_of(found["status"], budget)
-    return Batch(found["end"], found["length"], found["last"], found["steps"], runs_per_start, limit)
+    batch = _core.simulate(
+        bound.core,
+        starts,
+        FAIL,
+        GOAL,
+        runs_per_start,
+        max_steps,
+        seed,
+        first_run,
+        threads,
+        budget.left(),
+        budget.on_progress,
+    )
+    raise_what_broke(bound, batch["status"], batch["faulty"], batch["fault"], batch["policy_broken"])
+    limit = limit_of(batch["status"], budget)
+    return Batch(batch["end"], batch["length"], batch["last"], batch["steps"], runs_per_start, limit)
 
 
 def trace(bound: Bound, start: State, run: int, *, max_steps: int = MAX_STEPS, seed: int = 0) -> Run:
     """Return run number `run` from the start state, exactly as `simulate` makes it."""
-    found = _core.trace(bound.core, bound.compiled.pack([start]), FAIL, GOAL, run, max_steps, seed)
-    raise_what_broke(bound, found["status"], found["faulty"], found["fault"], found["policy_broken"])
-    actions = tuple(bound.label(number) for number in found["labels"].tolist())
-    return Run(tuple(bound.compiled.unpack(found["states"])), actions, End(found["end"]))
+    trace = _core.trace(bound.core, bound.compiled.pack([start]), FAIL, GOAL, run, max_steps, seed)
+    raise_what_broke(bound, trace["status"], trace["faulty"], trace["fault"], trace["policy_broken"])
+    actions = tuple(bound.label(number) for number in trace["labels"].tolist())
+    return Run(tuple(bound.compiled.unpack(trace["states"])), actions, End(trace["end"]))
 
 
 def raise_what_broke(bound: Bound, status: _core.Status, faulty: Words, fault: _core.Fault, by_policy: bool) -> None:
@@ -131,11 +139,11 @@ class Inspection:
         return np.flatnonzero(self._codes(starts, budget) == Judgement.UNSAFE).tolist()
 
     def _codes(self, starts: Words, budget: Budget) -> NDArray[np.uint8]:
-        found = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
+        codes = self._core.inspect(starts, budget.left(), budget.most_bytes, budget.most_states, budget.on_progress)
         core = self._core
         raise_what_broke(self.bound, core.status, core.faulty, core.fault, core.policy_broken)
         self.limit = limit_of(core.status, budget)
-        return found
+        return codes
 
     def witness(self, start: State) -> Run:
         """Return a run of the policy from an unsafe start to `fail` (from a NEAR_TIE start: of some evaluation order)."""
@@ -149,16 +157,22 @@ class Inspection:
         return Run(states, actions, End.FAIL), states[tie] if tie >= 0 else None
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was searched."""
-        fail, goal, stuck, deadlock = self._core.ends
-        return {
-            "states": self._core.states, "expanded": self._core.expanded, "transitions": self._core.transitions,
-            "branching": self._core.branching, "near_ties": self._core.near_ties, "fail_states": fail,
-            "goal_states": goal, "stuck_states": stuck, "deadlocks": deadlock, "bytes": self._core.bytes,
-        }  # fmt: skip
+        return {**search_figures(self._core, self._core.states), "branching": self._core.branching}
 
 
-def runs_of(bound: Bound, starts: Sequence[State], runs: Sequence[int], **options: Any) -> list[Run]:
-    """Return several runs in full: run runs[k] from starts[k]."""
-    return [trace(bound, start, run, **options) for start, run in zip(starts, runs, strict=True)]
+def search_figures(search: _core.Inspector | _core.Reachability, states: int) -> Figures:
+    """Return how much a search over a policy's runs has seen."""
+    fail, goal, stuck, deadlock = search.ends
+    return {
+        "states": states,
+        "expanded": search.expanded,
+        "transitions": search.transitions,
+        "near_ties": search.near_ties,
+        "fail_states": fail,
+        "goal_states": goal,
+        "stuck_states": stuck,
+        "deadlocks": deadlock,
+        "bytes": search.bytes,
+    }

@@ -50,13 +50,13 @@ def network_from_perceptron(
         elif estimator.activation != "identity":
             columns = tape.unit(UNITS[estimator.activation], columns)
     own_inputs = getattr(estimator, "feature_names_in_", None)
-    found = tape.policy(
+    policy = tape.policy(
         columns,
         names_or_positions(inputs, None if own_inputs is None else list(own_inputs), tape.inputs, "input", where),
         names_or_positions(outputs, class_names(estimator, len(columns)), len(columns), "output", where),
         softmax=True,
     )
-    return replace(found, archive=Archive("scikit-learn", estimator, f"coefs_[{last}]", binary))
+    return replace(policy, archive=Archive("scikit-learn", estimator, f"coefs_[{last}]", binary))
 
 
 def perceptron_of(network: AnyNetwork) -> Any:

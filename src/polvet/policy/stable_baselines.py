@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, write_whole
+from polvet.files import Json, parse_json, write_whole
 from polvet.policy.archives import open_archive, read_member
 from polvet.policy.format import PolicyFormat
 from polvet.policy.networks import Archive
@@ -117,15 +117,18 @@ def save_stable_baselines(network: AnyNetwork, path: str | Path) -> None:
 
 def normalization_of(wrapper: Any) -> str:
     """Return the statistics of a VecNormalize as the JSON text that the archive's member `polvet.normalization.json` holds."""
-    found = wrapper.obs_rms
-    return json.dumps({
-        "mean": np.asarray(found.mean, dtype=np.float64).reshape(-1).tolist(),
-        "variance": np.asarray(found.var, dtype=np.float64).reshape(-1).tolist(),
-        "epsilon": float(wrapper.epsilon), "clip": float(wrapper.clip_obs),
-    })  # fmt: skip
+    moments = wrapper.obs_rms
+    return json.dumps(
+        {
+            "mean": np.asarray(moments.mean, dtype=np.float64).reshape(-1).tolist(),
+            "variance": np.asarray(moments.var, dtype=np.float64).reshape(-1).tolist(),
+            "epsilon": float(wrapper.epsilon),
+            "clip": float(wrapper.clip_obs),
+        }
+    )
 
 
-def _normalized(tape: Tape, columns: Columns, settings: dict[str, Any], text: bytes, where: Where) -> Columns:
+def _normalized(tape: Tape, columns: Columns, settings: Json, text: bytes, where: Where) -> Columns:
     place = where.at(NORMALIZATION)
     _space(settings, "observation_space", ("Box",), where)
     try:
@@ -144,7 +147,7 @@ def _normalized(tape: Tape, columns: Columns, settings: dict[str, Any], text: by
     return tape.unit("clip", scaled, -clip, clip)
 
 
-def _observed(settings: dict[str, Any], where: Where) -> tuple[Tape, Columns]:
+def _observed(settings: Json, where: Where) -> tuple[Tape, Columns]:
     """Return a tape with the observation as the library gives it to the first layer: whole numbers one-hot, others flat."""
     place = where.at("data").at("observation_space")
     space = _space(settings, "observation_space", ("Box", "Discrete", "MultiDiscrete", "MultiBinary"), where)
@@ -183,28 +186,28 @@ def _means(tape: Tape, columns: Columns, actions: int, place: Where) -> Columns:
     return tape.affine(groups, np.full(groups.shape, share), None, None, 0 if exact else 2)
 
 
-def _weights(data: bytes, where: Where) -> dict[str, Any]:
+def _weights(data: bytes, where: Where) -> Json:
     torch = torch_package()
     place = where.at("policy.pth")
     open_archive(data, place)  # torch's own format is a zip archive, too: its size is checked before torch unpacks it
     try:
-        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        weights = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises pickle, zip and runtime errors of many kinds
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise InputError(f"is not a plain table of weights ({reason}).", place, AGAIN) from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise InputError("is not a plain table of weights.", place, AGAIN)
-    return found
+    return weights
 
 
-def _layer_names(weights: dict[str, Any], values: str | None, place: Where) -> list[str]:
+def _layer_names(weights: Json, values: str | None, place: Where) -> list[str]:
     """Return the layers that lead to the scores, in order."""
-    found: dict[str, list[str]] = {prefix: [] for prefix in ((_SHARED, _ACTOR) if values is None else (values,))}
+    numbers_of: dict[str, list[str]] = {prefix: [] for prefix in ((_SHARED, _ACTOR) if values is None else (values,))}
     for key in weights:
-        own = next((prefix for prefix in found if key.startswith(prefix)), None)
+        own = next((prefix for prefix in numbers_of if key.startswith(prefix)), None)
         if own is not None:
             if key.endswith(".weight"):
-                found[own].append(key.removeprefix(own).removesuffix(".weight"))
+                numbers_of[own].append(key.removeprefix(own).removesuffix(".weight"))
         elif "lstm" in key:
             raise InputError(f"'{key}': the policy has a memory.", place, "Recurrent policies are not read.")
         elif "features_extractor." in key:
@@ -213,17 +216,18 @@ def _layer_names(weights: dict[str, Any], values: str | None, place: Where) -> l
             )
         elif not key.startswith(("action_net.", *_IGNORED)):
             raise InputError(
-                f"'{key}' is not part of an MLP policy.", place,
+                f"'{key}' is not part of an MLP policy.",
+                place,
                 "PPO, A2C, TRPO, MaskablePPO, DQN and QRDQN with MlpPolicy are read.",
-            )  # fmt: skip
-    numbers = [number for part in found.values() for number in part]
+            )
+    numbers = [number for part in numbers_of.values() for number in part]
     if not all(number.isdigit() for number in numbers):
         raise InputError(f"the layers are called {numbers}.", place, "Only MlpPolicy is read.")
-    names = [prefix + number for prefix, part in found.items() for number in sorted(part, key=int)]
+    names = [prefix + number for prefix, part in numbers_of.items() for number in sorted(part, key=int)]
     return names if values is not None else [*names, "action_net"]
 
 
-def _layer(weights: dict[str, Any], name: str, place: Where) -> tuple[Any, Any]:
+def _layer(weights: Json, name: str, place: Where) -> tuple[Any, Any]:
     torch = torch_package()
     if f"{name}.weight" not in weights or f"{name}.bias" not in weights:
         raise InputError(f"'{name}' has no weight or no bias.", place, AGAIN)
@@ -238,7 +242,7 @@ def _layer(weights: dict[str, Any], name: str, place: Where) -> tuple[Any, Any]:
     return matrix.numpy(), bias.numpy()
 
 
-def _check_classes(settings: dict[str, Any], place: Where) -> None:
+def _check_classes(settings: Json, place: Where) -> None:
     """Raise an InputError where the code of the policy or of its feature extractor is not the library's.
 
     SOUND: such a class may compute anything from the same weights.
@@ -252,18 +256,18 @@ def _check_classes(settings: dict[str, Any], place: Where) -> None:
         raise InputError(f"the feature extractor is {str(extractor)[:80]}.", place.at("policy_kwargs"), OWN_CODE)
 
 
-def _options(settings: dict[str, Any], place: Where) -> dict[str, Any]:
+def _options(settings: Json, place: Where) -> Json:
     options = settings.get("policy_kwargs")
     if options is not None and not isinstance(options, dict):
         raise InputError("the policy's options are not an object.", place.at("policy_kwargs"), AGAIN)
     return options or {}
 
 
-def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Where) -> dict[str, Any]:
+def _space(settings: Json, key: str, known: tuple[str, ...], where: Where) -> Json:
     space = settings.get(key)
     kind = space.get(":type:", "") if isinstance(space, dict) else ""
-    found = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
-    name = found.group(2) if found and (found.group(1) or "").startswith(("gymnasium.", "gym.")) else None
+    match = _CLASS.fullmatch(kind) if isinstance(kind, str) else None
+    name = match.group(2) if match and (match.group(1) or "").startswith(("gymnasium.", "gym.")) else None
     if name not in known or not isinstance(space, dict):
         raise InputError(
             f"the {key.replace('_', ' ')} is {name or 'unknown'}; {', '.join(known)} {'is' if len(known) == 1 else 'are'} read.",
@@ -273,11 +277,11 @@ def _space(settings: dict[str, Any], key: str, known: tuple[str, ...], where: Wh
     return space
 
 
-def _count(space: dict[str, Any], key: str, place: Where) -> int:
-    found = _numbers(space.get(key), place.at(key))
-    if len(found) != 1 or not 0 < found[0] <= MOST_VALUES:
+def _count(space: Json, key: str, place: Where) -> int:
+    numbers = _numbers(space.get(key), place.at(key))
+    if len(numbers) != 1 or not 0 < numbers[0] <= MOST_VALUES:
         raise InputError(f"'{key}' is {space.get(key)!r}.", place.at(key), AGAIN)
-    return found[0]
+    return numbers[0]
 
 
 def _numbers(written: Any, place: Where) -> list[int]:
@@ -291,13 +295,13 @@ def _numbers(written: Any, place: Where) -> list[int]:
     raise InputError(f"{str(written)[:60]!r} is not a list of whole numbers.", place, AGAIN)
 
 
-def _activation(settings: dict[str, Any], default: str, where: Where) -> str:
+def _activation(settings: Json, default: str, where: Where) -> str:
     place = where.at("data")
     written = _options(settings, place).get("activation_fn")
     if written is None:
         return default
-    found = _CLASS.fullmatch(written) if isinstance(written, str) else None
-    name = found.group(2) if found and (found.group(1) or "").startswith("torch.nn.") else str(written)[:80]
+    match = _CLASS.fullmatch(written) if isinstance(written, str) else None
+    name = match.group(2) if match and (match.group(1) or "").startswith("torch.nn.") else str(written)[:80]
     if name not in ACTIVATIONS:
         raise InputError(
             f"the activation function is {name}.",

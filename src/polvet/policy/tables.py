@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, Where, suggest
-from polvet.files import refuse_unknown_keys, write_whole
+from polvet.files import Json, refuse_unknown_keys, write_whole
 from polvet.policy.format import Content, Names, PolicyFormat
 from polvet.policy.protocol import (
     Choices,
@@ -49,9 +49,9 @@ class Table:
         rows = checked_rows(self, rows)
         result = np.zeros((len(rows), len(self.outputs)))
         for index, row in enumerate(rows.tolist()):
-            found = self.rows.get(tuple(row))
-            if found is not None:
-                result[index] = found
+            entry = self.rows.get(tuple(row))
+            if entry is not None:
+                result[index] = entry
             elif self.default is not None:
                 result[index, self.default] = 1.0
             else:
@@ -109,7 +109,7 @@ def save_table(table: Table, path: str) -> None:
 
 def table_text(table: Table) -> str:
     """Return the table as the text of a `table/1` file."""
-    document: dict[str, Any] = {
+    document: Json = {
         "format": "table/1",
         "inputs": list(table.inputs),
         "outputs": list(table.outputs),

@@ -118,9 +118,8 @@ class Tape:
         """Write (x - mean) / deviation * scale + shift, whatever the order in which a library computes that."""
         factor = scale / deviation
         return self.scaled(
-            columns, factor, shift - mean * factor,
-            sizes=np.abs(shift) + np.abs(mean * factor), roundings=10,
-        )  # fmt: skip
+            columns, factor, shift - mean * factor, sizes=np.abs(shift) + np.abs(mean * factor), roundings=10
+        )
 
     def total(self, parts: Sequence[npt.ArrayLike], signs: Sequence[float]) -> Columns:
         """Write the sum of several vectors of columns, each with its sign."""
@@ -177,8 +176,11 @@ class Tape:
         return UnitGraph(
             names_or_positions(inputs, None, self.inputs, "input", self.where),
             names_or_positions(outputs, None, len(wanted), "output", self.where),
-            tuple(nodes), wanted, softmax, narrowed=self.narrowed,
-        )  # fmt: skip
+            tuple(nodes),
+            wanted,
+            softmax,
+            narrowed=self.narrowed,
+        )
 
     def _append(self, node: Node) -> Columns:
         self.nodes.append(node)
@@ -195,15 +197,15 @@ class Tape:
         unit = self._unit_of(squares)
         if unit is None or unit.name != "square":
             return None
-        found = []
+        inner = []
         for column in unit.columns:
             node, at = self._node_of(int(column))
             if not isinstance(node, Affine) or node.is_shared:
                 return None
             if node.weights[at].tolist() != [1.0, -1.0] or node.bias[at] != 0:
                 return None
-            found.append(node.columns[at, 0])
-        return _columns(found)
+            inner.append(node.columns[at, 0])
+        return _columns(inner)
 
     def _node_of(self, column: int) -> tuple[Node | None, int]:
         """Return the node that makes a column, None for an input, and its place there."""
@@ -318,8 +320,8 @@ def _chain(nodes: Sequence[Node], inputs: int, scores: Columns) -> list[tuple[Fl
 
 def _is_wide(numbers: npt.ArrayLike | None) -> bool:
     """Return whether there are float64 numbers that are no float32 numbers."""
-    found = np.asarray(0.0 if numbers is None else numbers)
-    return found.dtype == np.float64 and bool((_floats(found) != found).any())
+    array = np.asarray(0.0 if numbers is None else numbers)
+    return array.dtype == np.float64 and bool((_floats(array) != array).any())
 
 
 def _columns(columns: npt.ArrayLike) -> Columns:

@@ -112,8 +112,8 @@ class TreeEnsemble:
     def scores(self, rows: Rows) -> Scores:
         """Return the scores [n, outputs], in float32 or float64 as `arithmetic` says."""
         rows = checked_rows(self, rows)
-        found: Scores = self.kernel.scores32(rows) if self.arithmetic == "float32" else self.kernel.scores64(rows)
-        return found
+        result: Scores = self.kernel.scores32(rows) if self.arithmetic == "float32" else self.kernel.scores64(rows)
+        return result
 
     def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""
@@ -191,9 +191,15 @@ def siblings_adjacent(tree: Tree) -> Tree:
     number[order] = np.arange(len(order))
     splits = inner[order]
     return Tree(
-        tree.output, tree.feature[order], tree.threshold[order], np.where(splits, number[tree.left[order]], -1),
-        np.where(splits, number[tree.right[order]], -1), tree.default_left[order], tree.missing[order], tree.values[order],
-    )  # fmt: skip
+        tree.output,
+        tree.feature[order],
+        tree.threshold[order],
+        np.where(splits, number[tree.left[order]], -1),
+        np.where(splits, number[tree.right[order]], -1),
+        tree.default_left[order],
+        tree.missing[order],
+        tree.values[order],
+    )
 
 
 def collapsed(tree: Tree) -> Tree:
@@ -220,10 +226,15 @@ def collapsed(tree: Tree) -> Tree:
     number[kept] = np.arange(len(kept))
     ends = flat[kept]
     return Tree(
-        tree.output, np.where(ends, -1, tree.feature[kept]), np.where(ends, 0.0, tree.threshold[kept]),
-        np.where(ends, -1, number[tree.left[kept]]), np.where(ends, -1, number[tree.right[kept]]),
-        tree.default_left[kept], tree.missing[kept], np.where(ends[:, None], values[kept], 0.0),
-    )  # fmt: skip
+        tree.output,
+        np.where(ends, -1, tree.feature[kept]),
+        np.where(ends, 0.0, tree.threshold[kept]),
+        np.where(ends, -1, number[tree.left[kept]]),
+        np.where(ends, -1, number[tree.right[kept]]),
+        tree.default_left[kept],
+        tree.missing[kept],
+        np.where(ends[:, None], values[kept], 0.0),
+    )
 
 
 def check_trees(ensemble: TreeEnsemble, where: Where | None) -> None:

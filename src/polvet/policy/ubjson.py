@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 
 MAX_DEPTH = 64
 _NUMPY = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
@@ -55,10 +56,10 @@ class _Reader:
         return taken
 
     def marker(self) -> str:
-        found = "N"
-        while found == "N":  # no-op
-            found = chr(self.take(1)[0])
-        return found
+        marker = "N"
+        while marker == "N":  # no-op
+            marker = chr(self.take(1)[0])
+        return marker
 
     def number(self, marker: str) -> int | float:
         kind = _NUMPY[marker]
@@ -125,18 +126,18 @@ class _Reader:
             items.append(self.value(marker, depth + 1))
         return items
 
-    def object(self, depth: int) -> dict[str, Any]:
+    def object(self, depth: int) -> Json:
         kind, count = self.header()
-        found: dict[str, Any] = {}
-        while count is None or len(found) < count:
+        members: Json = {}
+        while count is None or len(members) < count:
             if count is None and self.data[self.position : self.position + 1] == b"}":
                 self.position += 1
                 break
             key = self.text()
-            if key in found:
+            if key in members:
                 self.complain(f"the key '{key}' stands twice in one object.")
-            found[key] = self.value(kind or self.marker(), depth + 1)
-        return found
+            members[key] = self.value(kind or self.marker(), depth + 1)
+        return members
 
 
 def _write(value: Any, parts: list[bytes]) -> None:

@@ -172,8 +172,8 @@ class UnitGraph:
 
     def scores(self, rows: Rows) -> Scores:
         """Return the float32 scores [n, outputs] of the reference evaluation."""
-        found: Scores = self.kernel.scores32(checked_rows(self, rows))
-        return found
+        result: Scores = self.kernel.scores32(checked_rows(self, rows))
+        return result
 
     def choose(self, rows: Rows, applicable: Mask | None = None) -> Choices:
         """Return for each row the index of the best applicable output, or NOTHING_APPLICABLE."""
@@ -216,9 +216,10 @@ def check_nodes(nodes: Sequence[Node], inputs: int, scores: Columns, where: Wher
                 if len(broken):
                     place = tuple(int(i) for i in broken[0])
                     raise InputError(
-                        f"node {index} has the {name} {array[place]} at {list(place)}.", where,
+                        f"node {index} has the {name} {array[place]} at {list(place)}.",
+                        where,
                         "Every weight must be finite.",
-                    )  # fmt: skip
+                    )
         elif isinstance(node, Unit) and not all(_is_parameter(node.name, part).all() for part in (node.a, node.b)):
             raise InputError(
                 f"node {index} ({node.name}) has a parameter that is not a number.", where, "Export again."

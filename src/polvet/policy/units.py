@@ -104,10 +104,22 @@ def _gelu_tanh_slope(x: Any, a: Any, b: Any) -> Any:
 
 
 _TABLE = (
-    UnitKind("clip", lambda x, a, b: np.minimum(np.maximum(x, a), b),
-             lambda x, a, b: ((x > a) & (x < b)).astype(np.float64), (), "exact", 2),
-    UnitKind("leaky", lambda x, a, b: np.where(x > 0, x, a * x), lambda x, a, b: np.where(x > 0, 1.0, a),
-             (0.0,), "rounded", 1),
+    UnitKind(
+        "clip",
+        lambda x, a, b: np.minimum(np.maximum(x, a), b),
+        lambda x, a, b: ((x > a) & (x < b)).astype(np.float64),
+        (),
+        "exact",
+        2,
+    ),
+    UnitKind(
+        "leaky",
+        lambda x, a, b: np.where(x > 0, x, a * x),
+        lambda x, a, b: np.where(x > 0, 1.0, a),
+        (0.0,),
+        "rounded",
+        1,
+    ),
     UnitKind("abs", lambda x, a, b: np.abs(x), lambda x, a, b: np.sign(x), (0.0,), "exact"),
     UnitKind("equal", _equal, lambda x, a, b: np.zeros_like(x), (), "exact", 2),
     UnitKind("tanh", lambda x, a, b: np.tanh(x), lambda x, a, b: (1 - np.tanh(x)) * (1 + np.tanh(x)), (0.0,), "plain"),
@@ -115,22 +127,44 @@ _TABLE = (
     UnitKind("erf", lambda x, a, b: _erf(x), lambda x, a, b: 2 / sqrt(pi) * np.exp(-x * x), (0.0,), "plain"),
     UnitKind("softsign", lambda x, a, b: x / (1 + np.abs(x)), lambda x, a, b: (1 + np.abs(x)) ** -2.0, (0.0,), "plain"),
     UnitKind("softplus", lambda x, a, b: _softplus(x), lambda x, a, b: _logistic(x)),
-    UnitKind("silu", lambda x, a, b: x * _logistic(x), lambda x, a, b: _logistic(x) * (1 + x * _logistic(-x)),
-             (-2.3993572805154677, 2.3993572805154677)),
-    UnitKind("gelu", lambda x, a, b: x * _normal(x),
-             lambda x, a, b: _normal(x) + x * np.exp(-x * x / 2) / sqrt(2 * pi), (-sqrt(2), sqrt(2))),
-    UnitKind("gelu_tanh", lambda x, a, b: x * _logistic(_gelu_inner(x)), _gelu_tanh_slope,
-             (-1.4185040087908283, 1.4185040087908283)),
+    UnitKind(
+        "silu",
+        lambda x, a, b: x * _logistic(x),
+        lambda x, a, b: _logistic(x) * (1 + x * _logistic(-x)),
+        (-2.3993572805154677, 2.3993572805154677),
+    ),
+    UnitKind(
+        "gelu",
+        lambda x, a, b: x * _normal(x),
+        lambda x, a, b: _normal(x) + x * np.exp(-x * x / 2) / sqrt(2 * pi),
+        (-sqrt(2), sqrt(2)),
+    ),
+    UnitKind(
+        "gelu_tanh",
+        lambda x, a, b: x * _logistic(_gelu_inner(x)),
+        _gelu_tanh_slope,
+        (-1.4185040087908283, 1.4185040087908283),
+    ),
     UnitKind("mish", lambda x, a, b: x * np.tanh(_softplus(x)), _mish_slope, (-2.256376396360793, 1.4905711794854286)),
-    UnitKind("hard_swish", lambda x, a, b: x * np.clip(x + 3, 0, 6) / 6,
-             lambda x, a, b: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5)), (-3.0, 3.0)),
-    UnitKind("elu", lambda x, a, b: np.where(x > 0, b * x, a * b * np.expm1(np.minimum(x, 0))),
-             lambda x, a, b: np.where(x > 0, b, a * b * np.exp(np.minimum(x, 0))), (0.0,), "size", 2),
+    UnitKind(
+        "hard_swish",
+        lambda x, a, b: x * np.clip(x + 3, 0, 6) / 6,
+        lambda x, a, b: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5)),
+        (-3.0, 3.0),
+    ),
+    UnitKind(
+        "elu",
+        lambda x, a, b: np.where(x > 0, b * x, a * b * np.expm1(np.minimum(x, 0))),
+        lambda x, a, b: np.where(x > 0, b, a * b * np.exp(np.minimum(x, 0))),
+        (0.0,),
+        "size",
+        2,
+    ),
     UnitKind("exp", lambda x, a, b: np.exp(x), lambda x, a, b: np.exp(x), (), "value"),
     UnitKind("square", lambda x, a, b: x * x, lambda x, a, b: 2 * x, (), "relative"),
     UnitKind("sqrt", lambda x, a, b: np.sqrt(x), lambda x, a, b: 0.5 / np.sqrt(x), (), "relative"),
     UnitKind("reciprocal", lambda x, a, b: 1 / x, lambda x, a, b: -1 / (x * x), (), "relative"),
-)  # fmt: skip
+)
 UNITS: dict[str, UnitKind] = {kind.name: kind for kind in _TABLE}
 
 

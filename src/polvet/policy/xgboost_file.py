@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 import polvet._core as _core
 from polvet.errors import InputError, Where
-from polvet.files import write_whole
+from polvet.files import Json, write_whole
 from polvet.policy import ubjson
 from polvet.policy.decimals import nearest_float32
 from polvet.policy.format import UBJSON, Content, Names, PolicyFormat
@@ -39,10 +39,22 @@ from polvet.policy.trees import (
 
 AGAIN = "The file is damaged or of an unknown version: save it again with Booster.save_model."
 
-IDENTITY = frozenset({
-    "multi:softmax", "multi:softprob", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror",
-    "reg:absoluteerror", "reg:quantileerror", "binary:hinge", "binary:logitraw", "rank:pairwise", "rank:ndcg", "rank:map",
-})  # fmt: skip
+IDENTITY = frozenset(
+    {
+        "multi:softmax",
+        "multi:softprob",
+        "reg:squarederror",
+        "reg:squaredlogerror",
+        "reg:pseudohubererror",
+        "reg:absoluteerror",
+        "reg:quantileerror",
+        "binary:hinge",
+        "binary:logitraw",
+        "rank:pairwise",
+        "rank:ndcg",
+        "rank:map",
+    }
+)
 LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
 BINARY = frozenset({"binary:logistic", "binary:logitraw", "binary:hinge"})
 
@@ -56,8 +68,11 @@ def ensemble_from_xgboost(
     booster = _object(learner, "gradient_booster", place)
     name = booster.get("name")
     if name != "gbtree":
-        raise InputError(f"the booster '{name}' is not supported.", place.at("gradient_booster").at("name"),
-                         "Train with booster=gbtree.")  # fmt: skip
+        raise InputError(
+            f"the booster '{name}' is not supported.",
+            place.at("gradient_booster").at("name"),
+            "Train with booster=gbtree.",
+        )
     model_place = place.at("gradient_booster").at("model")
     model = _object(booster, "model", place.at("gradient_booster"))
     parameters = _object(learner, "learner_model_param", place)
@@ -97,7 +112,7 @@ def save_xgboost(ensemble: TreeEnsemble, path: str | Path, *, binary: bool | Non
     write_whole(path, ubjson.dump(document) if as_ubj else json.dumps(_jsonable(document), ensure_ascii=False))
 
 
-def xgboost_document(ensemble: TreeEnsemble) -> dict[str, Any]:
+def xgboost_document(ensemble: TreeEnsemble) -> Json:
     """Return the model document of an ensemble; it must compute in float32 with `<`, as XGBoost does."""
     if ensemble.arithmetic != "float32" or ensemble.comparison != "<" or ensemble.divisor:
         raise InputError(
@@ -127,7 +142,7 @@ def xgboost_document(ensemble: TreeEnsemble) -> dict[str, Any]:
     return document
 
 
-def _check_early_stop(attributes: Any, model: dict[str, Any], groups: int, where: Where) -> None:
+def _check_early_stop(attributes: Any, model: Json, groups: int, where: Where) -> None:
     """Raise an InputError where early stopping left rounds behind that XGBClassifier leaves out and Booster.predict adds."""
     if not isinstance(attributes, dict) or "best_iteration" not in attributes:
         return
@@ -142,7 +157,7 @@ def _check_early_stop(attributes: Any, model: dict[str, Any], groups: int, where
         )
 
 
-def _trees(model: dict[str, Any], groups: int, features: int, where: Where) -> tuple[Tree, ...]:
+def _trees(model: Json, groups: int, features: int, where: Where) -> tuple[Tree, ...]:
     entries, info = model.get("trees"), model.get("tree_info")
     if not isinstance(entries, list) or info is None or len(info) != len(entries):
         raise InputError("'trees' and 'tree_info' must be lists of the same length.", where, AGAIN)
@@ -182,8 +197,9 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
         raise InputError(
             f"the children {left[apart[0]]:.0f} and {right[apart[0]]:.0f} of node {apart[0]} are not neighbours; XGBoost takes the "
             "right child to follow the left one and would go elsewhere.",
-            where.at("right_children"), "Number the nodes as XGBoost does.",
-        )  # fmt: skip
+            where.at("right_children"),
+            "Number the nodes as XGBoost does.",
+        )
     width = _integer(entry.get("tree_param") or {}, "size_leaf_vector", where.at("tree_param"), default=1)
     features = np.where(leaf, -1, feature)
     if (features[~leaf] < 0).any():
@@ -193,13 +209,19 @@ def _tree(entry: Any, group: int, groups: int, where: Where) -> Tree:
         raise InputError(f"the leaves hold {width} values, the model has {groups} outputs.", where, AGAIN)
     values = _vector_values(entry, leaf, right, width, where) if vector else np.where(leaf, condition, 0.0)
     return make_tree(
-        VECTOR if vector else group, features, np.where(leaf, 0.0, condition), left, np.where(leaf, -1, right), values,
-        default_left != 0, MISSING_NAN,
-    )  # fmt: skip
+        VECTOR if vector else group,
+        features,
+        np.where(leaf, 0.0, condition),
+        left,
+        np.where(leaf, -1, right),
+        values,
+        default_left != 0,
+        MISSING_NAN,
+    )
 
 
 def _vector_values(
-    entry: dict[str, Any], leaf: npt.NDArray[np.bool_], right: npt.NDArray[np.float64], width: int, where: Where
+    entry: Json, leaf: npt.NDArray[np.bool_], right: npt.NDArray[np.float64], width: int, where: Where
 ) -> npt.NDArray[np.float64]:
     """Return [nodes, width]: new files number the leaves in `right_children`, old ones keep a vector for every node."""
     table = np.zeros((len(leaf), width))
@@ -261,22 +283,26 @@ def _base_margins(text: str, objective: str, groups: int, where: Where) -> tuple
     )
 
 
-def _is_binary(document: dict[str, Any], ensemble: TreeEnsemble) -> int:
+def _is_binary(document: Json, ensemble: TreeEnsemble) -> int:
     objective = document["learner"]["objective"]["name"]
     return 1 if objective in BINARY and len(ensemble.outputs) == 2 else 0
 
 
-def _tree_document(tree: Tree, index: int, old: dict[str, Any] | None, features: int) -> dict[str, Any]:
+def _tree_document(tree: Tree, index: int, old: Json | None, features: int) -> Json:
     """Return the tree as XGBoost stores it; statistics come from the old tree where the shape is the same."""
     count = len(tree.feature)
     leaf = tree.feature < 0
     width = tree.values.shape[1]
-    document: dict[str, Any] = {
-        "categories": np.zeros(0, np.int32), "categories_nodes": np.zeros(0, np.int32),
-        "categories_segments": np.zeros(0, np.int64), "categories_sizes": np.zeros(0, np.int64),
-        "loss_changes": np.zeros(count, np.float32), "sum_hessian": np.zeros(count, np.float32),
-        "base_weights": np.zeros(count * width, np.float32), "split_type": np.zeros(count, np.uint8),
-    }  # fmt: skip
+    document: Json = {
+        "categories": np.zeros(0, np.int32),
+        "categories_nodes": np.zeros(0, np.int32),
+        "categories_segments": np.zeros(0, np.int64),
+        "categories_sizes": np.zeros(0, np.int64),
+        "loss_changes": np.zeros(count, np.float32),
+        "sum_hessian": np.zeros(count, np.float32),
+        "base_weights": np.zeros(count * width, np.float32),
+        "split_type": np.zeros(count, np.uint8),
+    }
     if old is not None and np.array_equal(np.asarray(old["left_children"]), tree.left):
         document = {key: np.asarray(old.get(key, array), dtype=array.dtype) for key, array in document.items()}
     parents = np.full(count, 2147483647 if width == 1 else -1, np.int32)
@@ -303,13 +329,16 @@ def _tree_document(tree: Tree, index: int, old: dict[str, Any] | None, features:
         split_conditions=conditions.astype(np.float32),
         split_indices=np.where(leaf, 0, tree.feature).astype(np.int32),
         tree_param={
-            "num_deleted": "0", "num_feature": str(features), "num_nodes": str(count), "size_leaf_vector": str(width),
+            "num_deleted": "0",
+            "num_feature": str(features),
+            "num_nodes": str(count),
+            "size_leaf_vector": str(width),
         },
-    )  # fmt: skip
+    )
     return dict(sorted(document.items()))
 
 
-def _new_document(ensemble: TreeEnsemble) -> dict[str, Any]:
+def _new_document(ensemble: TreeEnsemble) -> Json:
     """Return a model without trees for an ensemble that did not come from XGBoost: squared error, one target each."""
     count = len(ensemble.outputs)
     return {
@@ -363,14 +392,14 @@ def _attribute_names(attributes: Any, key: str, where: Where) -> list[str] | Non
     return list(checked_names(names, len(names), key.removeprefix("polvet.").removesuffix("s"), place))
 
 
-def _object(parent: Any, key: str, where: Where) -> dict[str, Any]:
-    found = parent.get(key) if isinstance(parent, dict) else None
-    if not isinstance(found, dict):
+def _object(parent: Any, key: str, where: Where) -> Json:
+    entry = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(entry, dict):
         raise InputError(f"'{key}' is missing or not an object.", where.at(key), "Is this an XGBoost model?")
-    return found
+    return entry
 
 
-def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, default: int = 0) -> int:
+def _integer(parent: Json, key: str, where: Where, *, least: int = 0, default: int = 0) -> int:
     try:
         value = int(parent.get(key, default))
     except (TypeError, ValueError):
@@ -380,15 +409,15 @@ def _integer(parent: dict[str, Any], key: str, where: Where, *, least: int = 0, 
     return value
 
 
-def _numbers(entry: dict[str, Any], key: str, where: Where, *, single: bool = False) -> npt.NDArray[np.float64]:
+def _numbers(entry: Json, key: str, where: Where, *, single: bool = False) -> npt.NDArray[np.float64]:
     """Return a list of numbers as an array; `single` rounds to float32, where too large becomes infinite."""
-    found = entry.get(key)
+    values = entry.get(key)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            array = np.asarray(found, dtype=np.float32 if single else np.float64).astype(np.float64)
+            array = np.asarray(values, dtype=np.float32 if single else np.float64).astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
-    if found is None or array.ndim != 1:
+    if values is None or array.ndim != 1:
         raise InputError(f"'{key}' is missing or not a list of numbers.", where.at(key), AGAIN)
     return array
 

@@ -11,7 +11,7 @@ BIGGEST_JSON_INTEGER = 2**53
 
 
 class Malformed(Exception):
-    """Part of a certificate does not have the shape its kind asks for; becomes a rejection."""
+    """A certificate does not have the shape that its kind asks for, or does not show what it claims: it is rejected."""
 
 
 def state_to_json(task: Task, state: State) -> dict[str, Any]:

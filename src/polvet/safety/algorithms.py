@@ -35,39 +35,62 @@ ALGORITHMS = _listed(
     Algorithm(
         "lazy",
         "every state holds one action and watches its outcomes only; unsafe outcomes wake their watchers",
-        "O(b m), no pair twice", "src/_core/decide/lazy.h", "Lazy",
+        "O(b m), no pair twice",
+        "src/_core/decide/lazy.h",
+        "Lazy",
     ),
     Algorithm(
-        "ipi", "improved policy iteration, iPI (Algorithm 4)", "O(b m n)",
-        "src/_core/decide/ipi.h", "ImprovedPolicyIteration",
+        "ipi",
+        "improved policy iteration, iPI (Algorithm 4)",
+        "O(b m n)",
+        "src/_core/decide/ipi.h",
+        "ImprovedPolicyIteration",
     ),
     Algorithm(
-        "npi", "naive policy iteration, nPI (Algorithm 3)", "O(b m n)",
-        "src/_core/decide/ipi.h", "NaivePolicyIteration",
+        "npi", "naive policy iteration, nPI (Algorithm 3)", "O(b m n)", "src/_core/decide/ipi.h", "NaivePolicyIteration"
     ),
     Algorithm(
-        "tarjan", "TarjanSafe (Algorithm 1), `--radius R` looks R steps ahead", "exponential",
-        "src/_core/decide/tarjan.h", "TarjanSafe", radius=True,
+        "tarjan",
+        "TarjanSafe (Algorithm 1), `--radius R` looks R steps ahead",
+        "exponential",
+        "src/_core/decide/tarjan.h",
+        "TarjanSafe",
+        radius=True,
     ),
     Algorithm(
-        "propagate", "Prop-U (Algorithm 2) on the reachable part", "O(b m), always all of it",
-        "src/_core/decide/values.h", "Propagate",
+        "propagate",
+        "Prop-U (Algorithm 2) on the reachable part",
+        "O(b m), always all of it",
+        "src/_core/decide/values.h",
+        "Propagate",
     ),
     Algorithm(
-        "propagate-bdd", "Prop-U over decision diagrams (Algorithm 5), extra `bdd`", "diagrams may explode",
-        "src/polvet/safety/propagate_bdd.py", "decide_by_diagrams", search=False,
+        "propagate-bdd",
+        "Prop-U over decision diagrams (Algorithm 5), extra `bdd`",
+        "diagrams may explode",
+        "src/polvet/safety/propagate_bdd.py",
+        "decide_by_diagrams",
+        search=False,
     ),
     Algorithm("vi", "value iteration", "O(b m n), all of it", "src/_core/decide/values.h", "ValueIteration"),
-    Algorithm("tvi", "topological value iteration", "O(b m n), all of it", "src/_core/decide/values.h", "ValueIteration"),
     Algorithm(
-        "lao", "LAO*: heuristic search for MDPs with 0/1 values", "O(b m n)",
-        "src/_core/decide/search.h", "HeuristicSearch",
+        "tvi", "topological value iteration", "O(b m n), all of it", "src/_core/decide/values.h", "ValueIteration"
     ),
     Algorithm(
-        "lrtdp", "LRTDP: labelled random trials, with 0/1 values", "O(b m n)",
-        "src/_core/decide/search.h", "LabelledTrials",
+        "lao",
+        "LAO*: heuristic search for MDPs with 0/1 values",
+        "O(b m n)",
+        "src/_core/decide/search.h",
+        "HeuristicSearch",
     ),
-)  # fmt: skip
+    Algorithm(
+        "lrtdp",
+        "LRTDP: labelled random trials, with 0/1 values",
+        "O(b m n)",
+        "src/_core/decide/search.h",
+        "LabelledTrials",
+    ),
+)
 DEFAULT = "lazy"
 ORDERS = {
     "app": "in the model's order",

@@ -13,16 +13,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached, Where
-from polvet.files import parse_json, read_text
+from polvet.files import Json, parse_json, read_text
 from polvet.model.semantics import State
 from polvet.records.state_files import StateFormat
-from polvet.safety.decide import Decided, Decider, Question, Verdict
+from polvet.safety.decide import ActionOrder, Decided, Decider, Question, Verdict
 from polvet.workers.parcel import Parcel, open_parcel
 from polvet.workers.protocol import Crew
 
@@ -51,7 +51,7 @@ def decide_many(
     crew: Crew | None = None,
 ) -> Batch:
     """Return the verdict on each state; with a file, what stands there is not decided again and the rest is appended."""
-    head: dict[str, Any] = {
+    head: Json = {
         "format": FORMAT,
         "task_sha256": decider.task.sha256,
         "options": decider.task.options.to_json(),
@@ -106,7 +106,11 @@ class Portion:
 def decide_portion(parcel: Parcel, portion: Portion) -> list[Decided]:
     """Return the verdict on each state of the portion; nothing is remembered from another one."""
     opened = open_parcel(parcel)
-    decider = Decider(opened.task, preference=opened.bound, **asdict(portion.question))
+    question = portion.question
+    order = ActionOrder(question.order, question.seed, opened.bound)
+    decider = Decider(
+        opened.task, algorithm=question.algorithm, order=order, share=question.share, radius=question.radius
+    )
     return decider.decide(portion.states, budget=Budget(None, portion.megabytes, portion.most_states))
 
 
@@ -161,14 +165,17 @@ def _append(names: StateFormat, file: Path, states: Sequence[State], answers: Se
     lines = [
         json.dumps(
             {
-                "state": names.write(state), "safe": answer.verdict is Verdict.SAFE,
-                "expanded": answer.expanded, "passes": answer.passes, "seconds": round(answer.seconds, 9),
+                "state": names.write(state),
+                "safe": answer.verdict is Verdict.SAFE,
+                "expanded": answer.expanded,
+                "passes": answer.passes,
+                "seconds": round(answer.seconds, 9),
             },
             ensure_ascii=False,
         )
         for state, answer in zip(states, answers, strict=True)
         if answer.verdict is not Verdict.UNKNOWN
-    ]  # fmt: skip
+    ]
     if lines:
         _write(file, "\n".join(lines) + "\n")
 

@@ -168,8 +168,8 @@ class RiskGame:
             near[entering] = True
             waiting = [s for s in waiting if not near[s]]
         return [
-            [group[:1] if answer is None else answer for group, answer in zip(groups, found, strict=True)]
-            for groups, found in zip(self.groups, answers, strict=True)
+            [group[:1] if answer is None else answer for group, answer in zip(groups, replies, strict=True)]
+            for groups, replies in zip(self.groups, answers, strict=True)
         ]
 
     def _targets(self, choice: int) -> NDArray[np.uint32]:
@@ -201,10 +201,14 @@ def _restrict(mdp: SparseMdp, kept: Sequence[Sequence[int]]) -> SparseMdp:
         lengths.sum()
     )
     return SparseMdp(
-        np.cumsum([0, *map(len, kept)]).astype(np.uint64), np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64),
-        mdp.target[branches], mdp.probability[branches], mdp.initial,
-        None if mdp.probability_index is None else mdp.probability_index[branches], mdp.fractions,
-    )  # fmt: skip
+        np.cumsum([0, *map(len, kept)]).astype(np.uint64),
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.uint64),
+        mdp.target[branches],
+        mdp.probability[branches],
+        mdp.initial,
+        None if mdp.probability_index is None else mdp.probability_index[branches],
+        mdp.fractions,
+    )
 
 
 def _exact_twin(compiled: Compiled, words: NDArray[np.uint64], mdp: SparseMdp) -> SparseMdp:

@@ -61,16 +61,16 @@ class Judged:
 
 def foresee_cells(decider: Decider, around: Words, *, cells: int = CELLS, budget: Budget = UNLIMITED) -> int:
     """Let the decider know which cells are won and lost; return how many tables had something to say."""
-    found = judge_cells(decider, around, cells=cells, budget=budget)
-    if found is None:
+    judgement = judge_cells(decider, around, cells=cells, budget=budget)
+    if judgement is None:
         return 0
     told = 0
-    if found.won.any():
-        decider.foresee(found.variables, found.won, lines=found.lines)
+    if judgement.won.any():
+        decider.foresee(judgement.variables, judgement.won, lines=judgement.lines)
         told += 1
-    if found.lost.any():
-        clocks = [] if found.latest is None else [found.latest]
-        decider.foresee(found.variables, found.lost, lines=found.lines, clocks=clocks)
+    if judgement.lost.any():
+        clocks = [] if judgement.latest is None else [judgement.latest]
+        decider.foresee(judgement.variables, judgement.lost, lines=judgement.lines, clocks=clocks)
         told += 1
     return told
 
@@ -289,15 +289,15 @@ class _Game:
         padded[tuple(slice(1, None) for _ in self.grid.shape)] = marks.reshape(self.grid.shape)
         for axis in range(padded.ndim):
             np.cumsum(padded, axis=axis, out=padded)
-        found = np.zeros(self.count, dtype=np.bool_)
+        inside = np.zeros(self.count, dtype=np.bool_)
         mine = np.flatnonzero(outcome.possible & outcome.inside)
         low, high = outcome.first[mine], outcome.last[mine] + 1
         total = np.zeros(len(mine), dtype=np.int64)
         for corner in product((0, 1), repeat=padded.ndim):
             place = tuple(np.where(up, high[:, d], low[:, d]) for d, up in enumerate(corner))
             total += (1 if (padded.ndim - sum(corner)) % 2 == 0 else -1) * padded[place]
-        found[mine] = total == (high - low).prod(axis=1)
-        return found
+        inside[mine] = total == (high - low).prod(axis=1)
+        return inside
 
     def _labels(self) -> list[int]:
         return sorted({outcome.label for outcome in self.outcomes if outcome.label is not None})

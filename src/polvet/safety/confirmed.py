@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from polvet.budget import Budget
 from polvet.confirm.confirmation import BESIDES, SMALL_STATES, About, about_task, confirm, refuse, seconds_for
@@ -13,6 +13,7 @@ from polvet.confirm.outcome import Checked, Confirmation, NotChecked
 from polvet.errors import LimitReached
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import state_to_json
 from polvet.safety.certificates import prove
 from polvet.safety.decide import Decided, Decider, Verdict
@@ -22,7 +23,7 @@ FIRST_BATCH = 2_000
 A_SECOND = 10_000
 """States that a batch's certificate may have for each second that checking may take."""
 TOO_LONG = "proving and checking takes too long beside deciding; --certificates FOLDER writes the evidence"
-Prover = Callable[[Sequence[State]], dict[str, Any]]
+Prover = Callable[[Sequence[State]], Certificate]
 """Makes one certificate for the states; ValueError: they are not what the verdict says."""
 
 
@@ -32,14 +33,20 @@ class Won(Protocol):
     def holds(self, state: State) -> bool:
         """Return whether the state is won."""
 
-    def prove(self, states: Sequence[State], *, budget: Budget) -> dict[str, Any]:
+    def prove(self, states: Sequence[State], *, budget: Budget) -> Certificate:
         """Return the certificate that the states are safe."""
 
 
 def confirm_states(
-    task: Task, verdict: str, states: Sequence[State], prover: Prover, *, found: float, budget: Budget,
+    task: Task,
+    verdict: str,
+    states: Sequence[State],
+    prover: Prover,
+    *,
+    found: float,
+    budget: Budget,
     output: Path | None = None,
-) -> tuple[dict[str, Any], Confirmation]:  # fmt: skip
+) -> tuple[Certificate, Confirmation]:
     """Return the certificate of the verdict on all the states, and whether it was checked."""
     about = about_task(task)
     try:
@@ -56,9 +63,14 @@ def confirm_states(
 
 
 def confirm_answers(
-    task: Task, states: Sequence[State], answers: Sequence[Decided], *, found: float, budget: Budget,
+    task: Task,
+    states: Sequence[State],
+    answers: Sequence[Decided],
+    *,
+    found: float,
+    budget: Budget,
     won: Won | None = None,
-) -> Confirmation | None:  # fmt: skip
+) -> Confirmation | None:
     """Return whether the verdicts on many states were checked, in so much time as finding them took, and a little more.
 
     Safe states that are `won` are proved together, by who knows that.
@@ -96,7 +108,7 @@ def confirm_batches(
     return Checked() if claims else None
 
 
-def _prove(decider: Decider, verdict: Verdict, budget: Budget, most: int, states: Sequence[State]) -> dict[str, Any]:
+def _prove(decider: Decider, verdict: Verdict, budget: Budget, most: int, states: Sequence[State]) -> Certificate:
     return prove(decider, states, verdict, budget=budget, most=most)
 
 
@@ -107,14 +119,14 @@ def _batches(states: Sequence[State]) -> Iterator[Sequence[State]]:
         begin, size = begin + size, 2 * size
 
 
-def _claimed(task: Task, verdict: str, states: Sequence[State]) -> dict[str, Any]:
+def _claimed(task: Task, verdict: str, states: Sequence[State]) -> Certificate:
     shown = [state_to_json(task, state) for state in states]
     return {"kind": f"none: a verdict '{verdict}' without proof", "task_sha256": task.sha256, "states": shown}
 
 
-def _other_states(task: Task, certificate: dict[str, Any], states: Sequence[State]) -> str | None:
+def _other_states(task: Task, certificate: Certificate, states: Sequence[State]) -> str | None:
     """Return that the certificate is not about exactly these states, else None."""
     rows = certificate["states"]
     about = [rows[place]["state"] for place in certificate["start"]]
-    asked = [state_to_json(task, state) for state in dict.fromkeys(states)]
-    return None if about == asked else "it is not about the states that were asked about"
+    own = [state_to_json(task, state) for state in dict.fromkeys(states)]
+    return None if about == own else "it is not about the states that were asked about"

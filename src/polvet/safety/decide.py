@@ -75,6 +75,18 @@ class Question:
     radius: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ActionOrder:
+    """In which order the actions of a state are tried: one of `ORDERS`; the seed is for `random`, the preference for `policy`."""
+
+    name: str = "app"
+    seed: int = 0
+    preference: Bound | Preference | None = None
+
+
+AS_APPLICABLE = ActionOrder()
+
+
 def compile_task(task: Task) -> Compiled:
     """Return the task's network as the kernel runs it, with what is unsafe and `goal` as its conditions."""
     return Compiled(task.network, conditions=[unsafe_condition(task), task.goal])
@@ -101,16 +113,14 @@ class Decider:
         task: Task,
         *,
         algorithm: str = DEFAULT,
-        order: str = "app",
+        order: ActionOrder = AS_APPLICABLE,
         share: bool | None = None,
         threads: int = 1,
-        seed: int = 0,
         radius: int | None = None,
-        preference: Bound | Preference | None = None,
         compiled: Compiled | None = None,
     ) -> None:
         chosen = ALGORITHMS[one_of(algorithm, ALGORITHMS, "--algorithm")]
-        one_of(order, ORDERS, "--order")
+        one_of(order.name, ORDERS, "--order")
         if not chosen.search:
             searches = listed(name for name, other in ALGORITHMS.items() if other.search)
             what = f"'{algorithm}' is no search from single states ({chosen.file})."
@@ -118,19 +128,27 @@ class Decider:
         if radius is not None and not chosen.radius:
             able = listed(name for name, other in ALGORITHMS.items() if other.radius)
             raise InputError(f"'{algorithm}' takes no radius.", Where("--radius"), f"Add --algorithm {able}.")
-        if order == "policy" and preference is None:
+        if order.name == "policy" and order.preference is None:
             raise InputError("the order 'policy' needs a policy.", Where("--order"), "Add --policy FILE.")
         self.task = task
         self.algorithm, self.share = algorithm, algorithm == DEFAULT if share is None else share
         self.radius = radius
         self.stopped: LimitReached | None = None  # why the last call for many states left some open
-        self.question = Question(algorithm, order, self.share, seed, radius)
+        self.question = Question(algorithm, order.name, self.share, order.seed, radius)
         self.smaller_games = 0  # how many of them told it verdicts
         self.compiled = compiled or compile_task(task)
         self._core = _core.Decider(
-            self.compiled.program, FAIL, GOAL, algorithm, order, seed, self.share, threads,
-            NO_RADIUS if radius is None else radius, _preferred(preference, self.compiled),
-        )  # fmt: skip
+            self.compiled.program,
+            FAIL,
+            GOAL,
+            algorithm,
+            order.name,
+            order.seed,
+            self.share,
+            threads,
+            NO_RADIUS if radius is None else radius,
+            _preferred(order.preference, self.compiled),
+        )
 
     def decide(self, states: Iterable[State], *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each state."""
@@ -139,25 +157,28 @@ class Decider:
     def decide_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Decided]:
         """Return the verdict on each packed state."""
         known, status, looks, passes, nanoseconds = self._core.decide(
-            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
-        )  # fmt: skip
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress
+        )
         self._raise_what_stopped()
         verdicts = (Verdict.UNKNOWN, Verdict.UNSAFE, Verdict.SAFE)
         return [
             Decided(
-                verdicts[k], expanded, rounds, spent * 1e-9,
+                verdicts[k],
+                expanded,
+                rounds,
+                spent * 1e-9,
                 None if verdicts[k] is not Verdict.UNKNOWN else self._limit(why, budget),
             )
             for k, why, expanded, rounds, spent in zip(
                 known.tolist(), status.tolist(), looks.tolist(), passes.tolist(), nanoseconds.tolist(), strict=True
             )
-        ]  # fmt: skip
+        ]
 
     def known_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> NDArray[np.uint8]:
         """Return what is known about each packed state as a number: 0 a limit came first (`stopped`), 1 unsafe, 2 safe."""
         known, status, *_ = self._core.decide(
-            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress,
-        )  # fmt: skip
+            states, budget.left(), self._room(budget), budget.most_states, budget.on_progress
+        )
         self._raise_what_stopped()
         left = np.flatnonzero(known == 0)
         self.stopped = self._limit(int(status[left[0]]), budget) if len(left) else None
@@ -188,11 +209,11 @@ class Decider:
 
         A limit raises LimitReached.
         """
-        found = self.judge_actions_packed(self.compiled.pack([state]), budget=budget)[0]
-        if found is None:
+        judgement = self.judge_actions_packed(self.compiled.pack([state]), budget=budget)[0]
+        if judgement is None:
             assert self.stopped is not None
             raise self.stopped
-        return found
+        return judgement
 
     def judge_actions_packed(self, states: Words, *, budget: Budget = UNLIMITED) -> list[Judged | None]:
         """Return for each packed state what `judge_actions` does, or None where a limit came first (`stopped`)."""
@@ -210,16 +231,16 @@ class Decider:
         """Return what is known about each set of outcomes: all are safe, or one is unsafe; the others are not asked about then."""
         stopped: LimitReached | None = None
         known = np.full(len(start) - 1, SAFE, dtype=np.uint8)
-        count, asked, width = np.diff(start), 0, 1
-        while (open_ := np.flatnonzero((known != UNSAFE) & (count > asked))).size:
-            sizes = np.minimum(count[open_] - asked, width)
+        count, offset, width = np.diff(start), 0, 1
+        while (open_ := np.flatnonzero((known != UNSAFE) & (count > offset))).size:
+            sizes = np.minimum(count[open_] - offset, width)
             owner = np.repeat(open_, sizes)
-            places = np.repeat(start[open_] + asked - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
+            places = np.repeat(start[open_] + offset - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
             told = self.known_packed(np.ascontiguousarray(outcomes[places]), budget=budget)
             known[owner[told == UNDECIDED]] = UNDECIDED
             known[owner[told == UNSAFE]] = UNSAFE
             stopped = stopped or self.stopped
-            asked, width = asked + width, 2 * width
+            offset, width = offset + width, 2 * width
         self.stopped = stopped
         return known
 

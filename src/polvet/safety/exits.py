@@ -132,7 +132,7 @@ def boxes_around(marks: NDArray[np.bool_]) -> list[tuple[Key, Key]]:
     [((0, 0), (0, 1)), ((0, 1), (1, 1))]
     """
     left = marks.copy()
-    found = []
+    boxes = []
     while left.any():
         low = [int(at) for at in np.unravel_index(int(np.argmax(left)), left.shape)]
         high = list(low)
@@ -146,5 +146,5 @@ def boxes_around(marks: NDArray[np.bool_]) -> list[tuple[Key, Key]]:
                         break
                     ends[axis] = beyond
         left[tuple(slice(a, b + 1) for a, b in zip(low, high, strict=True))] = False
-        found.append((tuple(low), tuple(high)))
-    return found
+        boxes.append((tuple(low), tuple(high)))
+    return boxes

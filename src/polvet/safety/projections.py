@@ -35,7 +35,7 @@ from polvet.model.expressions import (
     disjunction,
     names,
     negation,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, Network, NetworkEdge, OutOfBounds, Variable
 from polvet.model.task import NOTHING_ELSE, Task
@@ -80,10 +80,10 @@ def iter_lost(task: Task, *, budget: Budget = UNLIMITED) -> Iterator[Told]:
         room -= prod(count_of(network.variables[k]) for k in pattern)
         if room < 0:
             return
-        found = solve_pattern(task, pattern, budget=budget)
-        idle = idle + 1 if found.share <= first.share else 0
+        game = solve_pattern(task, pattern, budget=budget)
+        idle = idle + 1 if game.share <= first.share else 0
         if idle == 0:
-            yield found
+            yield game
         if idle >= PATIENCE:
             return
 
@@ -113,7 +113,7 @@ def choose_patterns(task: Task) -> list[tuple[int, ...]]:
     if not all(is_countable(network.variables[place[name]]) for name in names(task.fail)):
         return []
     core = core_of(task)
-    found: dict[tuple[int, ...], None] = {}
+    patterns: dict[tuple[int, ...], None] = {}
     for wanted in sorted(names(task.goal) - core):
         pattern = set(core) | {wanted}
         if not fits(network, pattern):
@@ -122,10 +122,10 @@ def choose_patterns(task: Task) -> list[tuple[int, ...]]:
             if fits(network, pattern | {companion}):
                 pattern.add(companion)
                 break
-        found[tuple(sorted(place[name] for name in pattern))] = None
-    if not found and fits(network, core):
-        found[tuple(sorted(place[name] for name in core))] = None
-    return list(found)
+        patterns[tuple(sorted(place[name] for name in pattern))] = None
+    if not patterns and fits(network, core):
+        patterns[tuple(sorted(place[name] for name in core))] = None
+    return list(patterns)
 
 
 def _companions(network: Network, name: str) -> set[str]:

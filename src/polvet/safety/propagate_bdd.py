@@ -29,7 +29,7 @@ from polvet.model.expressions import (
     RealLiteral,
     Select,
     Unary,
-)  # fmt: skip
+)
 from polvet.model.network import Branch, Kind, NetworkEdge, Variable
 from polvet.model.semantics import State
 from polvet.model.task import Task
@@ -177,17 +177,17 @@ class _Encoder:
                 more = d.is_less(other, one)
                 return more if sign == ">" else ~more
             case _:
-                found = self.item(expression, values)
-                if isinstance(found, list):
+                item = self.item(expression, values)
+                if isinstance(item, list):
                     raise _unsupported("a number as a condition")
-                return found
+                return item
 
     def number(self, expression: Expression, values: Mapping[str, Item]) -> Number:
         """Return the bits of an expression of kind int."""
-        found = self.item(expression, values)
-        if not isinstance(found, list):
+        item = self.item(expression, values)
+        if not isinstance(item, list):
             raise _unsupported("a truth value as a number")
-        return found
+        return item
 
     def item(self, expression: Expression, values: Mapping[str, Item]) -> Item:
         """Return the expression as a truth value or a number."""
@@ -212,8 +212,8 @@ class _Encoder:
                 first = d.is_less(one, other) if sign == "min" else d.is_less(other, one)
                 return d.pick(first, one, other)
             case Unary("abs", operand):
-                found = self.number(operand, values)
-                return d.pick(found[-1], d.negate(found), found)
+                number = self.number(operand, values)
+                return d.pick(number[-1], d.negate(number), number)
             case Unary("floor" | "ceil" | "trc", operand):
                 return self.number(operand, values)
             case Conditional(condition, then, otherwise):
@@ -372,15 +372,15 @@ class _Region:
 
 def _possible(edge: NetworkEdge) -> list[Branch]:
     """Return the branches with a probability above 0; it must be a constant."""
-    found = []
+    branches = []
     for branch in edge.branches:
         match branch.probability:
             case IntLiteral(value) | RealLiteral(value):
                 if value > 0:
-                    found.append(branch)
+                    branches.append(branch)
             case _:
                 raise _unsupported("a probability that is not constant")
-    return found
+    return branches
 
 
 def _unsupported(what: str) -> InputError:

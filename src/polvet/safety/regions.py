@@ -39,6 +39,12 @@ def tell_apart(
     outside = 0 < len(rest) < len(inside)
     boxes = tuple(one.box for one in rest) if outside else tuple(box for box, _ in inside)
     return Region(
-        "out" if outside else "in", boxes, None, tuple(rest), "decide", starts=len(states),
-        proved=sum(count for _, count in inside), failing=int((labels == UNSAFE).sum()),
-    )  # fmt: skip
+        "out" if outside else "in",
+        boxes,
+        None,
+        tuple(rest),
+        "decide",
+        starts=len(states),
+        proved=sum(count for _, count in inside),
+        failing=int((labels == UNSAFE).sum()),
+    )

@@ -35,7 +35,7 @@ from polvet.model.expressions import (
     conjuncts,
     disjunction,
     names,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.network import Branch, Joint, Kind, NetworkEdge, Update, Variable
 from polvet.model.task import Task

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.model.expressions import FALSE
 from polvet.model.properties import PolicyTask
 from polvet.model.semantics import State
 from polvet.model.task import Task
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.state_json import state_to_json
 
 FAIL, GOAL = 0, 1
@@ -70,8 +72,8 @@ class Game:
 
     def outcomes_of(self, action: int) -> list[int]:
         """Return where the action may lead, each state once."""
-        found: list[int] = np.unique(self.target[self.outcomes[action] : self.outcomes[action + 1]]).tolist()
-        return found
+        outcomes: list[int] = np.unique(self.target[self.outcomes[action] : self.outcomes[action + 1]]).tolist()
+        return outcomes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,9 +132,7 @@ def has_goal(task: Task) -> bool:
     return any(one.objective is not None and one.objective.goal is not None for one in named)
 
 
-def _distances(
-    game: Game, sources: Ints, arrivals: Ints, before: Ints, spoilt: Mask, lost: Mask
-) -> tuple[Ints, Ints]:  # fmt: skip
+def _distances(game: Game, sources: Ints, arrivals: Ints, before: Ints, spoilt: Mask, lost: Mask) -> tuple[Ints, Ints]:
     """The least number of steps to the goal by actions that are not spoilt, and the action to take: by layers."""
     distance = np.where(game.goal & ~lost, 0, NEVER).astype(np.int64)
     choice = np.full(game.states, NEVER, dtype=np.int64)
@@ -158,9 +158,16 @@ def _build(task: Task, compiled: Compiled, starts: Words, budget: Budget) -> Gam
     fail = space.mask(FAIL).astype(bool)
     first, outcomes = choice_start.astype(np.int64), branch_start.astype(np.int64)
     game = Game(
-        task, compiled, space, first, outcomes, target.astype(np.int64), labels.astype(np.int64), fail,
+        task,
+        compiled,
+        space,
+        first,
+        outcomes,
+        target.astype(np.int64),
+        labels.astype(np.int64),
+        fail,
         space.mask(GOAL).astype(bool) & ~fail,
-    )  # fmt: skip
+    )
     sources = np.repeat(np.arange(game.states), np.diff(first))
     pairs = np.unique(np.stack([sources, game.label]), axis=1).shape[1]
     if pairs == len(labels) and not (game.label == SILENT).any():
@@ -172,13 +179,13 @@ def _grouped(game: Game) -> Game:
     """Return the game with one action per label: the outcomes of its operators, and of all silent ones."""
     first, outcomes, target, label = [0], [0], list[int](), list[int]()
     for state in range(game.states):
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for operator in game.actions_of(state):
-            found.setdefault(int(game.label[operator]), []).extend(game.outcomes_of(operator))
-        silent = found.pop(SILENT, [])
-        if not found and silent:
-            found[SILENT] = []
-        for name, reached in found.items():
+            groups.setdefault(int(game.label[operator]), []).extend(game.outcomes_of(operator))
+        silent = groups.pop(SILENT, [])
+        if not groups and silent:
+            groups[SILENT] = []
+        for name, reached in groups.items():
             target += sorted({*reached, *silent})
             outcomes.append(len(target))
             label.append(name)
@@ -187,7 +194,7 @@ def _grouped(game: Game) -> Game:
     return replace(game, first=first_, outcomes=outcomes_, target=target_, label=label_)
 
 
-def prove_won(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
+def prove_won(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> Certificate:
     """Return the certificate `strong-cyclic` for starts that are won: what the policy reaches, with distances."""
     game = solved.game
     places = {solved.number(state): k for k, state in enumerate(dict.fromkeys(starts))}
@@ -206,11 +213,11 @@ def prove_won(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIM
             "distance": int(solved.distance[number]),
         }
         for number in listed
-    ]  # fmt: skip
+    ]
     return _certificate("strong-cyclic", solved, starts, places, rows)
 
 
-def prove_lost(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
+def prove_lost(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLIMITED) -> Certificate:
     """Return the certificate `no-strong-cyclic` for starts that are lost: lost states with their rounds."""
     game = solved.game
     places = {solved.number(state): k for k, state in enumerate(dict.fromkeys(starts))}
@@ -233,10 +240,8 @@ def prove_lost(solved: Solved, starts: Sequence[State], *, budget: Budget = UNLI
 
 
 def _certificate(
-    kind: str, solved: Solved, starts: Sequence[State], places: dict[int, int], rows: list[dict[str, Any]]
-) -> dict[str, Any]:  # fmt: skip
+    kind: str, solved: Solved, starts: Sequence[State], places: dict[int, int], rows: list[Json]
+) -> Certificate:
     task = solved.game.task
-    head: dict[str, Any] = {"kind": kind, "format": "certificate/1", "task_sha256": task.sha256}
-    if given := task.options.to_json():
-        head["options"] = given
-    return {**head, "start": [places[solved.number(state)] for state in dict.fromkeys(starts)], "states": rows}
+    start = [places[solved.number(state)] for state in dict.fromkeys(starts)]
+    return {**certificate_head(kind, task), **conditions_of(task), "start": start, "states": rows}

@@ -118,18 +118,18 @@ class GrowingLp:
         solver.setOptionValue("time_limit", limit)
         solver.setOptionValue("simplex_iteration_limit", self._highspy.kHighsIInf if iterations is None else iterations)
         solver.run()
-        found = solver.getModelStatus()
+        outcome = solver.getModelStatus()
         info = solver.getInfo()
         self.iterations += max(0, info.simplex_iteration_count)
-        if found == status.kOptimal:
+        if outcome == status.kOptimal:
             solution = solver.getSolution()
             return LpAnswer(
                 "optimal", np.array(solution.col_value), np.array(solution.row_dual), info.objective_function_value
             )
         none = np.zeros(0)
-        if found in (status.kInfeasible, status.kUnboundedOrInfeasible):
+        if outcome in (status.kInfeasible, status.kUnboundedOrInfeasible):
             return LpAnswer("infeasible", none, none, math.inf)
-        return LpAnswer("time" if found == status.kTimeLimit else "other", none, none, math.inf)
+        return LpAnswer("time" if outcome == status.kTimeLimit else "other", none, none, math.inf)
 
 
 def solve_milp(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from polvet.files import Json
 from polvet.solvers.worker_loop import serve
 
 
@@ -25,11 +26,11 @@ def main() -> None:
         query, inputs, before = _encode(MarabouCore, network, question)
         options = Marabou.createOptions(verbosity=0, timeoutInSeconds=max(1, int(question.get("seconds") or 3600)))
         code, values, _ = MarabouCore.solve(query, options, "")
-        found = code if isinstance(code, str) else ("sat" if values else "unsat")
-        if found not in ("sat", "unsat"):
+        word = code if isinstance(code, str) else ("sat" if values else "unsat")
+        if word not in ("sat", "unsat"):
             return {"answer": "unknown"}
-        reply: dict[str, Any] = {"answer": found}
-        if found == "sat":
+        reply: Json = {"answer": word}
+        if word == "sat":
             reply["inputs"] = [values[variable] for variable in inputs]
         reply["relu_bounds"] = [[query.getLowerBound(k), query.getUpperBound(k)] for k in before]
         return reply

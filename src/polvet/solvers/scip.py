@@ -50,11 +50,11 @@ def solve_milp(
         model.addSol(point)
     model.optimize()
     status = model.getStatus()
-    found: Reals | None = None
+    solution: Reals | None = None
     objective = math.inf
     if model.getNSols():
         best = model.getBestSol()
-        found = np.array([model.getSolVal(best, column) for column in columns])
+        solution = np.array([model.getSolVal(best, column) for column in columns])
         objective = float(model.getObjVal())
     bound = float(model.getDualbound()) if status != "infeasible" else -math.inf
-    return MilpAnswer(found, objective, bound, status, int(model.getNNodes()), status == "timelimit")
+    return MilpAnswer(solution, objective, bound, status, int(model.getNNodes()), status == "timelimit")

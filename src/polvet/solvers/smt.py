@@ -101,8 +101,8 @@ class Question:
     def ask(self, *assumptions: Term) -> Answer:
         """Return whether all demands and assumptions can be met together; unknown where time is up."""
         self.solver.set("timeout", self.budget.milliseconds(self.seconds))
-        found = str(self.solver.check(*assumptions))
-        return "sat" if found == "sat" else "unsat" if found == "unsat" else "unknown"
+        word = str(self.solver.check(*assumptions))
+        return "sat" if word == "sat" else "unsat" if word == "unsat" else "unknown"
 
     def values(self) -> Values:
         """Return how the demands are met, after the answer `sat`."""

@@ -51,12 +51,12 @@ def affine_term(affine: Affine, names: Sequence[str]) -> str:
 def row_formula(row: Row, names: Sequence[str]) -> str:
     """Return that the row holds."""
     value = total(_summands(row.terms, row.marks, names))
-    found = []
+    parts = []
     if row.lower is not None:
-        found.append(f"(>= {value} {number(row.lower)})")
+        parts.append(f"(>= {value} {number(row.lower)})")
     if row.upper is not None:
-        found.append(f"(<= {value} {number(row.upper)})")
-    return conjunction(found)
+        parts.append(f"(<= {value} {number(row.upper)})")
+    return conjunction(parts)
 
 
 def cell_formula(cell: Cell, names: Sequence[str]) -> str:

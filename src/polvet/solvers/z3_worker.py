@@ -25,14 +25,14 @@ def main() -> None:
         solver.push()
         try:
             solver.add(z3.parse_smt2_string(question["query"]))
-            found = str(solver.check())
+            word = str(solver.check())
             values = {}
-            if found == "sat":
+            if word == "sat":
                 model = solver.model()
                 values = {
                     name: str(model.eval(z3.Int(name), model_completion=True)) for name in question.get("values", ())
                 }
-            return {"answer": found, "values": values}
+            return {"answer": word, "values": values}
         finally:
             solver.pop()
 

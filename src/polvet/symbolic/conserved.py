@@ -73,15 +73,15 @@ def _features(linear: LinearTask) -> list[Feature]:
             assigned.add(place)
             if _constant(update, transition) is None:
                 counted.add(place)
-    found: list[Feature] = []
+    features: list[Feature] = []
     for place, (low, high) in enumerate(zip(bounds.lower, bounds.upper, strict=True)):
         if place in assigned and place not in counted and 2 <= high - low < MOST_MARKED_VALUES:
-            found += [(place, value) for value in range(low, high)]  # the greatest value follows from the others
+            features += [(place, value) for value in range(low, high)]  # the greatest value follows from the others
         else:
-            found.append((place, None))
-    if len(found) > MOST_FEATURES:
+            features.append((place, None))
+    if len(features) > MOST_FEATURES:
         return [(place, None) for place in range(len(bounds.lower))]
-    return found
+    return features
 
 
 def _constant(update: Affine, transition: Transition) -> int | None:
@@ -202,13 +202,13 @@ def _combinations(space: Sequence[Vector], known: Sequence[Vector], width: int) 
 
 def _sparse_basis(space: Sequence[Vector], common: Sequence[Vector], constant: int) -> list[Vector]:
     """Return a basis of what `common` spans, with vectors of `space` first: they are short, so people and checkers like them."""
-    found: list[Vector] = []
+    combinations: list[Vector] = []
     for vector in sorted(space, key=len):
-        if len(found) < len(common):
-            found += _combinations([vector], common, constant)
+        if len(combinations) < len(common):
+            combinations += _combinations([vector], common, constant)
     taken: dict[int, Vector] = {}
     basis = []
-    for vector in [*found, *sorted(common, key=len)]:
+    for vector in [*combinations, *sorted(common, key=len)]:
         grown = reduced([*taken.values(), vector])
         if len(grown) > len(taken):
             taken = grown

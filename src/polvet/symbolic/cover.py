@@ -49,7 +49,7 @@ def cover(
         codes.append(numbers)
     table = np.stack(codes, axis=1) if codes else np.zeros((len(labels), 0), dtype=np.int64)
     whole = [(0, len(distinct) - 1) for distinct in values]
-    found: list[LabelledBox] = []
+    boxes: list[LabelledBox] = []
     pending = [(np.arange(len(labels)), tuple(whole))] if len(labels) else []
     while pending:
         rows, bounds = pending.pop()
@@ -57,7 +57,7 @@ def cover(
         cut = None
         label = int(mine[0])
         if (mine != label).any():
-            cut = None if len(found) + len(pending) >= most or budget.is_over() else best_cut(table[rows], mine)
+            cut = None if len(boxes) + len(pending) >= most or budget.is_over() else best_cut(table[rows], mine)
             label = MIXED
         if cut is None:
             ends = {
@@ -65,14 +65,14 @@ def cover(
                 for place, (low, high) in enumerate(bounds)
                 if (low, high) != whole[place]
             }
-            found.append(LabelledBox(ends, label, rows))
+            boxes.append(LabelledBox(ends, label, rows))
             continue
         place, code = cut
         below = table[rows, place] <= code
         low, high = bounds[place]
         pending.append((rows[~below], (*bounds[:place], (code + 1, high), *bounds[place + 1 :])))
         pending.append((rows[below], (*bounds[:place], (low, code), *bounds[place + 1 :])))
-    return found
+    return boxes
 
 
 def best_cut(table: npt.NDArray[np.int64], labels: npt.NDArray[np.int64]) -> tuple[int, int] | None:

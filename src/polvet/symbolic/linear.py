@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from polvet.errors import InputError
@@ -30,7 +30,7 @@ from polvet.model.expressions import (
     Unary,
     children,
     names,
-)  # fmt: skip
+)
 from polvet.model.folding import value_of
 from polvet.model.infix import dump_expression
 from polvet.model.kinds import kind_of
@@ -165,13 +165,12 @@ class Reader:
                 relation = _OPPOSITE[operator] if negated else operator
                 return self._comparison(condition, left, right, relation, cell, env)
             case Conditional(test, then, otherwise):
-                return _capped(
-                    [
-                        *(c for part in self._region(test, cell, False, env) for c in self._region(then, part, negated, env)),
-                        *(c for part in self._region(test, cell, True, env) for c in self._region(otherwise, part, negated, env)),
-                    ],
-                    condition,
-                )  # fmt: skip
+                branches = (
+                    self._region(branch, part, negated, env)
+                    for branch, fails in ((then, False), (otherwise, True))
+                    for part in self._region(test, cell, fails, env)
+                )
+                return _capped(chain.from_iterable(branches), condition)
             case _:
                 cases = self._cases(condition, cell, env)
                 wanted = Affine((), 0 if negated else 1)
@@ -206,17 +205,17 @@ class Reader:
         return _capped((c for part in parts for c in self._region(part, cell, negated, env)), parts[0])
 
     def _same_truth(self, left: Expression, right: Expression, cell: Cell, differ: bool, env: Environment) -> Region:
-        found: list[Cell] = []
+        cells: list[Cell] = []
         for truth in (False, True):
             for one in self._region(left, cell, truth, env):
-                found += self._region(right, one, truth != differ, env)
-        return _capped(found, left)
+                cells += self._region(right, one, truth != differ, env)
+        return _capped(cells, left)
 
     def _comparison(
         self, whole: Expression, left: Expression, right: Expression, relation: str, cell: Cell, env: Environment
     ) -> Region:
         try:
-            found = [
+            cells = [
                 c
                 for one in self._cases(left, cell, env)
                 for other in self._cases(right, one.cell, env)
@@ -227,7 +226,7 @@ class Reader:
             wanted = _OPPOSITE[whole.operator] == relation if isinstance(whole, Binary) else False
             cases = self._by_values(whole, cell, env)
             return tuple(case.cell for case in cases if bool(case.value.constant) != wanted)
-        return _capped(found, whole)
+        return _capped(cells, whole)
 
     def _compare(self, left: Affine, right: Affine, relation: str, cell: Cell) -> Region:
         both = _sum(left, right, -1)
@@ -248,10 +247,10 @@ class Reader:
                 ranges = [(bound + 1, None)]
             case _:
                 ranges = [(bound, None)]
-        found = (
+        cells = (
             cell_of(cell.box, (*cell.rows, row_of(difference, low, high, marks)), cell.holes) for low, high in ranges
         )
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in cells if one is not None)
 
     # -- values
 
@@ -332,7 +331,7 @@ class Reader:
         """Return which item a computed index selects, by cells; an index that may leave the array raises NotLinear."""
         parts: list[tuple[Cell, int]] = [(cell, 0)]
         for index, length in zip(select.indices, select.shape, strict=True):
-            found: list[tuple[Cell, int]] = []
+            refined: list[tuple[Cell, int]] = []
             for one, place in parts:
                 for case in self._cases(index, one, env):
                     least, most = case.value.span(case.cell.box)
@@ -344,8 +343,8 @@ class Reader:
                         raise NotLinear(f"the index {shown(index)} may leave its array of {length}")
                     for value in range(max(least, 0), min(most, length - 1) + 1):
                         cells = self._compare(case.value, Affine((), value), "=", case.cell)
-                        found += [(c, place * length + value) for c in cells]
-            parts = found
+                        refined += [(c, place * length + value) for c in cells]
+            parts = refined
         return parts
 
     def _disjoint(self, condition: Expression, cell: Cell, negated: bool, env: Environment) -> Region:
@@ -377,13 +376,12 @@ class Reader:
                     condition,
                 )
             case Conditional(test, then, otherwise):
-                return _capped(
-                    [
-                        *(c for one in self._disjoint(test, cell, False, env) for c in self._disjoint(then, one, negated, env)),
-                        *(c for one in self._disjoint(test, cell, True, env) for c in self._disjoint(otherwise, one, negated, env)),
-                    ],
-                    condition,
-                )  # fmt: skip
+                branches = (
+                    self._disjoint(branch, part, negated, env)
+                    for branch, fails in ((then, False), (otherwise, True))
+                    for part in self._disjoint(test, cell, fails, env)
+                )
+                return _capped(chain.from_iterable(branches), condition)
             case _:
                 return region  # comparisons and equivalences never give overlapping cells
 
@@ -396,36 +394,36 @@ class Reader:
         env: Environment,
         combine: Callable[[Affine, Affine], Affine],
     ) -> list[Case]:
-        found = [
+        cases = [
             Case(other.cell, combine(one.value, other.value))
             for one in self._cases(left, cell, env)
             for other in self._cases(right, one.cell, env)
         ]
-        for case in found:
+        for case in cases:
             _small(case.value.constant, whole)
             for *_, coefficient in (*case.value.terms, *case.value.marks):
                 _small(coefficient, whole)
-        return _capped_cases(found, whole)
+        return _capped_cases(cases, whole)
 
     def _product(
         self, whole: Expression, left: Expression, right: Expression, cell: Cell, env: Environment
     ) -> list[Case]:
-        found = []
+        cases = []
         for one in self._cases(left, cell, env):
             for other in self._cases(right, one.cell, env):
                 x, y = one.value, other.value
                 if not y.is_constant and (x.is_constant or self._range(x, other.cell) < self._range(y, other.cell)):
                     x, y = y, x
                 if y.is_constant:
-                    found.append(Case(other.cell, _scaled(x, y.constant, whole)))
+                    cases.append(Case(other.cell, _scaled(x, y.constant, whole)))
                     continue
                 least, most = y.span(other.cell.box)
                 if most - least >= MOST_VALUES:
                     raise NotLinear(f"{shown(whole)} multiplies variables with many values")
                 for value in range(least, most + 1):
                     scaled = _scaled(x, value, whole)
-                    found += [Case(c, scaled) for c in self._compare(y, Affine((), value), "=", other.cell)]
-        return _capped_cases(found, whole)
+                    cases += [Case(c, scaled) for c in self._compare(y, Affine((), value), "=", other.cell)]
+        return _capped_cases(cases, whole)
 
     def _range(self, value: Affine, cell: Cell) -> int:
         least, most = value.span(cell.box)
@@ -434,20 +432,20 @@ class Reader:
     def _chosen(
         self, whole: Expression, left: Expression, right: Expression, cell: Cell, env: Environment, first: str
     ) -> list[Case]:
-        found = []
+        cases = []
         for one in self._cases(left, cell, env):
             for other in self._cases(right, one.cell, env):
-                found += [Case(c, one.value) for c in self._compare(one.value, other.value, first, other.cell)]
+                cases += [Case(c, one.value) for c in self._compare(one.value, other.value, first, other.cell)]
                 rest = self._compare(one.value, other.value, _OPPOSITE[first], other.cell)
-                found += [Case(c, other.value) for c in rest]
-        return _capped_cases(found, whole)
+                cases += [Case(c, other.value) for c in rest]
+        return _capped_cases(cases, whole)
 
     def _absolute(self, whole: Expression, operand: Expression, cell: Cell, env: Environment) -> list[Case]:
-        found, zero = [], Affine(())
+        cases, zero = [], Affine(())
         for case in self._cases(operand, cell, env):
-            found += [Case(c, case.value) for c in self._compare(case.value, zero, "≥", case.cell)]
-            found += [Case(c, _scaled(case.value, -1, whole)) for c in self._compare(case.value, zero, "<", case.cell)]
-        return _capped_cases(found, whole)
+            cases += [Case(c, case.value) for c in self._compare(case.value, zero, "≥", case.cell)]
+            cases += [Case(c, _scaled(case.value, -1, whole)) for c in self._compare(case.value, zero, "<", case.cell)]
+        return _capped_cases(cases, whole)
 
     def _by_values(self, expression: Expression, cell: Cell, env: Environment) -> list[Case]:
         """Return one case per valuation of the variables that the expression reads, evaluated by the interpreter."""
@@ -458,7 +456,7 @@ class Reader:
         if count > MOST_VALUES:
             raise NotLinear(f"{shown(expression)} is not linear, and its variables have {count} valuations")
         evaluate = compile_expression(expression, {name: k for k, name in enumerate(read)}, exact=self.exact)
-        found = []
+        cases = []
         for values in product(*(range(box.lower[place], box.upper[place] + 1) for place in places)):
             rows = [Row(((p, 1),), v, v) for p, v in zip(places, values, strict=True)]
             part = cell_of(box, (*cell.rows, *rows), cell.holes)
@@ -472,8 +470,8 @@ class Reader:
                 raise NotLinear(f"{shown(expression)} cannot be evaluated everywhere: {error.what}") from None
             if value != int(value):
                 raise NotLinear(f"{shown(expression)} has values that are not integers")
-            found.append(Case(part, Affine((), _small(int(value), expression))))
-        return found
+            cases.append(Case(part, Affine((), _small(int(value), expression))))
+        return cases
 
     def _typed(self, name: str, value: int) -> Value:
         return bool(value) if self.kinds[name] is Kind.BOOL else value
@@ -531,23 +529,23 @@ def _excludes(part: Expression, negated: bool) -> bool:
 
 
 def _flat(operator: str, expression: Expression) -> list[Expression]:
-    found, pending = [], [expression]
+    operands, pending = [], [expression]
     while pending:
         part = pending.pop()
         if isinstance(part, Binary) and part.operator == operator:
             pending += (part.right, part.left)
         else:
-            found.append(part)
-    return found
+            operands.append(part)
+    return operands
 
 
 def _capped(cells: Iterable[Cell], what: Expression) -> Region:
-    found: list[Cell] = []
+    region: list[Cell] = []
     for cell in cells:
-        found.append(cell)
-        if len(found) > MOST_CELLS:
+        region.append(cell)
+        if len(region) > MOST_CELLS:
             raise NotLinear(f"{shown(what)} falls into more than {MOST_CELLS} cells")
-    return tuple(found)
+    return tuple(region)
 
 
 def _capped_cases(cases: list[Case], what: Expression) -> list[Case]:

@@ -78,13 +78,13 @@ class LinearNetwork:
 
         SOUND: an operator that does so is an error of the model wherever it is enabled, whatever a policy chooses.
         """
-        found = []
+        pairs = []
         for transition in self.transitions:
             cells = list(transition.strays)
             cells += _beyond(self.bounds, transition.cell, transition.updates)
             if cells:
-                found.append((transition, tuple(cells)))
-        return tuple(found)
+                pairs.append((transition, tuple(cells)))
+        return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +153,21 @@ def linear_network(network: Network) -> LinearNetwork:
                 continue
             for edge in edges:
                 _check_distribution(reader, guard, [branch.probability for branch in network.edges[edge].branches])
-            found = [
+            branches = [
                 Transition(label, edges, cell, updates, numbers, strays)
                 for numbers in product(*(range(len(network.edges[edge].branches)) for edge in edges))
                 for cell, updates, strays in _destinations(reader, guard, _branches(network, edges, numbers))
             ]
             if network.disables_out_of_bounds:
-                if any(one.strays for one in found):
+                if any(one.strays for one in branches):
                     raise NotLinear("an assignment that leaves the bounds is made good by a later one")
-                guard = _staying(reader.bounds, guard, found)
-                found = [
+                guard = _staying(reader.bounds, guard, branches)
+                branches = [
                     Transition(label, edges, cell, one.updates, one.branches)
-                    for one in found
+                    for one in branches
                     for cell in meet_regions(guard, (one.cell,))
                 ]
-            transitions += found
+            transitions += branches
             (silent if label == SILENT else applicable[label]).extend(guard)
         if len(transitions) > MOST_OPERATORS:
             raise NotLinear(f"the model has more than {MOST_OPERATORS} transitions")
@@ -181,14 +181,14 @@ def _branches(network: Network, edges: Sequence[int], numbers: Sequence[int]) ->
 
 def probability_of(network: Network, transition: Transition) -> Fraction:
     """Return how likely the transition's branches are once its operator is taken, or raise NotLinear where that depends on the state."""
-    found = Fraction(1)
+    probability = Fraction(1)
     for branch in _branches(network, transition.edges, transition.branches):
         match branch.probability:
             case RealLiteral(value) | IntLiteral(value):
-                found *= Fraction(value)
+                probability *= Fraction(value)
             case other:
                 raise NotLinear(f"the probability {shown(other)} depends on the state")
-    return found
+    return probability
 
 
 def _destinations(
@@ -369,9 +369,12 @@ def _without(cell: Cell, taken: Cell) -> Iterator[Cell]:
         yield from meet_regions((cell,), (hole,))
     rest: Cell | None = cell
     cuts = [
-        *(row_of({p: 1}, low, high) for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))),
+        *(
+            row_of({p: 1}, low, high)
+            for p, (low, high) in enumerate(zip(taken.box.lower, taken.box.upper, strict=True))
+        ),
         *taken.rows,
-    ]  # fmt: skip
+    ]
     for row in cuts:
         if rest is None:
             return

@@ -36,7 +36,7 @@ from polvet.symbolic.cells import Box, Cell, cell_of, row_of
 from polvet.symbolic.conserved import conserved_rows
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, probability_of
-from polvet.verify.box_system import ALONE, Power
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.engine import ANYTHING, Answer, Engine, Step
 from polvet.verify.ic3 import agreed_rows
 from polvet.verify.linearized import linearized
@@ -66,7 +66,12 @@ class AbstractRisk:
 
 
 def find_abstract_risk(
-    bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power: Power = ALONE, most_states: int = MOST_STATES
+    bound: Bound,
+    *,
+    budget: Budget = UNLIMITED,
+    seed: int = 0,
+    parallelism: Parallelism = ALONE,
+    most_states: int = MOST_STATES,
 ) -> AbstractRisk:
     """Return the least bound that partitions over more and more variables give."""
     linear = linearized(bound, budget)
@@ -74,8 +79,8 @@ def find_abstract_risk(
         return AbstractRisk(1.0, limit=linear)
     try:
         rows = conserved_rows(linear)
-        rows = (*rows, *agreed_rows(bound.fitted, linear, rows, power, budget))
-        engine = Engine(bound.fitted, rows=rows, linear=linear, seed=seed, power=power)
+        rows = (*rows, *agreed_rows(bound.fitted, linear, rows, parallelism, budget))
+        engine = Engine(bound.fitted, rows=rows, linear=linear, seed=seed, parallelism=parallelism)
         return _Refinement(engine, budget, most_states).run()
     except NotLinear as refusal:
         return AbstractRisk(1.0, limit=f"not linear: {refusal.why}")
@@ -136,15 +141,15 @@ class _Refinement:
         variables = self.engine.fitted.task.network.variables
         places = [k for k, variable in enumerate(variables) if variable.name in kept]
         try:
-            found = _Abstraction(self.engine, places, self.budget.share(SHARE), self.most_states).solve()
+            risk = _Abstraction(self.engine, places, self.budget.share(SHARE), self.most_states).solve()
         except TooCoarse as vague:
-            found = AbstractRisk(1.0, limit=str(vague))
+            risk = AbstractRisk(1.0, limit=str(vague))
         except LimitReached as limit:
             if self.best.upper == 1:
                 self.best = AbstractRisk(1.0, limit=limit.limit)
             return False
-        if found.upper < self.best.upper:
-            self.best = found
+        if risk.upper < self.best.upper:
+            self.best = risk
         return True
 
 
@@ -181,17 +186,17 @@ class _Abstraction:
         mdp = SparseMdp.build(self.choices, initial=[self.number[key] for key in start])
         fail = np.zeros(len(self.choices), dtype=np.bool_)
         fail[0] = True
-        found = solve(mdp, Reach(fail), budget=self.budget)
+        value = solve(mdp, Reach(fail), budget=self.budget)
         variables = self.linear.task.network.variables
         return AbstractRisk(
-            found.upper,
+            value.upper,
             len(self.number),
             tuple(variables[k].name for k in self.places),
-            None if found.limit is None else str(found.limit),
+            None if value.limit is None else str(value.limit),
         )
 
     def _starts(self) -> list[Key]:
-        asked = []
+        parts = []
         for cell in self.linear.start:
             ranges = [
                 range(self._segment(d, cell.box.lower[place]), self._segment(d, cell.box.upper[place]) + 1)
@@ -199,9 +204,9 @@ class _Abstraction:
             ]
             if prod(map(len, ranges)) > self.most_states:
                 raise LimitReached(f"more than {self.most_states:,} abstract start states")
-            asked += [(key, part) for key in product(*ranges) if (part := self._part(cell, key)) is not None]
-        found = self._are_possible([(part, ANYTHING) for _, part in asked])
-        starts = list(dict.fromkeys(key for (key, _), yes in zip(asked, found, strict=True) if yes))
+            parts += [(key, part) for key in product(*ranges) if (part := self._part(cell, key)) is not None]
+        possible = self._are_possible([(part, ANYTHING) for _, part in parts])
+        starts = list(dict.fromkeys(key for (key, _), yes in zip(parts, possible, strict=True) if yes))
         if not starts:
             raise NotLinear("there is no start state")
         for key in starts:
@@ -210,9 +215,7 @@ class _Abstraction:
 
     def _expand(self, keys: Sequence[Key]) -> list[Key]:
         """Give the abstract states their choices, and return the successors that are new."""
-        fails = [
-            [both for cell in self.linear.fail if (both := self._part(cell, key)) is not None] for key in keys
-        ]  # fmt: skip
+        fails = [[both for cell in self.linear.fail if (both := self._part(cell, key)) is not None] for key in keys]
         fail_replies = self.engine.find_all([(cells, ANYTHING) for cells in fails], budget=self.budget)
         moves = [
             (key, operator, branches, following, part, step.output)
@@ -223,8 +226,8 @@ class _Abstraction:
             if (here := self._part(step.cell, key)) is not None
             for following, part in self._successors(key, step, here)
         ]
-        asked = list(dict.fromkeys((part, output) for *_, part, output in moves))
-        possible = dict(zip(asked, self._are_possible(asked, self.engine.ended), strict=True))
+        questions = list(dict.fromkeys((part, output) for *_, part, output in moves))
+        possible = dict(zip(questions, self._are_possible(questions, self.engine.ended), strict=True))
         taken: dict[tuple[Key, tuple[int, ...]], dict[tuple[int, ...], dict[Key, None]]] = {}
         for key, operator, branches, following, part, output in moves:
             if possible[part, output]:
@@ -281,10 +284,10 @@ class _Abstraction:
 
         yield from follow(0, here)
 
-    def _are_possible(self, asked: Sequence[tuple[Cell, int]], without: Sequence[Cell] = ()) -> list[bool]:
+    def _are_possible(self, questions: Sequence[tuple[Cell, int]], without: Sequence[Cell] = ()) -> list[bool]:
         """Return for each cell whether the policy may choose the output there."""
         replies = self.engine.find_all(
-            [([cell], output) for cell, output in asked], without=without, budget=self.budget
+            [([cell], output) for cell, output in questions], without=without, budget=self.budget
         )
         self.budget.check()
         return [reply.answer != Answer.NO for reply in replies]
@@ -292,14 +295,14 @@ class _Abstraction:
     def _check_bounds(self) -> None:
         """Raise where a step from a reached abstract state may leave the bounds of a variable."""
         # SOUND: an operator that leaves the bounds is an error of the model wherever it is enabled, chosen or not.
-        asked = dict.fromkeys(
+        questions = dict.fromkeys(
             (part, ANYTHING)
             for _, region in self.linear.system.leaving
             for cell in region
             for key in self.number
             if (part := self._part(cell, key)) is not None
         )
-        if any(self._are_possible(list(asked), self.engine.ended)):
+        if any(self._are_possible(list(questions), self.engine.ended)):
             raise TooCoarse("a step may leave the bounds of a variable, as far as the partitions tell")
 
     def _part(self, cell: Cell, key: Key) -> Cell | None:

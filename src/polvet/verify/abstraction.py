@@ -22,6 +22,7 @@ from typing import Any
 from polvet.budget import stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
+from polvet.files import Figures
 from polvet.model.expressions import Expression
 from polvet.model.semantics import Semantics
 from polvet.policy.compiled import Bound
@@ -88,7 +89,7 @@ class PaperTests:
         self.marabou = None
         if "Mar" in options.configuration:
             self.marabou = MarabouTester(bound, task.system, patience, megabytes=patience.budget.megabytes)
-        self.asked = {"plain": 0, "relaxed": 0, "exact": 0}
+        self.questions = {"plain": 0, "relaxed": 0, "exact": 0}
 
     def close(self) -> None:
         """End the solvers."""
@@ -96,20 +97,20 @@ class PaperTests:
         if self.marabou is not None:
             self.marabou.close()
 
-    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
-        return answer_one_by_one(self, asked)
+        return answer_one_by_one(self, questions)
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has a state: tests without the network (lines 5 and 12)."""
-        self.asked["plain"] += 1
+        self.questions["plain"] += 1
         return self.z3.has_state(cell)
 
     def chooses_in(self, cell: Cell, label: int) -> Reply:
         """Return whether the policy may choose the label in the cell: lines 13 and 14 as Table 1 combines them."""
         relaxed = Relaxed(True)
         if self.marabou is not None:
-            self.asked["relaxed"] += 1
+            self.questions["relaxed"] += 1
             relaxed = self.marabou.relaxed(cell, label)
             if relaxed.satisfiable is None:
                 return Open("Marabou was stopped at the limit")
@@ -117,7 +118,7 @@ class PaperTests:
                 return No()
         if self.configuration == "Mar":
             return Yes(None, False)
-        self.asked["exact"] += 1
+        self.questions["exact"] += 1
         if self.configuration == "BnB(Mar)":
             assert self.marabou is not None
             return branch_and_bound(self.bound, self.marabou, cell, label, relaxed)
@@ -247,11 +248,11 @@ class Expansion:
             if narrowed is not None:
                 yield from self.enumerate_states(number, transition, narrowed, (*chosen, truth))
 
-    def _transition_tests(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+    def _transition_tests(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether it has a state and the policy may choose the label there: lines 12 to 14."""
-        replies = [self._answered(one) for one in self.tester.answer_all([(cell, SILENT) for cell, _ in asked])]
-        open_ = [k for k, reply in enumerate(replies) if isinstance(reply, Yes) and asked[k][1] != SILENT]
-        for k, reply in zip(open_, self.tester.answer_all([asked[k] for k in open_]), strict=True):
+        replies = [self._answered(one) for one in self.tester.answer_all([(cell, SILENT) for cell, _ in questions])]
+        open_ = [k for k, reply in enumerate(replies) if isinstance(reply, Yes) and questions[k][1] != SILENT]
+        for k, reply in zip(open_, self.tester.answer_all([questions[k] for k in open_]), strict=True):
             replies[k] = self._answered(reply)
         return replies
 
@@ -313,14 +314,14 @@ def _verify(
 ) -> SafetyResult:
     task, budget = read_linear(request), request.budget
     patience = Patience(budget, options.seconds_per_question)
-    figures: dict[str, Any] = {"configuration": options.configuration, "refinements": 0}
+    figures: Figures = {"configuration": options.configuration, "refinements": 0}
     paper: PaperTests | None = None
     try:
-        asked: Tester
+        tester: Tester
         if options.configuration == BOXES:
-            asked = BoxTester(bound, task, patience, seed=request.seed, power=request.power)
+            tester = BoxTester(bound, task, patience, seed=request.seed, parallelism=request.parallelism)
         else:
-            asked = paper = PaperTests(bound, task, options, patience)
+            tester = paper = PaperTests(bound, task, options, patience)
         if predicates is not None:
             chosen = read_predicates(bound.task.network, predicates, task.system.bounds)
         else:
@@ -328,14 +329,14 @@ def _verify(
         facts = conserved_rows(task)
         conserved = {row.terms for row in facts if not row.marks}
         chosen = [predicate for predicate in chosen if predicate.terms not in conserved]
-        return _decide(bound, request, chosen, asked, options, figures, refine_them=predicates is None)
+        return _decide(bound, request, chosen, tester, options, figures, refine_them=predicates is None)
     except Stopped as stop:
         return Unknown(str(stop), METHOD, figures)
     except (NotLinear, NotEncodable) as error:
         return Unknown(f"abstraction does not apply: {error}", METHOD, figures)
     finally:
         if paper is not None:
-            figures["questions"] = dict(paper.asked)
+            figures["questions"] = dict(paper.questions)
             paper.close()
 
 
@@ -345,7 +346,7 @@ def _decide(
     predicates: list[Predicate],
     tester: Tester,
     options: Options,
-    figures: dict[str, Any],
+    figures: Figures,
     *,
     refine_them: bool,
 ) -> SafetyResult:
@@ -355,9 +356,12 @@ def _decide(
         spent = stopwatch()
         space = Expansion(task, predicates, tester, options, facts).build()
         figures |= {
-            "predicates": len(predicates), "abstract_states": len(space.reached), "abstract_unsafe": len(space.unsafe),
-            "abstract_transitions": len(space.edges), "last_build_seconds": round(spent(), 3),
-        }  # fmt: skip
+            "predicates": len(predicates),
+            "abstract_states": len(space.reached),
+            "abstract_unsafe": len(space.unsafe),
+            "abstract_transitions": len(space.edges),
+            "last_build_seconds": round(spent(), 3),
+        }
         if not space.unsafe:
             figures["abstract_verdict"] = "safe"
             if isinstance(tester, BoxTester):
@@ -386,14 +390,14 @@ def _proved(
     predicates: Sequence[Predicate],
     facts: Sequence[Row],
     space: Space,
-    figures: dict[str, Any],
+    figures: Figures,
 ) -> SafetyResult:
     """Return the verdict of a closed abstraction: what it does not reach are the blocked boxes of an invariant."""
-    found = rows_and_unreached(predicates, space.reached, task.system.bounds)
-    if found is None:
+    invariant = rows_and_unreached(predicates, space.reached, task.system.bounds)
+    if invariant is None:
         reason = "the abstraction closes, but its predicates on several variables make no boxes, so nothing could be certified"
         return Unknown(reason, METHOD, figures)
-    rows, blocked = found
+    rows, blocked = invariant
     figures["blocked"] = len(blocked)
     return Safe(invariant_certificate(bound.task, bound.fitted.sha256, [*facts, *rows], blocked), METHOD, figures)
 
@@ -410,12 +414,12 @@ def proved_start_regions(task: LinearTask, predicates: Sequence[Predicate], spac
             if edge.target in leads and edge.source not in leads:
                 leads.add(edge.source)
                 changed = True
-    found = []
+    regions = []
     for start in space.starts:
         cell = cell_of_state(predicates, start, task.system.bounds)
         if start not in leads and cell is not None:
-            found.append(condition_of_cell(task.task.network, cell, task.system.bounds))
-    return tuple(found)
+            regions.append(condition_of_cell(task.task.network, cell, task.system.bounds))
+    return tuple(regions)
 
 
 def _path_to(space: Space, state: AbstractState) -> list[Edge]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
+from polvet.files import Figures
 from polvet.model.semantics import Semantics, State
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, Run
@@ -39,9 +39,9 @@ def bounded(most_steps: int = MOST_STEPS) -> Method:
 
 def _verify(bound: Bound, request: Request, *, most_steps: int) -> SafetyResult:
     budget = request.budget
-    known = find_unsafe_run(bound, seed=request.seed, threads=request.power.threads, budget=budget)
+    known = find_unsafe_run(bound, seed=request.seed, threads=request.parallelism.threads, budget=budget)
     longest = most_steps if known is None else min(most_steps, len(known.actions) - 1)
-    figures: dict[str, Any] = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
+    figures: Figures = {"refuted_steps": -1, "simulated_run": None if known is None else len(known.actions)}
     reason = f"no unsafe run of up to {most_steps} steps; longer ones were not looked for"
     try:
         for need in (STRICT_BOUNDS, PLAIN_INPUTS):  # asked here: simulation comes first

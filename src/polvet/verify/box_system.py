@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from math import inf
 from pickle import dumps, loads
 from typing import Any, Literal
 
@@ -23,14 +22,14 @@ OPENED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class Parallelism:
     """Who answers questions: so many threads here, and for hard ones workers elsewhere."""
 
     threads: int = 1
     workers: Workers | None = None
 
 
-ALONE = Power()
+ALONE = Parallelism()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +71,21 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
+class RemoteQuestion:
     """A question for a worker: a method of the kernel with its arguments, which ask one thing."""
 
     method: Literal["find", "find_step_into"]
     arguments: tuple[Any, ...]
 
 
-def answer_far(packed: Packed, question: Far) -> tuple[Any, ...]:
+def answer_remotely(packed: Packed, question: RemoteQuestion) -> tuple[Any, ...]:
     """Return the kernel's answer, its enumeration as a number."""
     if packed.version != __version__:
         raise InputError(
-            f"this worker has polvet {__version__}, the command has {packed.version}.", Where("--workers"),
+            f"this worker has polvet {__version__}, the command has {packed.version}.",
+            Where("--workers"),
             "Install the same version on every machine of the cluster.",
-        )  # fmt: skip
+        )
     kernel = _opened(packed)
     if question.method == "find":
         ((answer, *rest),) = kernel.find(*question.arguments)
@@ -99,8 +99,3 @@ def _opened(packed: Packed) -> _core.BoxSystem:
     data = loads(packed.content)
     assert isinstance(data, BoxData)
     return data.kernel()
-
-
-def seconds_of(left: float) -> float | None:
-    """Return the seconds left as `Workers` read them."""
-    return None if left == inf else max(0.0, left)

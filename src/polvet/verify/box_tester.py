@@ -8,9 +8,9 @@ from polvet import _core
 from polvet.policy.compiled import Bound
 from polvet.symbolic.cells import Cell
 from polvet.symbolic.operators import SILENT, LinearTask
-from polvet.verify.box_system import ALONE, Power
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.engine import ANYTHING, Engine
-from polvet.verify.engine import Reply as Found
+from polvet.verify.engine import Reply as BoxReply
 from polvet.verify.questions import No, Open, Patience, Reply, Yes
 
 
@@ -18,9 +18,9 @@ class BoxTester:
     """Questions of Algorithm 1, answered by `verify.engine`."""
 
     def __init__(
-        self, bound: Bound, task: LinearTask, patience: Patience, *, seed: int = 0, power: Power = ALONE
+        self, bound: Bound, task: LinearTask, patience: Patience, *, seed: int = 0, parallelism: Parallelism = ALONE
     ) -> None:
-        self.engine = Engine(bound.fitted, linear=task, seed=seed, power=power)
+        self.engine = Engine(bound.fitted, linear=task, seed=seed, parallelism=parallelism)
         self.labels = bound.fitted.labels
         self.patience = patience
 
@@ -32,18 +32,18 @@ class BoxTester:
         """Return whether the policy may choose the label in an integer state of the cell."""
         return self.answer_all([(cell, label)])[0]
 
-    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
-        replies = [self._told(cell, label) for cell, label in asked]
+        replies = [self._told(cell, label) for cell, label in questions]
         open_ = [k for k, reply in enumerate(replies) if reply is None]
         if self.patience.is_over:
-            found = [Found(_core.BoxAnswer.UNKNOWN)] * len(open_)
+            answers = [BoxReply(_core.BoxAnswer.UNKNOWN)] * len(open_)
         else:
-            outputs = (ANYTHING if asked[k][1] == SILENT else self.labels.index(asked[k][1]) for k in open_)
-            questions = [([asked[k][0]], output) for k, output in zip(open_, outputs, strict=True)]
+            outputs = (ANYTHING if questions[k][1] == SILENT else self.labels.index(questions[k][1]) for k in open_)
+            queries = [([questions[k][0]], output) for k, output in zip(open_, outputs, strict=True)]
             within = self.patience.budget.at_most(self.patience.each)
-            found = self.engine.find_all(questions, use_rows=False, budget=within) if questions else []
-        for k, one in zip(open_, found, strict=True):
+            answers = self.engine.find_all(queries, use_rows=False, budget=within) if queries else []
+        for k, one in zip(open_, answers, strict=True):
             replies[k] = _reply_of(one, self.patience)
         return [reply for reply in replies if reply is not None]
 
@@ -54,11 +54,11 @@ class BoxTester:
         return No() if label not in self.labels else None
 
 
-def _reply_of(found: Found, patience: Patience) -> Reply:
-    match found.answer:
+def _reply_of(box_reply: BoxReply, patience: Patience) -> Reply:
+    match box_reply.answer:
         case _core.BoxAnswer.NO:
             return No()
         case _core.BoxAnswer.UNKNOWN:
             return Open(str(patience.budget.reached("time")) if patience.is_over else "a question took too long")
         case answer:
-            return Yes(found.state, answer == _core.BoxAnswer.YES)
+            return Yes(box_reply.state, answer == _core.BoxAnswer.YES)

@@ -40,8 +40,12 @@ def rows_and_unreached(
     tails = set()
     for state in reached:
         # The first predicate x <= b that is true tells the segment.
-        tails.add(tuple(sum(not state[mine[b]] for b in mine if _cuts(b, low, high))
-                        for low, high, mine in zip(bounds.lower, bounds.upper, cuts, strict=True)))  # fmt: skip
+        tails.add(
+            tuple(
+                sum(not state[mine[b]] for b in mine if _cuts(b, low, high))
+                for low, high, mine in zip(bounds.lower, bounds.upper, cuts, strict=True)
+            )
+        )
     boxes = [
         Box(tuple(low for low, _ in sides), tuple(high for _, high in sides))
         for sides in _unreached(segments, frozenset(tails))
@@ -64,7 +68,7 @@ def _unreached(segments: Sequence[list[Segment]], tails: frozenset[tuple[int, ..
         return [[(side[0][0], side[-1][1]) for side in segments]]
     if not segments:
         return []
-    found: list[list[Segment]] = []
+    boxes: list[list[Segment]] = []
     before: frozenset[tuple[int, ...]] | None = None
     run: Segment | None = None
     for number, (low, high) in [*enumerate(segments[0]), (-1, (0, 0))]:
@@ -73,6 +77,6 @@ def _unreached(segments: Sequence[list[Segment]], tails: frozenset[tuple[int, ..
             run = run[0], high
             continue
         if run is not None and before is not None:
-            found += [[run, *other] for other in _unreached(segments[1:], before)]
+            boxes += [[run, *other] for other in _unreached(segments[1:], before)]
         before, run = rest, (low, high)
-    return found
+    return boxes

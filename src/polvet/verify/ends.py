@@ -27,6 +27,7 @@ from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics, State
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.policy.runs import End, Run
+from polvet.records.certificate_files import certificate_head
 from polvet.records.packed import fits, pack_columns
 from polvet.safety.strong_cyclic import has_goal
 from polvet.verify.explicit import METHOD, MOST_LISTED, Search
@@ -66,27 +67,27 @@ def verify_ends(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, thre
         if run is not None:
             replay(bound, run)
             return Unsafe(run, "simulation")
-        found = _judged(part, budget, threads)
-        if isinstance(found, Unsafe) and part.kept is not None:
-            found = _judged(Slice(bound, bound, None), budget, threads)  # a livelock is shown over all variables
+        result = _judged(part, budget, threads)
+        if isinstance(result, Unsafe) and part.kept is not None:
+            result = _judged(Slice(bound, bound, None), budget, threads)  # a livelock is shown over all variables
     except LimitReached as limit:
         return Unknown(str(limit), METHOD, limit=limit.kind)
-    if isinstance(found, Unsafe):
-        replay(bound, found.run)
-    return replace(found, figures={**found.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
+    if isinstance(result, Unsafe):
+        replay(bound, result.run)
+    return replace(result, figures={**result.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
 
 
 def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     bound = part.bound
-    found = Search(bound, budget).go_on(budget, threads=threads)
-    if not isinstance(found, Safe):
-        return found
+    result = Search(bound, budget).go_on(budget, threads=threads)
+    if not isinstance(result, Safe):
+        return result
     starts = bound.compiled.pack_starts(Starts.of(bound.task, budget), budget=budget)
     space = bound.compiled.explore(starts, build=True, stop_at=[FAIL, GOAL], budget=budget, policy=bound.core)
     if (limit := describe_limit(space, budget)) is not None:
         raise limit
     if space.near_ties:
-        return _with_ties(part, found, budget)
+        return _with_ties(part, result, budget)
     choice_start, branch_start, target, _, labels, _ = space.take_matrix()
     first = choice_start.astype(np.int64)
     going = np.diff(first) > 0
@@ -94,12 +95,13 @@ def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     chain = Chain(
         np.concatenate([[0], np.cumsum(going)]).astype(np.int64),
         np.concatenate([branch_start[first[:-1][going]], branch_start[-1:]]).astype(np.int64),
-        target.astype(np.int64), space.initial.astype(np.int64),
-    )  # fmt: skip
+        target.astype(np.int64),
+        space.initial.astype(np.int64),
+    )
     distance = distances(chain)
     packed = space.states(0, len(space))
     if (distance != NEVER).all():
-        return _sure(part, found, bound.compiled.machine.unpack(packed), distance)
+        return _sure(part, result, bound.compiled.machine.unpack(packed), distance)
     operator = np.repeat(np.arange(len(labels)), np.diff(branch_start).astype(np.int64))
     run, trap = _trapped(chain, distance == NEVER)
     states = bound.compiled.unpack(np.ascontiguousarray(packed[[place for place, _ in run]]))
@@ -110,7 +112,7 @@ def _judged(part: Slice, budget: Budget, threads: int) -> SafetyResult:
     closed = None
     if fits(variables, len(rows)):
         closed = {"kind": "livelock", "count": len(rows), "set": pack_columns(variables, rows)}
-    return Unsafe(made, METHOD, {**found.figures, "livelock_states": len(trap)}, closed=closed)
+    return Unsafe(made, METHOD, {**result.figures, "livelock_states": len(trap)}, closed=closed)
 
 
 def distances(chain: Chain) -> Ints:
@@ -172,33 +174,29 @@ def _branches(chain: Chain, place: int) -> range:
     return range(int(chain.outcomes[chain.first[place]]), int(chain.outcomes[chain.first[place + 1]]))
 
 
-def _sure(part: Slice, found: Safe, rows: Any, distance: Ints) -> SafetyResult:
+def _sure(part: Slice, closure: Safe, rows: Any, distance: Ints) -> SafetyResult:
     variables, avoid = part.bound.task.network.variables, part.whole.task.avoid
     if len(rows) > MOST_LISTED or not fits(variables, len(rows)):
         return Unknown(
-            f"runs surely end, but {len(rows):,} states are too many to list as evidence", METHOD, found.figures
+            f"runs surely end, but {len(rows):,} states are too many to list as evidence", METHOD, closure.figures
         )
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
-    fitted = part.whole.fitted
-    head: dict[str, Any] = {
-        "kind": "sure-end", "format": "certificate/1", "task_sha256": fitted.task.sha256, "policy_sha256": fitted.sha256,
-        "avoids": list(avoid.names), "count": len(rows),
-    }  # fmt: skip
+    head = {**certificate_head("sure-end", part.whole.fitted), "avoids": list(avoid.names), "count": len(rows)}
     if part.kept is not None:
         head["kept"] = list(part.kept)
     listed = {"states": pack_columns(variables, rows[order]), "distances": distance[order].tolist()}
-    return Safe({**head, **listed}, METHOD, {**found.figures, "longest": int(distance.max(initial=0))})
+    return Safe({**head, **listed}, METHOD, {**closure.figures, "longest": int(distance.max(initial=0))})
 
 
-def _with_ties(part: Slice, found: Safe, budget: Budget) -> SafetyResult:
+def _with_ties(part: Slice, closure: Safe, budget: Budget) -> SafetyResult:
     """Return that runs surely end in every order of evaluation; otherwise the near tie is the reason for not knowing."""
     bound = part.bound
     states, chain, tied = _follow(bound, budget.at_most(states=TIED_STATES))
     distance = distances(chain)
     if (distance == NEVER).any():
         shown = bound.compiled.semantics.show(tied)
-        return Unknown(f"near-tie in state {shown}", METHOD, found.figures, tie=tied)
-    return _sure(part, found, bound.compiled.machine.unpack(bound.compiled.pack(states)), distance)
+        return Unknown(f"near-tie in state {shown}", METHOD, closure.figures, tie=tied)
+    return _sure(part, closure, bound.compiled.machine.unpack(bound.compiled.pack(states)), distance)
 
 
 def _follow(bound: Bound, budget: Budget) -> tuple[list[State], Chain, State]:
@@ -214,15 +212,17 @@ def _follow(bound: Bound, budget: Budget) -> tuple[list[State], Chain, State]:
         going = [state for state in frontier if not arena.is_fail(state) and not arena.is_goal(state)]
         before = len(number)
         for state, step in zip(going, followed.steps(going), strict=True) if going else ():
-            found = possible_outcomes(step)
-            if len(found) > 1 or (found and step.may_stick):
+            choices = possible_outcomes(step)
+            if len(choices) > 1 or (choices and step.may_stick):
                 tied = state
-            groups[state] = [[number.setdefault(one, len(number)) for one in sorted(outcomes)] for outcomes in found]
+            groups[state] = [[number.setdefault(one, len(number)) for one in sorted(outcomes)] for outcomes in choices]
         frontier = list(number)[before:]
     mine = [groups.get(state, []) for state in number]
     flat = [outcomes for state in mine for outcomes in state]
     chain = Chain(
-        np.cumsum([0, *map(len, mine)]).astype(np.int64), np.cumsum([0, *map(len, flat)]).astype(np.int64),
-        np.array([one for outcomes in flat for one in outcomes], dtype=np.int64), np.arange(starts),
-    )  # fmt: skip
+        np.cumsum([0, *map(len, mine)]).astype(np.int64),
+        np.cumsum([0, *map(len, flat)]).astype(np.int64),
+        np.array([one for outcomes in flat for one in outcomes], dtype=np.int64),
+        np.arange(starts),
+    )
     return list(number), chain, tied

@@ -3,8 +3,8 @@
 The door to `_core.BoxSystem` (src/_core/boxes/boxes.h says how it answers). YES comes with a state in which the policy was
 executed, NEAR_TIE with one in which some float32 evaluation order chooses the label, but not the reference order. NO
 holds for every evaluation order. UNKNOWN means that a limit came first.
-Batches  `find_all` and `find_first_step` ask many questions at once, of all threads of `Power`; its workers elsewhere get those that
-         take more than NODES_HERE nodes. Answers are those of one thread that asks one by one
+Batches  `find_all` and `find_first_step` ask many questions at once, of all threads; workers elsewhere get those that take more
+         than NODES_HERE nodes. Answers are those of one thread that asks one by one
 Limits   models that `symbolic` reads; networks, tree ensembles, and what verify/partition.py makes trees of
 """
 
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.policy.binding import UNKNOWN_LABEL, Fitted
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
@@ -26,7 +27,7 @@ from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import SILENT, LinearTask, Transition, linear_task
-from polvet.verify.box_system import ALONE, BoxData, Far, Packed, Power, answer_far
+from polvet.verify.box_system import ALONE, BoxData, Packed, Parallelism, RemoteQuestion, answer_remotely
 from polvet.verify.partition import partition
 
 Point: TypeAlias = tuple[int, ...]
@@ -67,7 +68,7 @@ class Engine:
         rows: Sequence[Row] = (),
         linear: LinearTask | None = None,
         seed: int = 0,
-        power: Power = ALONE,
+        parallelism: Parallelism = ALONE,
     ) -> None:
         self.fitted = fitted
         self.linear = linear_task(fitted.task) if linear is None else linear
@@ -85,13 +86,17 @@ class Engine:
         ]
         self.steps = tuple(_steps(self.linear, fitted, self.guards))
         self.ended = (*self.linear.fail, *self.linear.goal)
-        self.power = power
+        self.parallelism = parallelism
         self.data = BoxData(
-            policy, tuple(fitted.variables), fitted.filtered, (system.bounds.lower, system.bounds.upper),
+            policy,
+            tuple(fitted.variables),
+            fitted.filtered,
+            (system.bounds.lower, system.bounds.upper),
             tuple([cell_data(cell) for cell in region] for region in self.guards),
             tuple((step.output, cell_data(step.cell), _updates(step)) for step in self.steps),
-            tuple(row_data(row) for row in self.rows), tuple(cell_data(cell) for cell in self.ended),
-        )  # fmt: skip
+            tuple(row_data(row) for row in self.rows),
+            tuple(cell_data(cell) for cell in self.ended),
+        )
         self.core = self.data.kernel()
         self._order = list(range(len(self.steps)))
 
@@ -129,21 +134,31 @@ class Engine:
         until_yes: bool = False,
     ) -> list[Reply]:
         """Return for each region and output what `find` does, in order; with `until_yes` nothing after the first YES."""
-        asked = [([cell_data(cell) for cell in region], output) for region, output in questions]
+        regions = [([cell_data(cell) for cell in region], output) for region, output in questions]
         out = [cell_data(cell) for cell in without]
         boxes = [(box.lower, box.upper) for box in without_boxes]
         left = budget.left()
-        found = self.core.find(
-            [region for region, _ in asked], [output for _, output in asked], out, boxes, use_rows, self.seed,
-            self._nodes_here(nodes), left, until_yes, self.power.threads,
-        )  # fmt: skip
-        replies = [Reply(answer, state, None, spent) for answer, state, spent in found]
+        answers = self.core.find(
+            [region for region, _ in regions],
+            [output for _, output in regions],
+            out,
+            boxes,
+            use_rows,
+            self.seed,
+            self._nodes_here(nodes),
+            left,
+            until_yes,
+            self.parallelism.threads,
+        )
+        replies = [Reply(answer, state, None, spent) for answer, state, spent in answers]
         hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
         far = (
-            Far("find", ([asked[k][0]], [asked[k][1]], out, boxes, use_rows, self.seed, nodes, left, False, 1))
+            RemoteQuestion(
+                "find", ([regions[k][0]], [regions[k][1]], out, boxes, use_rows, self.seed, nodes, left, False, 1)
+            )
             for k in hard
         )
-        for k, (answer, state, spent) in zip(hard, self._ask_far(far, budget), strict=False):
+        for k, (answer, state, spent) in zip(hard, self._ask_remotely(far, budget), strict=False):
             replies[k] = Reply(Answer(answer), state, None, spent)
             if until_yes and replies[k].answer == Answer.YES:
                 replies = replies[: k + 1]
@@ -175,13 +190,13 @@ class Engine:
         cells = [cell_data(target) if isinstance(target, Cell) else box_data(target) for target in targets]
         boxes = [(box.lower, box.upper) for box in without_boxes]
         left = budget.left()
-        found = self.core.find_step_into(
-            cells, boxes, self._order, self.seed, self._nodes_here(nodes), left, self.power.threads
+        answers = self.core.find_step_into(
+            cells, boxes, self._order, self.seed, self._nodes_here(nodes), left, self.parallelism.threads
         )
-        replies = [Reply(answer, state, step if step >= 0 else None, spent) for answer, state, step, spent in found]
+        replies = [Reply(answer, state, step if step >= 0 else None, spent) for answer, state, step, spent in answers]
         hard = [k for k, reply in enumerate(replies) if self._is_hard(reply, nodes)]
         if hard:
-            replies = self._ask_steps_far(replies, hard, cells, boxes, budget)
+            replies = self._ask_steps_remotely(replies, hard, cells, boxes, budget)
         first = next((k for k, reply in enumerate(replies) if reply.answer != Answer.NO), len(targets))
         self._count(replies[: first + 1])
         if first == len(targets):
@@ -192,19 +207,19 @@ class Engine:
             self._order.insert(0, reply.step)
         return first, reply
 
-    def _ask_steps_far(
+    def _ask_steps_remotely(
         self, replies: list[Reply], hard: Sequence[int], cells: Sequence[Any], boxes: Sequence[Any], budget: Budget
     ) -> list[Reply]:
         """Return the replies with those of hard targets found by workers, each step on its own; nothing after the first YES."""
         without = [*boxes, *self.core.blocked]
         items = [(k, step) for k in hard for step in self._order]
         far = (
-            Far("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, budget.left(), 1))
+            RemoteQuestion("find_step_into", ([cells[k]], without, [step], self.seed, MOST_NODES, budget.left(), 1))
             for k, step in items
         )
         done: dict[int, Reply] = {}
         answered = 0
-        for (k, step), (number, state, _, spent) in zip(items, self._ask_far(far, budget), strict=False):
+        for (k, step), (number, state, _, spent) in zip(items, self._ask_remotely(far, budget), strict=False):
             answered += 1
             answer = Answer(number)
             before = done.get(k, Reply(Answer.NO))
@@ -219,12 +234,12 @@ class Engine:
         cut = last + 1 if done[last].answer == Answer.YES else len(replies)
         return [done.get(k, reply) for k, reply in enumerate(replies[:cut])]
 
-    def _ask_far(self, questions: Iterable[Far], budget: Budget) -> Iterator[tuple[Any, ...]]:
+    def _ask_remotely(self, questions: Iterable[RemoteQuestion], budget: Budget) -> Iterator[tuple[Any, ...]]:
         """Yield the workers' answers in order, fewer where the time is over."""
-        if self.power.workers is None:
+        if self.parallelism.workers is None:
             return
         try:
-            yield from self.power.workers.map(answer_far, self._packed, questions, budget=budget)
+            yield from self.parallelism.workers.map(answer_remotely, self._packed, questions, budget=budget)
         except LimitReached:
             if not budget.is_over():
                 raise
@@ -241,7 +256,7 @@ class Engine:
         return LimitReached(f"a question needs more than {MOST_NODES:,} boxes")
 
     def _nodes_here(self, nodes: int) -> int:
-        return NODES_HERE if self.power.workers is not None and nodes == MOST_NODES else nodes
+        return NODES_HERE if self.parallelism.workers is not None and nodes == MOST_NODES else nodes
 
     def _is_hard(self, reply: Reply, nodes: int) -> bool:
         """Whether it is unknown only because the nodes here were few."""
@@ -278,7 +293,7 @@ class Engine:
         self.questions += len(replies)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was asked."""
         return {"questions": self.questions, "boxes_searched": self.nodes}
 

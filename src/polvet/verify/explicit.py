@@ -10,7 +10,6 @@ Limits   finitely many start states; the certificate lists the states up to `MOS
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,12 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.kernel.compiled import limit_of
 from polvet.kernel.starts import Starts
 from polvet.policy.compiled import FAIL, GOAL, Bound
-from polvet.policy.runs import End, Run, raise_what_broke
+from polvet.policy.runs import End, Run, raise_what_broke, search_figures
+from polvet.records.certificate_files import Certificate
 from polvet.records.packed import fits, pack_columns
 from polvet.verify.method import Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown, Unsafe
@@ -95,13 +96,8 @@ def _over(budget: Budget, reach: _core.Reachability) -> LimitReached | None:
     return None
 
 
-def _figures(reach: _core.Reachability, starts: int) -> dict[str, Any]:
-    fail, goal, stuck, deadlock = reach.ends
-    return {
-        "starts": starts, "states": len(reach), "expanded": reach.expanded, "transitions": reach.transitions,
-        "near_ties": reach.near_ties, "fail_states": fail, "goal_states": goal, "stuck_states": stuck,
-        "deadlocks": deadlock, "bytes": reach.bytes,
-    }  # fmt: skip
+def _figures(reach: _core.Reachability, starts: int) -> Figures:
+    return {"starts": starts, **search_figures(reach, len(reach))}
 
 
 def _witness(bound: Bound, reach: _core.Reachability) -> tuple[Run, int]:
@@ -115,19 +111,19 @@ def _witness(bound: Bound, reach: _core.Reachability) -> tuple[Run, int]:
     return Run(states, actions, end), tie
 
 
-def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": "reachable-set", "count": len(reach)}
+def _certificate(bound: Bound, reach: _core.Reachability, most_listed: int) -> Certificate:
+    certificate: Certificate = {"kind": "reachable-set", "count": len(reach)}
     if also := bound.task.avoid.names:
-        found["avoids"] = list(also)
+        certificate["avoids"] = list(also)
     if len(reach) <= most_listed and fits(bound.task.network.variables, len(reach)):
         rows = bound.compiled.machine.unpack(reach.states())
-        found["states"] = pack_columns(bound.task.network.variables, rows)
-    return found
+        certificate["states"] = pack_columns(bound.task.network.variables, rows)
+    return certificate
 
 
 def _verify(bound: Bound, request: Request) -> SafetyResult:
     search = request.search or Search(bound, request.budget)
-    return search.go_on(request.budget, threads=request.power.threads)
+    return search.go_on(request.budget, threads=request.parallelism.threads)
 
 
 EXPLICIT = Method(

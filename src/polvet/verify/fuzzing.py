@@ -33,9 +33,13 @@ def find_unsafe_run(
     except LimitReached:
         return None  # a start cannot even be drawn in time
     batch = simulate(
-        bound, bound.compiled.pack(starts), max_steps=max_steps, seed=seed, threads=threads,
+        bound,
+        bound.compiled.pack(starts),
+        max_steps=max_steps,
+        seed=seed,
+        threads=threads,
         budget=budget.share(SHARE).at_most(SECONDS),
-    )  # fmt: skip
+    )
     bad = batch.ends == End.FAIL
     if bound.task.avoid.stuck:
         bad |= batch.ends == End.STUCK

@@ -16,7 +16,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from polvet.budget import Budget, stopwatch
 from polvet.check.box_view import Unreadable
 from polvet.check.flow import Flow
 from polvet.check.grid import Grid, cells_between, follow, pack_marks, start_cells
+from polvet.files import Json
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Binary, Expression, Name, children
 from polvet.model.folding import value_of
@@ -31,15 +31,29 @@ from polvet.model.network import Kind
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End, simulate, trace
 from polvet.policy.trees import TreeEnsemble
+from polvet.records.certificate_files import Certificate
 from polvet.verify.method import NETWORK_OR_TREES, ONLY_FAIL, PLAIN_INPUTS, STRICT_BOUNDS, Method, Request
 from polvet.verify.verdicts import Safe, SafetyResult, Unknown
 
 METHOD = "grid"
 ATTEMPTS = (
-    (32, 1, False), (64, 1, False), (64, 4, False), (128, 1, False), (128, 4, False), (128, 1, True), (256, 4, False),
-    (256, 16, False), (256, 1, False), (512, 4, False), (512, 16, False), (512, 64, False), (1024, 16, False), (1024, 64, False),
-    (2048, 16, False), (2048, 64, False),
-)  # fmt: skip
+    (32, 1, False),
+    (64, 1, False),
+    (64, 4, False),
+    (128, 1, False),
+    (128, 4, False),
+    (128, 1, True),
+    (256, 4, False),
+    (256, 16, False),
+    (256, 1, False),
+    (512, 4, False),
+    (512, 16, False),
+    (512, 64, False),
+    (1024, 16, False),
+    (1024, 64, False),
+    (2048, 16, False),
+    (2048, 64, False),
+)
 """Cells per real variable over what runs were seen to visit; steps before a set returns to the grid; whether integers with many
 values are cut where trees compare them."""
 RUNS, RUN_STEPS = 50, 1_000
@@ -48,7 +62,6 @@ DRAWN = 2_000
 MARGIN = 0.25
 """How far the fine part of the grid reaches beyond the values seen, as a share of their range."""
 BATCH = 1 << 14
-MOST_LINES = 1 << 14
 MOST_CELLS = 2**31
 MOST_TOUCHED = 1 << 24
 """More cells than that touched by one batch: the grid is too coarse to tell anything."""
@@ -60,27 +73,27 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
     try:
         flow = Flow(bound.task, bound.fitted)
         seen = _seen(bound, flow, seed, budget)
-        tried: list[dict[str, Any]] = []
+        tried: list[Json] = []
         for cells, steps, clocks in ATTEMPTS:
             grid = _grid(flow, seen, cells, clocks=clocks)
             if prod(grid.shape) > MOST_CELLS:
                 break
             spent = stopwatch()
-            found = _close(flow, grid, steps, budget)
+            closure = _close(flow, grid, steps, budget)
             tried.append(
                 {
                     "cells": cells,
                     "steps": steps,
-                    "reached": found.reached,
+                    "reached": closure.reached,
                     "seconds": round(spent(), 3),
                 }
             )
-            if found.marks is not None:
-                _try_in_kernel(bound, grid, found.marks, seed)
+            if closure.marks is not None:
+                _try_in_kernel(bound, grid, closure.marks, seed)
                 return Safe(
-                    _certificate(flow, grid, found.marks, steps), METHOD, {"cells": found.reached, "tried": tried}
+                    _certificate(flow, grid, closure.marks, steps), METHOD, {"cells": closure.reached, "tried": tried}
                 )
-            if found.stopped:
+            if closure.stopped:
                 return Unknown(str(budget.reached("time")), METHOD, {"tried": tried})
             if prod(grid.shape) * 5 > budget.most_bytes:
                 return Unknown(str(budget.reached("memory")), METHOD, {"tried": tried})
@@ -148,7 +161,7 @@ def _value(kind: Kind, number: float) -> bool | int | float:
     return number if kind is Kind.REAL else bool(number) if kind is Kind.BOOL else int(number)
 
 
-def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> dict[str, Any]:
+def _certificate(flow: Flow, grid: Grid, marks: np.ndarray, steps: int) -> Certificate:
     lines = {
         variable.name: line.tolist() if variable.kind is Kind.REAL else [int(x) for x in line]
         for variable, line in zip(flow.variables, grid.lines, strict=True)

@@ -15,11 +15,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.model.semantics import Semantics, State
 from polvet.policy.binding import Fitted
 from polvet.policy.compiled import Bound
@@ -28,7 +29,7 @@ from polvet.symbolic.cells import Box, Cell, Region, Row, cell_of, meet_regions,
 from polvet.symbolic.conserved import conserved_rows, unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, state_of, without_holes
-from polvet.verify.box_system import ALONE, Power
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.engine import ANYTHING, Answer, Engine, Point, Reply, box_data
 from polvet.verify.method import ONLY_FAIL, PLAIN_INPUTS, READ_OVER_BOXES, STRICT_BOUNDS, Method, Request, read_linear
 from polvet.verify.replay import replay_fitted
@@ -69,23 +70,27 @@ def block_backwards(
 
 def what_to_block(fitted: Fitted, request: Request) -> tuple[Engine, Region]:
     """Return the engine, with the sums that the model conserves, and `fail` as cells without holes."""
-    linear, power = read_linear(request), request.power
+    linear, parallelism = read_linear(request), request.parallelism
     rows = conserved_rows(linear)
-    rows = (*rows, *agreed_rows(fitted, linear, rows, power, request.budget))
+    rows = (*rows, *agreed_rows(fitted, linear, rows, parallelism, request.budget))
     fail = tuple(part for cell in linear.fail for part in without_holes(cell))
     if any(row.marks for cell in fail for row in cell.rows):
         raise NotLinear("the fail condition counts equalities")
-    return Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=power), fail
+    return Engine(fitted, rows=rows, linear=linear, seed=request.seed, parallelism=parallelism), fail
 
 
 def agreed_rows(
-    fitted: Fitted, linear: LinearTask, known: Sequence[Row], power: Power = ALONE, budget: Budget = UNLIMITED
+    fitted: Fitted,
+    linear: LinearTask,
+    known: Sequence[Row],
+    parallelism: Parallelism = ALONE,
+    budget: Budget = UNLIMITED,
 ) -> tuple[Row, ...]:
     """Return further sums that no operator changes and whose value is the same in all start states, asked of the engine.
 
     So "every place has one tile" is found where the start condition says it by ≠.
     """
-    engine = Engine(fitted, rows=known, linear=linear, power=power)
+    engine = Engine(fitted, rows=known, linear=linear, parallelism=parallelism)
     some = engine.find(linear.start, nodes=FEW_NODES, budget=budget).state
     if some is None:
         return ()
@@ -148,9 +153,9 @@ class Blocking:
         if reply.state is not None:
             start = state_of(self.linear.task.network, reply.state)
             return Unsafe(Run((start,), (), End.FAIL), method, self.figures)
-        found = self.close(fail)
-        if found is not None:
-            return self.conclude(found, method)
+        failure = self.close(fail)
+        if failure is not None:
+            return self.conclude(failure, method)
         certificate = invariant_certificate(
             self.engine.fitted.task, self.engine.fitted.sha256, self.engine.rows, self.needed(fail)
         )
@@ -159,13 +164,13 @@ class Blocking:
     def close(self, fail: Region) -> tuple[Point, Obligation] | None:
         """Block all that leads to `fail` or out of the bounds; a start state that ends the search is returned."""
         for target, reply in self._steps_into(fail):
-            found = self._close(reply, target)
-            if found is not None:
-                return found
+            failure = self._close(reply, target)
+            if failure is not None:
+                return failure
         while (reply := self._ask(self.engine.find_leaving(budget=self.budget))).state is not None:
-            found = self._close(reply, None)
-            if found is not None:
-                return found
+            failure = self._close(reply, None)
+            if failure is not None:
+                return failure
         return None
 
     def needed(self, fail: Region) -> list[Box]:
@@ -290,9 +295,9 @@ class Blocking:
 
     # -- verdicts
 
-    def conclude(self, found: tuple[Point, Obligation], method: str) -> SafetyResult:
+    def conclude(self, failure: tuple[Point, Obligation], method: str) -> SafetyResult:
         """Follow the obligations from a start state: an unsafe run, unless a near tie takes one of its steps."""
-        point, obligation = found
+        point, obligation = failure
         network = self.linear.task.network
         states: list[State] = [state_of(network, point)]
         actions: list[str | None] = []
@@ -317,12 +322,14 @@ class Blocking:
         return output < 0 or self.engine.core.chooses([int(x) for x in state], output) == Answer.YES
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return how much was done."""
         return {
-            **self.engine.figures, "obligations": self.obligations, "blocked": self.blocked,
+            **self.engine.figures,
+            "obligations": self.obligations,
+            "blocked": self.blocked,
             "seconds": round(self.spent(), 6),
-        }  # fmt: skip
+        }
 
 
 def _inside(cell: Cell, box: Box) -> Cell | None:

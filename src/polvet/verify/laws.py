@@ -38,7 +38,9 @@ def check_method(
     Its verdict is explicit search's, or unknown; evidence is accepted by the checker; the same question gets the same answer; no
     time means unknown, or the same verdict; unknown has a reason; and it answers under its own name.
     """
-    return tuple(law for asked in _meanings(options) for law in _broken(method, Path(task), Path(policy), asked, seed))
+    return tuple(
+        law for meaning in _meanings(options) for law in _broken(method, Path(task), Path(policy), meaning, seed)
+    )
 
 
 def _meanings(options: TaskOptions) -> Iterator[TaskOptions]:
@@ -54,38 +56,38 @@ def _broken(method: Method, task: Path, policy: Path, options: TaskOptions, seed
     given = [*options.arguments(), *(["--avoid", ",".join(options.avoid.names)] if options.avoid.names else [])]
     meaning = f" with {' '.join(given)}" if given else ""
     try:
-        found = verify(bound, method=method, budget=Budget(SECONDS), seed=seed)
+        result = verify(bound, method=method, budget=Budget(SECONDS), seed=seed)
     except InputError as refusal:
         if any(need.refusal(bound) for need in method.needs):
             return  # declared: an option asks for what it cannot do
         yield BrokenLaw(f"it refuses what it does not say it needs{meaning}: {refusal}")
         return
-    if found.method != method.name:
-        yield BrokenLaw(f"it answers under the name '{found.method}'{meaning}")
-    if isinstance(found, Unknown) and not found.reason:
+    if result.method != method.name:
+        yield BrokenLaw(f"it answers under the name '{result.method}'{meaning}")
+    if isinstance(result, Unknown) and not result.reason:
         yield BrokenLaw(f"unknown without a reason{meaning}")
-    rejected = _rejection(bound, found, subjects)
+    rejected = _rejection(bound, result, subjects)
     if rejected is not None:
         yield BrokenLaw(f"the checker rejects its evidence{meaning}: {rejected}")
     truth = verify(bound, method=EXPLICIT, budget=Budget(SECONDS), seed=seed)
     known = truth.verdict is not Verdict.UNKNOWN and _rejection(bound, truth, subjects) is None
-    if known and found.verdict not in (truth.verdict, Verdict.UNKNOWN):
-        yield BrokenLaw(f"it says {found.verdict.value}{meaning}, but the policy is {truth.verdict.value}")
+    if known and result.verdict not in (truth.verdict, Verdict.UNKNOWN):
+        yield BrokenLaw(f"it says {result.verdict.value}{meaning}, but the policy is {truth.verdict.value}")
     again = verify(bound, method=method, budget=Budget(SECONDS), seed=seed)
-    if Verdict.UNKNOWN not in (found.verdict, again.verdict) and _evidence(bound, again) != _evidence(bound, found):
+    if Verdict.UNKNOWN not in (result.verdict, again.verdict) and _evidence(bound, again) != _evidence(bound, result):
         yield BrokenLaw(f"the same question gets another answer the second time{meaning}")
     late = verify(bound, method=method, budget=Budget(0.0), seed=seed)
-    if late.verdict not in (found.verdict, Verdict.UNKNOWN):
-        yield BrokenLaw(f"without time it says {late.verdict.value}{meaning}, with time {found.verdict.value}")
+    if late.verdict not in (result.verdict, Verdict.UNKNOWN):
+        yield BrokenLaw(f"without time it says {late.verdict.value}{meaning}, with time {result.verdict.value}")
 
 
-def _evidence(bound: Bound, found: SafetyResult) -> tuple[Verdict, object]:
-    return found.verdict, certificate_of(bound, found)
+def _evidence(bound: Bound, result: SafetyResult) -> tuple[Verdict, object]:
+    return result.verdict, certificate_of(bound, result)
 
 
-def _rejection(bound: Bound, found: SafetyResult, subjects: Subjects) -> str | None:
+def _rejection(bound: Bound, result: SafetyResult, subjects: Subjects) -> str | None:
     """Return why the checker rejects the evidence, if there is some and it does."""
-    certificate = certificate_of(bound, found)
+    certificate = certificate_of(bound, result)
     if certificate is None:
         return None
     judged = check(certificate, subjects, Where("certificate"))

@@ -22,7 +22,7 @@ from polvet.policy.trees import TreeEnsemble
 from polvet.policy.unit_graph import AnyNetwork
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask
-from polvet.verify.box_system import ALONE, Power
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.linearized import linearized, stopped_after
 from polvet.verify.verdicts import SafetyResult, Unknown
 
@@ -39,7 +39,7 @@ class Request:
 
     budget: Budget = UNLIMITED
     seed: int = 0
-    power: Power = ALONE
+    parallelism: Parallelism = ALONE
     linear: LinearTask | str | None = None  # the task as linear data, or why there is none; None: not read yet
     search: Search | None = None  # explicit search as far as it got; None: not begun
 

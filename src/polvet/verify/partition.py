@@ -171,8 +171,8 @@ def _told(box: Ends, points: Ints, labels: Ints, complete: bool) -> int | Cut:
     full = len(points) == np.prod([float(high - low + 1) for low, high in box])
     if full and (labels == first).all():
         return first
-    if not (labels == first).all() and (found := best_cut(points - least, labels)) is not None:
-        return found[0], found[1] + int(least[found[0]])
+    if not (labels == first).all() and (cut := best_cut(points - least, labels)) is not None:
+        return cut[0], cut[1] + int(least[cut[0]])
     wide = max(range(len(box)), key=lambda k: box[k][1] - box[k][0])  # some states are missing between those listed
     return wide, (box[wide][0] + box[wide][1]) // 2
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.choices import AUTO, listed
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.starts import drawable_starts
 from polvet.model.expressions import Expression
 from polvet.model.semantics import State
 from polvet.policy.compiled import Bound
 from polvet.policy.rounding import near_ties
 from polvet.policy.runs import Run
+from polvet.records.certificate_files import certificate_head
 from polvet.system import physical_bytes
-from polvet.verify.box_system import Power
+from polvet.verify.box_system import Parallelism
 from polvet.verify.ends import verify_ends
 from polvet.verify.explicit import Search
 from polvet.verify.fuzzing import find_unsafe_run
@@ -52,20 +53,20 @@ def verify(
     if name != AUTO:
         decide = chosen = method if isinstance(method, Method) else METHODS[name]
         _refuse_options(chosen, bound)
-    request = Request(budget, seed, Power(threads, workers))
+    request = Request(budget, seed, Parallelism(threads, workers))
     spent = stopwatch()
     part = sliced(bound)
     try:
         starts = drawable_starts(bound.task, budget=budget)
-        found = decide(part.bound, request)
+        result = decide(part.bound, request)
     except LimitReached as limit:
-        found = Unknown(str(limit), name, limit=limit.kind)
-    if isinstance(found, Safe) and starts.count is None:
+        result = Unknown(str(limit), name, limit=limit.kind)
+    if isinstance(result, Safe) and starts.count is None:
         try:
             starts.sample(1, random.Random(seed), budget=budget)
         except LimitReached as limit:
-            found = Unknown(f"whether there is a start state: {limit}", name, found.figures)
-    return _brought_back(found, part, spent())
+            result = Unknown(f"whether there is a start state: {limit}", name, result.figures)
+    return _brought_back(result, part, spent())
 
 
 def _refuse_options(method: Method, bound: Bound) -> None:
@@ -105,7 +106,7 @@ READING_SECONDS, READING_SHARE = 20.0, 0.1
 
 
 def _auto(bound: Bound, request: Request) -> SafetyResult:
-    run = find_unsafe_run(bound, seed=request.seed, threads=request.power.threads, budget=request.budget)
+    run = find_unsafe_run(bound, seed=request.seed, threads=request.parallelism.threads, budget=request.budget)
     if run is not None:
         return Unsafe(run, "simulation")
     reasons: dict[str, str] = {}
@@ -114,7 +115,7 @@ def _auto(bound: Bound, request: Request) -> SafetyResult:
     except LimitReached as limit:
         reasons["explicit"] = str(limit)
     proved: dict[Expression, None] = {}
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     for turn in REAL_TURNS if has_reals(bound) else TURNS:
         method = METHODS[turn.method]
         if turn.method == "explicit" and request.search is None:
@@ -122,15 +123,15 @@ def _auto(bound: Bound, request: Request) -> SafetyResult:
         if method.linear and request.linear is None and method.refusal(bound) is None:
             reading = request.budget.share(READING_SHARE).at_most(READING_SECONDS)
             request = replace(request, linear=linearized(bound, reading))
-        found = method(bound, replace(request, budget=_budget_of(turn, request.budget)))
-        if isinstance(found, Unsafe):
-            proved.update(dict.fromkeys(found.proved_starts))
-            return replace(found, proved_starts=tuple(proved))
-        if not isinstance(found, Unknown) or found.tie is not None:
-            return found
-        reasons[turn.method] = found.reason
-        proved.update(dict.fromkeys(found.proved_starts))
-        figures[turn.method] = dict(found.figures)
+        result = method(bound, replace(request, budget=_budget_of(turn, request.budget)))
+        if isinstance(result, Unsafe):
+            proved.update(dict.fromkeys(result.proved_starts))
+            return replace(result, proved_starts=tuple(proved))
+        if not isinstance(result, Unknown) or result.tie is not None:
+            return result
+        reasons[turn.method] = result.reason
+        proved.update(dict.fromkeys(result.proved_starts))
+        figures[turn.method] = dict(result.figures)
     told = "; ".join(f"{method}: {reason}" for method, reason in reasons.items())
     return Unknown(told, AUTO, figures, tuple(proved))
 
@@ -153,25 +154,21 @@ def _tie_of_a_narrowed_network(bound: Bound, run: Run) -> State | None:
     return None
 
 
-def _brought_back(found: SafetyResult, part: Slice, seconds: float) -> SafetyResult:
+def _brought_back(result: SafetyResult, part: Slice, seconds: float) -> SafetyResult:
     """Return the result about the whole task, its head filled in; a run is executed before it is believed."""
-    figures: dict[str, Any] = {**found.figures, "seconds": round(seconds, 6), "left_out": list(part.left_out)}
-    match found:
+    figures: Figures = {**result.figures, "seconds": round(seconds, 6), "left_out": list(part.left_out)}
+    match result:
         case Unsafe(run):
             whole = part.lift(run)
             replay(part.whole, whole)
             if (tie := _tie_of_a_narrowed_network(part.whole, whole)) is not None:
                 shown = part.whole.compiled.semantics.show(tie)
-                return Unknown(f"near-tie in state {shown}", found.method, figures, tie=tie)
-            return replace(found, run=whole, figures=figures)
+                return Unknown(f"near-tie in state {shown}", result.method, figures, tie=tie)
+            return replace(result, run=whole, figures=figures)
         case Safe(certificate):
-            fitted = part.whole.fitted
-            head: dict[str, Any] = {
-                "kind": certificate["kind"], "format": "certificate/1", "task_sha256": fitted.task.sha256,
-                "policy_sha256": fitted.sha256,
-            }  # fmt: skip
+            head = certificate_head(certificate["kind"], part.whole.fitted)
             if part.kept is not None:
                 head["kept"] = list(part.kept)
-            return replace(found, certificate={**head, **certificate}, figures=figures)
+            return replace(result, certificate={**head, **certificate}, figures=figures)
         case Unknown():
-            return replace(found, figures=figures)
+            return replace(result, figures=figures)

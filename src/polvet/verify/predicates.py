@@ -58,29 +58,29 @@ AbstractState = tuple[bool, ...]
 
 def predicates_of(region: Region, bounds: Box) -> list[Predicate]:
     """Return the inequalities that make up a region, each once; rows that count equalities give none."""
-    found: dict[Predicate, None] = {}
+    predicates: dict[Predicate, None] = {}
     for cell in region:
         for place, (low, high) in enumerate(zip(cell.box.lower, cell.box.upper, strict=True)):
             if high < bounds.upper[place]:
-                found[Predicate(((place, 1),), high)] = None
+                predicates[Predicate(((place, 1),), high)] = None
             if low > bounds.lower[place]:
-                found[Predicate(((place, 1),), low - 1)] = None
+                predicates[Predicate(((place, 1),), low - 1)] = None
         for row in cell.rows:
             if not row.marks:
                 if row.upper is not None:
-                    found[Predicate(row.terms, row.upper)] = None
+                    predicates[Predicate(row.terms, row.upper)] = None
                 if row.lower is not None:
-                    found[Predicate(row.terms, row.lower - 1)] = None
-    return list(found)
+                    predicates[Predicate(row.terms, row.lower - 1)] = None
+    return list(predicates)
 
 
 def read_predicates(network: Network, conditions: Iterable[Expression], bounds: Box) -> list[Predicate]:
     """Return the inequalities of the given conditions, each once."""
     reader = Reader(network)
-    found: dict[Predicate, None] = {}
+    predicates: dict[Predicate, None] = {}
     for condition in conditions:
-        found.update(dict.fromkeys(predicates_of(reader.region(condition), bounds)))
-    return list(found)
+        predicates.update(dict.fromkeys(predicates_of(reader.region(condition), bounds)))
+    return list(predicates)
 
 
 def abstraction_of(predicates: Sequence[Predicate], state: Sequence[int]) -> AbstractState:

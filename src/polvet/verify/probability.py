@@ -19,7 +19,7 @@ from polvet.mdp.solve import solve
 from polvet.mdp.sparse import SparseMdp
 from polvet.policy.compiled import FAIL, GOAL, Bound
 from polvet.verify.abstract_risk import find_abstract_risk
-from polvet.verify.box_system import ALONE, Power
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.slicing import sliced
 
 MOST_SECONDS = 60.0
@@ -42,7 +42,7 @@ class Risk:
     variables: tuple[str, ...] = ()
 
 
-def find_risk(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power: Power = ALONE) -> Risk:
+def find_risk(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, parallelism: Parallelism = ALONE) -> Risk:
     """Return bounds on the greatest probability with which a run of the policy fails.
 
     >>> from fractions import Fraction
@@ -65,22 +65,22 @@ def find_risk(bound: Bound, *, budget: Budget = UNLIMITED, seed: int = 0, power:
             raise InputError("there are infinitely many start states.", hint="Narrow them with --start.")
         packed = compiled.pack_starts(starts, budget=half)
     except LimitReached as limit:
-        return _abstractly(part, str(limit), Risk(0.0, 1.0, 0, 0), budget, seed, power)
+        return _abstractly(part, str(limit), Risk(0.0, 1.0, 0, 0), budget, seed, parallelism)
     space = compiled.explore(packed, build=True, stop_at=[FAIL, GOAL], budget=half, policy=part.core)
     if (stopped := describe_limit(space, half)) is not None:
-        return _abstractly(part, str(stopped), Risk(0.0, 1.0, len(space), space.near_ties), budget, seed, power)
+        return _abstractly(part, str(stopped), Risk(0.0, 1.0, len(space), space.near_ties), budget, seed, parallelism)
     choice_start, branch_start, target, probability, _, _ = space.take_matrix()
     mdp = SparseMdp(choice_start, branch_start, target, probability, space.initial)
-    found = solve(mdp, Reach(space.mask(FAIL).astype(bool)), budget=budget)
+    value = solve(mdp, Reach(space.mask(FAIL).astype(bool)), budget=budget)
     return Risk(
-        found.lower, found.upper, len(space), space.near_ties, None if found.limit is None else str(found.limit)
+        value.lower, value.upper, len(space), space.near_ties, None if value.limit is None else str(value.limit)
     )
 
 
-def _abstractly(bound: Bound, limit: str, known: Risk, budget: Budget, seed: int, power: Power) -> Risk:
+def _abstractly(bound: Bound, limit: str, known: Risk, budget: Budget, seed: int, parallelism: Parallelism) -> Risk:
     """Return the bound of an abstraction, and the limit that explicit search came to."""
     within = budget.at_most(MOST_SECONDS) if budget.seconds is None else budget
-    found = find_abstract_risk(bound, budget=within, seed=seed, power=power)
-    if found.upper == 1:
-        return replace(known, limit=f"{limit}; abstraction: {found.limit or 'no bound below 1'}")
-    return Risk(0.0, found.upper, found.states, 0, limit, "abstraction", found.variables)
+    risk = find_abstract_risk(bound, budget=within, seed=seed, parallelism=parallelism)
+    if risk.upper == 1:
+        return replace(known, limit=f"{limit}; abstraction: {risk.limit or 'no bound below 1'}")
+    return Risk(0.0, risk.upper, risk.states, 0, limit, "abstraction", risk.variables)

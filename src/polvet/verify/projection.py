@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from polvet.budget import Budget
 from polvet.check.invariant_format import invariant_certificate
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.policy.binding import UNKNOWN_LABEL
 from polvet.policy.compiled import Bound
 from polvet.safety.exits import Key, boxes_around, find_exits, is_closed, least_of
@@ -54,7 +54,7 @@ class Entered:
         return self.space.boxes(~self.marks)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return what was entered."""
         return {"cells": int(self.marks.sum()), "variables": [variable.name for variable in self.space.variables]}
 
@@ -71,20 +71,20 @@ class Space:
 
     def starts(self) -> set[Key]:
         """Return the cells that hold start states."""
-        found: set[Key] = set()
+        starts: set[Key] = set()
         for cell in self.linear.start:
             ranges = [range(cell.box.lower[k], cell.box.upper[k] + 1) for k in self.kept]
             if np.prod([float(len(one)) for one in ranges]) > MOST_CELLS:
                 raise LimitReached(f"start states are in more than {MOST_CELLS:,} cells")
-            keys = [key for values in product(*ranges) if (key := self.key(values)) not in found]
+            keys = [key for values in product(*ranges) if (key := self.key(values)) not in starts]
             parts = {key: part for key in keys if (part := self.part(cell, key)) is not None}
             states = self.find_all([([part], ANYTHING) for part in parts.values()], ())
-            found.update(key for key, state in zip(parts, states, strict=True) if state is not None)
-        return found
+            starts.update(key for key, state in zip(parts, states, strict=True) if state is not None)
+        return starts
 
-    def find_all(self, asked: Sequence[tuple[Sequence[Cell], int]], without: Sequence[Cell]) -> list[Point | None]:
+    def find_all(self, questions: Sequence[tuple[Sequence[Cell], int]], without: Sequence[Cell]) -> list[Point | None]:
         """Return for each region and output a state there, and outside the cells, in which the policy may choose it; else None."""
-        replies = self.engine.find_all(asked, without=without, budget=self.budget)
+        replies = self.engine.find_all(questions, without=without, budget=self.budget)
         if any(reply.answer == Answer.UNKNOWN for reply in replies):
             raise self.engine.undecided(self.budget)
         return [reply.state for reply in replies]
@@ -131,13 +131,13 @@ def _stay_in_won_cells(engine: Engine, budget: Budget) -> Entered | str:
     space = Space(engine, exits.variables, budget)
     if not all(exits.won[key] for key in space.starts()):
         return "a start state may be in a cell that is not won"
-    asked: list[tuple[list[Cell], int]] = []
+    questions: list[tuple[list[Cell], int]] = []
     for output, label in enumerate(engine.fitted.labels):
         corners = [] if label == UNKNOWN_LABEL else exits.boxes(label)
         parts = [space.part(cell, *ends) for ends in corners for cell in engine.linear.system.applicable[label]]
         if region := [part for part in parts if part is not None]:
-            asked.append((region, output))
-    for (_, output), state in zip(asked, space.find_all(asked, engine.ended), strict=True):
+            questions.append((region, output))
+    for (_, output), state in zip(questions, space.find_all(questions, engine.ended), strict=True):
         if state is not None:
             return f"the policy may take an exit: '{engine.fitted.policy.outputs[output]}'"
     return space.judge_bounds(Entered(space, exits.won))
@@ -191,9 +191,9 @@ def _steps_from(space: Space, keys: Sequence[Key]) -> Iterator[Key]:
     """Yield the cells that steps from these may enter."""
     engine = space.engine
     steps = [(step, cell) for key in keys for step in engine.steps if (cell := space.part(step.cell, key)) is not None]
-    asked = list(dict.fromkeys((cell, step.output) for step, cell in steps))
-    states = space.find_all([([cell], output) for cell, output in asked], engine.ended)
-    taken = dict(zip(asked, states, strict=True))
+    questions = list(dict.fromkeys((cell, step.output) for step, cell in steps))
+    states = space.find_all([([cell], output) for cell, output in questions], engine.ended)
+    taken = dict(zip(questions, states, strict=True))
     for step, cell in steps:
         state = taken[cell, step.output]
         if state is None:
@@ -208,15 +208,15 @@ def _verify(bound: Bound, request: Request) -> SafetyResult:
     """Return safe where the policy stays in won cells, or no cell that may be entered is lost; else unknown."""
     fitted, linear = bound.fitted, read_linear(request)
     rows = conserved_rows(linear)
-    rows = (*rows, *agreed_rows(fitted, linear, rows, request.power))
+    rows = (*rows, *agreed_rows(fitted, linear, rows, request.parallelism))
     for search in (_stay_in_won_cells, _enter_cells):
         # Of its own: what one blocks, the other does not.
-        engine = Engine(fitted, rows=rows, linear=linear, seed=request.seed, power=request.power)
-        found = search(engine, request.budget)
-        if not isinstance(found, str):
-            certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, found.others())
-            return Safe(certificate, METHOD, engine.figures | found.figures)
-        reason = found
+        engine = Engine(fitted, rows=rows, linear=linear, seed=request.seed, parallelism=request.parallelism)
+        entered = search(engine, request.budget)
+        if not isinstance(entered, str):
+            certificate = invariant_certificate(fitted.task, fitted.sha256, engine.rows, entered.others())
+            return Safe(certificate, METHOD, engine.figures | entered.figures)
+        reason = entered
     return Unknown(reason, METHOD, engine.figures)
 
 

@@ -57,7 +57,7 @@ Reply = Yes | No | Open
 class Tester(Protocol):
     """Answers whether a cell has a state, and whether it has one in which the policy may choose a label."""
 
-    def answer_all(self, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+    def answer_all(self, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
         """Return for each cell whether the policy may choose the label in it; SILENT: whether it has a state."""
         ...
 
@@ -70,10 +70,10 @@ class Tester(Protocol):
         ...
 
 
-def answer_one_by_one(tester: Tester, asked: Sequence[tuple[Cell, int]]) -> list[Reply]:
+def answer_one_by_one(tester: Tester, questions: Sequence[tuple[Cell, int]]) -> list[Reply]:
     """Return the answers of a tester that knows no batches; after one that stays open the others do too."""
     replies: list[Reply] = []
-    for cell, label in asked:
+    for cell, label in questions:
         if replies and isinstance(replies[-1], Open):
             replies.append(replies[-1])
         else:
@@ -138,8 +138,8 @@ class Z3Tester:
 
     def has_state(self, cell: Cell) -> Reply:
         """Return whether the cell has an integer state."""
-        found = self._ask(self.plain, f"{declare(self.names)}(assert {cell_formula(cell, self.names)})")
-        return found if not isinstance(found, tuple) else Yes(found, True)
+        reply = self._ask(self.plain, f"{declare(self.names)}(assert {cell_formula(cell, self.names)})")
+        return reply if not isinstance(reply, tuple) else Yes(reply, True)
 
     def chooses_in(self, cell: Cell, label: int, activations: Sequence[tuple[float, float]] = ()) -> Reply:
         """Return whether the policy may choose the label in a state of the cell; bounds before ReLUs fix their cases."""
@@ -151,10 +151,10 @@ class Z3Tester:
                 text.append(f"(assert (> {name} 0.0))")
             elif high < 0:
                 text.append(f"(assert (< {name} 0.0))")
-        found = self._ask(self.worker, "\n".join(text))
-        if not isinstance(found, tuple):
-            return found
-        return confirmed(self.bound, cell, label, found) or Yes(None, False)
+        reply = self._ask(self.worker, "\n".join(text))
+        if not isinstance(reply, tuple):
+            return reply
+        return confirmed(self.bound, cell, label, reply) or Yes(None, False)
 
     def _ask(self, worker: Worker, text: str) -> tuple[int, ...] | No | Open:
         if self.patience.is_over:
@@ -210,14 +210,20 @@ class MarabouTester:
         labels = self.bound.fitted.labels
         best = labels.index(label)
         others = [
-            k for k, other in enumerate(labels)
-            if k != best and (not self.bound.fitted.filtered or (other >= 0 and covers(self.system.applicable[other], cell)))
-        ]  # fmt: skip
+            k
+            for k, other in enumerate(labels)
+            if k != best
+            and (not self.bound.fitted.filtered or (other >= 0 and covers(self.system.applicable[other], cell)))
+        ]
         question = {
-            "lower": list(cell.box.lower), "upper": list(cell.box.upper), "best": best, "others": others,
+            "lower": list(cell.box.lower),
+            "upper": list(cell.box.upper),
+            "best": best,
+            "others": others,
             "rows": [[list(row.terms), row.lower, row.upper] for row in cell.rows if not row.marks],
-            "margin": self.margin, "seconds": self.patience.left,
-        }  # fmt: skip
+            "margin": self.margin,
+            "seconds": self.patience.left,
+        }
         if self.patience.is_over:
             return Relaxed(None)
         try:
@@ -243,9 +249,9 @@ def branch_and_bound(bound: Bound, marabou: MarabouTester, cell: Cell, label: in
         place = int(np.argmax(distance))
         if distance[place] <= INTEGRAL:
             point = tuple(round(value) for value in relaxed.point)
-            found = confirmed(bound, cell, label, point)
-            if found is not None:
-                return found
+            reply = confirmed(bound, cell, label, point)
+            if reply is not None:
+                return reply
             # The relaxation left something out (holes, labels applicable in part): cut the box next to the point.
             place = next((k for k in range(len(point)) if box.lower[k] < box.upper[k]), -1)
             if place < 0:

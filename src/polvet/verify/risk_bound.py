@@ -23,6 +23,7 @@ from polvet.check.arena import Arena
 from polvet.check.followed import Followed
 from polvet.check.risk_bound import Row, is_certain, possible_rows
 from polvet.errors import InputError, Limit, LimitReached, Where
+from polvet.files import Figures
 from polvet.kernel.compiled import describe_limit
 from polvet.kernel.starts import Starts, drawable_starts
 from polvet.mdp.exact import exact_values
@@ -32,11 +33,11 @@ from polvet.mdp.sparse import LEAST_NORMAL, Float64s, Mask, SparseMdp
 from polvet.model.semantics import Semantics, State
 from polvet.numbers import LONG_DIGITS
 from polvet.policy.compiled import FAIL, GOAL, Bound
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.packed import fits, pack_columns
 from polvet.records.state_json import Malformed
 from polvet.verify.abstract_risk import find_abstract_risk
-from polvet.verify.box_system import ALONE, Power
-from polvet.verify.certificates import conditions_of
+from polvet.verify.box_system import ALONE, Parallelism
 from polvet.verify.probability import MOST_SECONDS
 from polvet.verify.slicing import Slice, sliced
 from polvet.verify.verdicts import Verdict
@@ -64,21 +65,24 @@ class RiskVerdict:
     method: str  # exact, explicit or abstraction
     near_ties: int = 0
     complete: bool = False  # whether all states that are reached were seen
-    certificate: dict[str, Any] | None = None
+    certificate: Certificate | None = None
     reason: str | None = None
     limit: Limit | None = None
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return what was found as JSON documents hold it; the bounds are rounded outward, `risk` is the exact one."""
-        found: dict[str, Any] = {
-            "max_risk": str(self.most), "probability_lower": _double(self.lower, -np.inf),
-            "probability_upper": _double(self.upper, np.inf), "probability_method": self.method, "states": self.states,
+        figures: Figures = {
+            "max_risk": str(self.most),
+            "probability_lower": _double(self.lower, -np.inf),
+            "probability_upper": _double(self.upper, np.inf),
+            "probability_method": self.method,
+            "states": self.states,
             "near_ties": self.near_ties,
-        }  # fmt: skip
+        }
         if self.lower == self.upper and len(str(self.lower)) <= 200:
-            found["risk"] = str(self.lower)
-        return found
+            figures["risk"] = str(self.lower)
+        return figures
 
     @property
     def says(self) -> str:
@@ -89,7 +93,7 @@ class RiskVerdict:
 
 
 def judge_risk(
-    bound: Bound, most: Fraction, *, budget: Budget = UNLIMITED, seed: int = 0, power: Power = ALONE
+    bound: Bound, most: Fraction, *, budget: Budget = UNLIMITED, seed: int = 0, parallelism: Parallelism = ALONE
 ) -> RiskVerdict:
     """Return whether runs of the policy fail with probability at most `most`."""
     if names := bound.task.avoid.names:
@@ -98,15 +102,19 @@ def judge_risk(
     part = sliced(bound)
     try:
         drawable_starts(bound.task, budget=budget)
-        found = _explicitly(part, most, budget.share(0.5))
-        if found.verdict is Verdict.UNSAFE and part.kept is not None:
+        verdict = _explicitly(part, most, budget.share(0.5))
+        if verdict.verdict is Verdict.UNSAFE and part.kept is not None:
             # SOUND: what exceeds the bound is shown over all variables, see check/risk_bound.py.
             whole = _explicitly(Slice(bound, bound, None), most, budget)
-            found = whole if whole.verdict is Verdict.UNSAFE else replace(found, certificate=None)
+            verdict = whole if whole.verdict is Verdict.UNSAFE else replace(verdict, certificate=None)
     except LimitReached as limit:
-        found = replace(_nothing(most), reason=str(limit), limit=limit.kind)
+        verdict = replace(_nothing(most), reason=str(limit), limit=limit.kind)
     # Where the states were all seen, an abstraction knows no better.
-    return _abstractly(part.bound, found, budget, seed, power) if _is_open(found) and not found.complete else found
+    return (
+        _abstractly(part.bound, verdict, budget, seed, parallelism)
+        if _is_open(verdict) and not verdict.complete
+        else verdict
+    )
 
 
 def _nothing(most: Fraction) -> RiskVerdict:
@@ -123,27 +131,27 @@ def _explicitly(part: Slice, most: Fraction, budget: Budget) -> RiskVerdict:
     nothing = replace(_nothing(most), states=len(space), near_ties=space.near_ties)
     if (stopped := describe_limit(space, budget)) is not None:
         return replace(nothing, reason=str(stopped), limit=stopped.kind)
-    found = nothing = replace(nothing, complete=True)
+    verdict = nothing = replace(nothing, complete=True)
     if len(space) <= FEW_STATES:
-        found = _exactly(part, nothing, budget)
-        if found.certificate is not None:
-            return found
+        verdict = _exactly(part, nothing, budget)
+        if verdict.certificate is not None:
+            return verdict
     if space.near_ties:
         if FEW_STATES < len(space) <= EXACT_STATES:
-            found = _exactly(part, nothing, budget)
-        return replace(found, reason=found.reason or _ties(space.near_ties)) if _is_open(found) else found
+            verdict = _exactly(part, nothing, budget)
+        return replace(verdict, reason=verdict.reason or _ties(space.near_ties)) if _is_open(verdict) else verdict
     doubles = _in_doubles(part, space, nothing, budget)
     if doubles.certificate is None and FEW_STATES < len(space) <= EXACT_STATES:
-        found = _exactly(part, nothing, budget)
-    if _is_open(found):
+        verdict = _exactly(part, nothing, budget)
+    if _is_open(verdict):
         return doubles
     # Fractions tell more than doubles; their certificate may be too long to be written.
-    shorter = doubles.certificate if doubles.verdict is found.verdict else None
-    return found if found.certificate is not None else replace(found, certificate=shorter)
+    shorter = doubles.certificate if doubles.verdict is verdict.verdict else None
+    return verdict if verdict.certificate is not None else replace(verdict, certificate=shorter)
 
 
-def _is_open(found: RiskVerdict) -> bool:
-    return found.verdict is Verdict.UNKNOWN
+def _is_open(result: RiskVerdict) -> bool:
+    return result.verdict is Verdict.UNKNOWN
 
 
 def _ties(count: int) -> str:
@@ -164,21 +172,21 @@ def _exactly(part: Slice, nothing: RiskVerdict, budget: Budget) -> RiskVerdict:
     except Malformed as broken:  # only an order of evaluation that is not the reference one comes there
         return replace(nothing, reason=str(broken))
     lower = max(below[k] for k in world.starts)
-    found = replace(
+    result = replace(
         nothing, lower=lower, upper=upper, states=len(world.states), method="exact", reason=None, limit=None
     )
-    if upper <= found.most:
+    if upper <= result.most:
         listed = np.arange(len(world.states))
         return replace(
-            found, verdict=Verdict.SAFE, certificate=_certificate(part, found.most, world.packed, listed, above)
+            result, verdict=Verdict.SAFE, certificate=_certificate(part, result.most, world.packed, listed, above)
         )
-    if lower <= found.most:
-        return replace(found, reason=_ties(world.certain.count(False)))
+    if lower <= result.most:
+        return replace(result, reason=_ties(world.certain.count(False)))
     ranks = _ranks(rows, world.fails, below)
     listed = np.array([k for k, value in enumerate(below) if value], dtype=np.int64)
     start = max(world.starts, key=below.__getitem__)
-    certificate = _certificate(part, found.most, world.packed, listed, below, ranks, start)
-    return replace(found, verdict=Verdict.UNSAFE, certificate=certificate)
+    certificate = _certificate(part, result.most, world.packed, listed, below, ranks, start)
+    return replace(result, verdict=Verdict.UNSAFE, certificate=certificate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +204,8 @@ class _World:
         """Return the greatest probability of failing from each state."""
         every = range(len(self.states))  # so that no state counts as not reached
         mdp = SparseMdp.build(rows, initial=every)
-        found = exact_values(mdp, Reach(np.array(self.fails, dtype=np.bool_)), budget=budget)
-        return [value if value is not None else Fraction(0) for value in found]
+        values = exact_values(mdp, Reach(np.array(self.fails, dtype=np.bool_)), budget=budget)
+        return [value if value is not None else Fraction(0) for value in values]
 
 
 def _follow(bound: Bound, budget: Budget) -> _World:
@@ -261,26 +269,26 @@ def _in_doubles(part: Slice, space: Any, nothing: RiskVerdict, budget: Budget) -
         value = solve(mdp, Reach(fails), relative_gap=gap, budget=budget)
         if value.limit is not None or not value.lower <= nothing.most <= value.upper:
             break
-    found = replace(nothing, lower=Fraction(value.lower), upper=Fraction(value.upper))
+    result = replace(nothing, lower=Fraction(value.lower), upper=Fraction(value.upper))
     if value.limit is not None:
-        found = replace(found, reason=str(value.limit), limit=value.limit.kind)
+        result = replace(result, reason=str(value.limit), limit=value.limit.kind)
     packed, starts = part.bound.compiled.machine.unpack(space.states()), space.initial.astype(np.int64)
-    if found.upper <= found.most:
+    if result.upper <= result.most:
         above = _raised(mdp, fails, value.uppers, budget)
         certificate = None
-        if above is not None and Fraction(float(above[starts].max())) <= found.most:
-            certificate = _certificate(part, found.most, packed, np.arange(mdp.states), _fractions(above))
-        return replace(found, verdict=Verdict.SAFE, certificate=certificate, reason=None, limit=None)
-    if found.lower > found.most:
+        if above is not None and Fraction(float(above[starts].max())) <= result.most:
+            certificate = _certificate(part, result.most, packed, np.arange(mdp.states), _fractions(above))
+        return replace(result, verdict=Verdict.SAFE, certificate=certificate, reason=None, limit=None)
+    if result.lower > result.most:
         certificate = None
         if part.kept is None and value.scheduler is not None:
-            below, ranks = _grown(mdp, fails, value.scheduler, starts, found.most, budget)
+            below, ranks = _grown(mdp, fails, value.scheduler, starts, result.most, budget)
             best = int(starts[below[starts].argmax()])
-            if Fraction(float(below[best])) > found.most:
+            if Fraction(float(below[best])) > result.most:
                 listed = np.flatnonzero(below > 0)
-                certificate = _certificate(part, found.most, packed, listed, _fractions(below), ranks, best)
-        return replace(found, verdict=Verdict.UNSAFE, certificate=certificate, reason=None, limit=None)
-    return replace(found, reason=found.reason or "doubles do not tell the risk from the bound")
+                certificate = _certificate(part, result.most, packed, listed, _fractions(below), ranks, best)
+        return replace(result, verdict=Verdict.UNSAFE, certificate=certificate, reason=None, limit=None)
+    return replace(result, reason=result.reason or "doubles do not tell the risk from the bound")
 
 
 def _raised(mdp: SparseMdp, fails: Mask, uppers: Float64s, budget: Budget) -> Float64s | None:
@@ -339,16 +347,21 @@ def _layout(mdp: SparseMdp) -> tuple[Any, Any, float]:
     return first, owner, (4 * longest + 16) * 2.0**-53
 
 
-def _abstractly(bound: Bound, known: RiskVerdict, budget: Budget, seed: int, power: Power) -> RiskVerdict:
+def _abstractly(bound: Bound, known: RiskVerdict, budget: Budget, seed: int, parallelism: Parallelism) -> RiskVerdict:
     within = budget.at_most(MOST_SECONDS) if budget.seconds is None else budget
-    found = find_abstract_risk(bound, budget=within, seed=seed, power=power)
-    if found.upper > known.most:
-        reason = f"{known.reason}; abstraction: {found.limit or f'no bound below {found.upper:.6g}'}"
-        return replace(known, upper=min(known.upper, Fraction(found.upper)), reason=reason)
+    abstract = find_abstract_risk(bound, budget=within, seed=seed, parallelism=parallelism)
+    if abstract.upper > known.most:
+        reason = f"{known.reason}; abstraction: {abstract.limit or f'no bound below {abstract.upper:.6g}'}"
+        return replace(known, upper=min(known.upper, Fraction(abstract.upper)), reason=reason)
     return replace(
-        known, verdict=Verdict.SAFE, upper=Fraction(found.upper), states=found.states, method="abstraction", reason=None,
+        known,
+        verdict=Verdict.SAFE,
+        upper=Fraction(abstract.upper),
+        states=abstract.states,
+        method="abstraction",
+        reason=None,
         limit=None,
-    )  # fmt: skip
+    )
 
 
 def _certificate(
@@ -359,7 +372,7 @@ def _certificate(
     values: list[Fraction],
     ranks: dict[int, int] | None = None,
     start: int | None = None,
-) -> dict[str, Any] | None:
+) -> Certificate | None:
     """Return the certificate that lists these states; None where it would be too long."""
     variables = part.bound.task.network.variables
     texts = [str(values[k]) for k in listed]
@@ -368,17 +381,20 @@ def _certificate(
     rows = packed[listed]
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
     kind = "risk-bound" if ranks is None else "risk-exceeds"
-    found: dict[str, Any] = {
-        "kind": kind, "format": "certificate/1", "task_sha256": part.whole.task.sha256,
-        "policy_sha256": part.whole.fitted.sha256, **conditions_of(part.whole), "bound": str(most), "count": len(listed),
-        "states": pack_columns(variables, rows[order]), "values": [texts[k] for k in order],
-    }  # fmt: skip
+    certificate = {
+        **certificate_head(kind, part.whole.fitted),
+        **conditions_of(part.whole.fitted),
+        "bound": str(most),
+        "count": len(listed),
+        "states": pack_columns(variables, rows[order]),
+        "values": [texts[k] for k in order],
+    }
     if part.kept is not None:
-        found["kept"] = list(part.kept)
+        certificate["kept"] = list(part.kept)
     if ranks is not None:
-        found["ranks"] = [ranks[int(k)] for k in listed[order]]
-        found["start"] = int(np.flatnonzero(listed[order] == start)[0])
-    return found
+        certificate["ranks"] = [ranks[int(k)] for k in listed[order]]
+        certificate["start"] = int(np.flatnonzero(listed[order] == start)[0])
+    return certificate
 
 
 def _fractions(values: Float64s) -> list[Fraction]:

@@ -8,15 +8,14 @@ a `safe-region` certificate: a proof that speaks of the start states of the regi
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import LimitReached
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.compiled import Bound
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.start_regions import Region, region_json
-from polvet.verify.box_system import Power
-from polvet.verify.certificates import conditions_of
+from polvet.verify.box_system import Parallelism
 from polvet.verify.method import Request, has_reals
 from polvet.verify.replay import replay
 from polvet.verify.slicing import Slice, sliced
@@ -33,60 +32,57 @@ def find_safe_starts(
     seed: int = 0,
     threads: int = 1,
     workers: Workers | None = None,
-) -> tuple[Region, dict[str, Any] | None]:
+) -> tuple[Region, Certificate | None]:
     """Return what is known of the start states, and the certificate where a part of them is proved safe."""
     from polvet.verify.safe_starts_backwards import block_all_that_fails
     from polvet.verify.safe_starts_explicit import tell_starts_apart
 
-    request = Request(budget, seed, Power(threads, workers))
+    request = Request(budget, seed, Parallelism(threads, workers))
     spent = stopwatch()
     drawable_starts(bound.task, budget=budget)  # there must be some
     part = sliced(bound)
     reals = has_reals(part.bound)
-    found = tell_starts_apart(part.bound, replace(request, budget=budget.share(1.0 if reals else 0.5)))
-    if found.proof is None and not reals and found.starts != found.failing:
+    region = tell_starts_apart(part.bound, replace(request, budget=budget.share(1.0 if reals else 0.5)))
+    if region.proof is None and not reals and region.starts != region.failing:
         other = block_all_that_fails(part.bound, request)
-        if other.proof is not None or not found.rest:
-            found = other
+        if other.proof is not None or not region.rest:
+            region = other
         else:
-            found = replace(found, reason=f"explicit: {found.reason}; ic3: {other.reason}")
-    found = _brought_back(found, part)
-    found = replace(found, figures={**found.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
-    return found, None if found.proof is None else _certificate(found, part, budget)
+            region = replace(region, reason=f"explicit: {region.reason}; ic3: {other.reason}")
+    region = _brought_back(region, part)
+    region = replace(region, figures={**region.figures, "seconds": round(spent(), 6), "left_out": list(part.left_out)})
+    return region, None if region.proof is None else _certificate(region, part, budget)
 
 
-def _brought_back(found: Region, part: Slice) -> Region:
+def _brought_back(region: Region, part: Slice) -> Region:
     """Return the region with runs over all variables, each executed once more before it is believed."""
     rest = []
-    for one in found.rest:
+    for one in region.rest:
         if one.run is None:
             rest.append(one)
             continue
         whole = part.lift(one.run)
         replay(part.whole, whole)
         rest.append(replace(one, run=whole))
-    return replace(found, rest=tuple(rest))
+    return replace(region, rest=tuple(rest))
 
 
-def _certificate(found: Region, part: Slice, budget: Budget) -> dict[str, Any]:
+def _certificate(region: Region, part: Slice, budget: Budget) -> Certificate:
     """Return the certificate; one that is about all start states where nothing is left of them."""
-    assert found.proof is not None
-    bound = part.whole
-    head: dict[str, Any] = {
-        "kind": "safe-region", "format": "certificate/1", "task_sha256": bound.task.sha256,
-        "policy_sha256": bound.fitted.sha256, **conditions_of(bound),
-    }  # fmt: skip
+    assert region.proof is not None
+    fitted = part.whole.fitted
+    head = {**certificate_head("safe-region", fitted), **conditions_of(fitted)}
     if part.kept is not None:
         head["kept"] = list(part.kept)
-    proof = dict(found.proof)
+    proof = dict(region.proof)
     if proof["kind"] == "invariant":
         from polvet.verify.split_tree import with_tree
 
         try:
-            within = budget.at_most(TREE_SECONDS + float(found.figures["seconds"]))
-            proof = with_tree(proof, part.bound.fitted, within, None if found.is_everything else region_json(found))
+            within = budget.at_most(TREE_SECONDS + float(region.figures["seconds"]))
+            proof = with_tree(proof, part.bound.fitted, within, None if region.is_everything else region_json(region))
         except LimitReached:
             pass  # `polvet certify` looks for it
-    if found.is_everything:
+    if region.is_everything:
         return {**head, **proof}
-    return {**head, "region": region_json(found), "proof": proof}
+    return {**head, "region": region_json(region), "proof": proof}

@@ -57,9 +57,9 @@ def block_all_that_fails(bound: Bound, request: Request) -> Region:
 def _blocked(bound: Bound, request: Request) -> Region:
     engine, fail = what_to_block(bound.fitted, request)
     blocking = Blocking(engine, request.budget.share(0.8), random.Random(request.seed), past_starts=True)
-    found = blocking.close(fail)
-    if found is not None:
-        blocking.conclude(found, METHOD)  # raises the error of the model that a start state runs into
+    failure = blocking.close(fail)
+    if failure is not None:
+        blocking.conclude(failure, METHOD)  # raises the error of the model that a start state runs into
     needed = blocking.needed(fail)
     bounds = list(zip(*(engine.linear.system.bounds.lower, engine.linear.system.bounds.upper), strict=True))
     network, rest, boxes = bound.task.network, [], []
@@ -98,10 +98,10 @@ def _executed(bound: Bound, inspection: Inspection, state: State, box: NamedBox,
             return Rest(box, None, f"no run was found ({inspection.limit})")
 
 
-def _counted(bound: Bound, found: Region, blocked: list[Box], request: Request) -> Region:
+def _counted(bound: Bound, region: Region, blocked: list[Box], request: Request) -> Region:
     """Return the region with its counts, or with shares estimated from a sample where start states are many."""
-    if not found.rest:
-        return found
+    if not region.rest:
+        return region
     try:
         starts = Starts.of(bound.task, request.budget.share(0.5))
         count = starts.count
@@ -114,16 +114,16 @@ def _counted(bound: Bound, found: Region, blocked: list[Box], request: Request) 
             mine = ~_in_boxes(block, blocked)
             mine[mine] = [not fails(row) for row in block[mine].tolist()]
             proved += int(mine.sum())
-        return replace(found, starts=count, proved=proved)
+        return replace(region, starts=count, proved=proved)
     drawn = drawable_starts(bound.task, budget=request.budget).sample(DRAWN, random.Random(request.seed))
     rows = np.array([[int(x) for x in state] for state in drawn], dtype=np.int64)
     mine = ~_in_boxes(rows, blocked)
     mine[mine] = [not fails(drawn[k]) for k in np.flatnonzero(mine)]
-    return replace(found, starts=count, figures={**found.figures, "proved_share_of_drawn": float(mine.mean())})
+    return replace(region, starts=count, figures={**region.figures, "proved_share_of_drawn": float(mine.mean())})
 
 
 def _in_boxes(rows: NDArray[np.int64], boxes: list[Box]) -> NDArray[np.bool_]:
-    found = np.zeros(len(rows), dtype=np.bool_)
+    inside = np.zeros(len(rows), dtype=np.bool_)
     for box in boxes:
-        found |= ((rows >= np.array(box.lower)) & (rows <= np.array(box.upper))).all(axis=1)
-    return found
+        inside |= ((rows >= np.array(box.lower)) & (rows <= np.array(box.upper))).all(axis=1)
+    return inside

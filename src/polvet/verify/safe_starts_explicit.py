@@ -47,32 +47,32 @@ def tell_starts_apart(bound: Bound, request: Request) -> Region:
     rows = np.concatenate(list(starts.blocks()))
     inspection = Inspection(bound)
     judged = _judged(bound, inspection, rows, request.budget.share(0.6))
-    found = replace(
+    region = replace(
         nothing, starts=len(rows), failing=int((judged == Judgement.UNSAFE).sum()), figures=inspection.figures
     )
     if inspection.limit is not None:
-        found = replace(found, reason=str(inspection.limit))
+        region = replace(region, reason=str(inspection.limit))
     safe = rows[judged == Judgement.SAFE]
     proof = None
     if len(safe):
-        closed = Search(bound, some=safe).go_on(request.budget.share(0.8), threads=request.power.threads)
+        closed = Search(bound, some=safe).go_on(request.budget.share(0.8), threads=request.parallelism.threads)
         if isinstance(closed, Safe):
             proof = {key: value for key, value in closed.certificate.items() if key != "format"}
         else:
-            found = replace(found, reason=f"explicit: {getattr(closed, 'reason', 'the proof')}")
+            region = replace(region, reason=f"explicit: {getattr(closed, 'reason', 'the proof')}")
     boxes = cover(_columns(bound.task.network, rows), judged, budget=request.budget)
-    return _told(bound, found, proof, boxes, inspection, rows)
+    return _told(bound, region, proof, boxes, inspection, rows)
 
 
 def _judged(bound: Bound, inspection: Inspection, rows: NDArray[np.int64], budget: Budget) -> NDArray[np.int64]:
     """Return a judgement per row; OPEN from where a limit came first."""
-    found = np.full(len(rows), Judgement.OPEN, dtype=np.int64)
+    judgements = np.full(len(rows), Judgement.OPEN, dtype=np.int64)
     for begin, end in _blocks(len(rows)):
         packed = bound.compiled.machine.pack(rows[begin:end])
-        found[begin:end] = [int(one) for one in inspection.judge(packed, budget=budget)]
+        judgements[begin:end] = [int(one) for one in inspection.judge(packed, budget=budget)]
         if inspection.limit is not None:
             break
-    return found
+    return judgements
 
 
 def _blocks(count: int) -> Iterator[tuple[int, int]]:
@@ -84,7 +84,7 @@ def _blocks(count: int) -> Iterator[tuple[int, int]]:
 
 def _told(
     bound: Bound,
-    found: Region,
+    region: Region,
     proof: dict[str, object] | None,
     boxes: Sequence[LabelledBox],
     inspection: Inspection,
@@ -102,17 +102,15 @@ def _told(
             state = bound.compiled.unpack(bound.compiled.machine.pack(rows[box.rows[:1]]))[0]
             rest.append(Rest(named, inspection.witness(state), None, count))
             continue
-        reason = NEAR_TIE if box.label == Judgement.NEAR_TIE else found.reason or f"runs are told of {MOST_RUNS} boxes"
+        reason = NEAR_TIE if box.label == Judgement.NEAR_TIE else region.reason or f"runs are told of {MOST_RUNS} boxes"
         rest.append(Rest(named, None, reason, count))
     if proof is None:
-        rest += [Rest(box, None, found.reason, None) for box in safe]
-        return replace(found, rest=tuple(rest), proved=0)
+        rest += [Rest(box, None, region.reason, None) for box in safe]
+        return replace(region, rest=tuple(rest), proved=0)
     proved = sum(len(box.rows) for box in boxes if box.label == Judgement.SAFE)
     outside = len(others) < len(safe)
     sides: tuple[NamedBox, ...] = tuple(one.box for one in rest) if outside else tuple(safe)
-    return replace(
-        found, side="out" if outside else "in", boxes=sides, proof=proof, rest=tuple(rest), proved=proved
-    )  # fmt: skip
+    return replace(region, side="out" if outside else "in", boxes=sides, proof=proof, rest=tuple(rest), proved=proved)
 
 
 def _columns(network: Network, rows: NDArray[np.int64]) -> list[NDArray[np.int64] | NDArray[np.float64]]:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
-from polvet.check.box_view import Unreadable, interval
-from polvet.check.checker import Rejected, Subjects
+from polvet.check.box_view import interval
+from polvet.check.checker import Subjects
 from polvet.check.followed import find_policy_arena
 from polvet.check.invariant_claim import ANYTHING, Question, read_question
 from polvet.check.invariant_conditions import contracted
@@ -31,12 +31,14 @@ from polvet.check.invariant_tree import BLOCK, Follower, Reason, SplitTree, part
 from polvet.check.packing import pack
 from polvet.check.start_region import read_region
 from polvet.errors import InputError, LimitReached
+from polvet.files import Json
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.restrict import restrict_fitted
 from polvet.policy.rules import Rules
 from polvet.policy.tables import Table
 from polvet.policy.trees import TreeEnsemble
+from polvet.records.certificate_files import Certificate
 from polvet.records.state_json import Malformed
 from polvet.symbolic.cells import Box
 from polvet.symbolic.linear import NotLinear
@@ -56,7 +58,7 @@ MOST_BOXES = 3_000_000
 
 def with_tree(
     certificate: Mapping[str, Any], fitted: Fitted, budget: Budget = UNLIMITED, region: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+) -> Certificate:
     """Return an `invariant` certificate with its split tree. A claim that is false gets one, too: the checker finds that out.
 
     With a region it is about the start states in there.
@@ -70,42 +72,40 @@ def with_tree(
     return {**certificate, "tree": find_tree(certificate, arena, fitted)}
 
 
-def completed(certificate: dict[str, Any], subjects: Subjects) -> dict[str, Any]:
+def completed(certificate: Certificate, subjects: Subjects) -> Certificate:
     """Return a certificate whose invariant has no split tree with one; any other as it is."""
     if not lacks_tree(certificate):
         return certificate
-    followed = find_policy_arena(certificate, subjects)
-    if isinstance(followed, Rejected):
-        return certificate
-    if certificate["kind"] == "invariant":
-        return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
-    arena, proof = followed.arena, certificate["proof"]
     try:
+        followed = find_policy_arena(certificate, subjects)
+        if certificate["kind"] == "invariant":
+            return {**certificate, "tree": find_tree(certificate, followed.arena, followed.fitted)}
+        arena, proof = followed.arena, certificate["proof"]
         region = read_region(certificate.get("region"), arena.task.network.variables, arena.is_fail)
     except Malformed:
         return certificate
     return {**certificate, "proof": {**proof, "tree": find_tree(proof, replace(arena, region=region), followed.fitted)}}
 
 
-def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> dict[str, Any]:
+def find_tree(certificate: Mapping[str, Any], arena: Arena, fitted: Fitted) -> Json:
     """Return the tree of a claim: by states where they are few enough to be tried, else by boxes.
 
     Where the claim or the model cannot be read it has no nodes, and the checker says why.
     """
     try:
-        return found_tree(read_question(arena, fitted, certificate))
-    except (Malformed, Unreadable, InputError):
+        return search_tree(read_question(arena, fitted, certificate))
+    except (Malformed, InputError):
         return {"by": "boxes", "nodes": 0, "packed": pack(b"")}
 
 
-def found_tree(asked: Question, *, starts: bool = True) -> dict[str, Any]:
+def search_tree(question: Question, *, starts: bool = True) -> Json:
     """Return the tree of a claim that was read; without the part about start states where these are listed."""
-    by_states = all_points(asked) is not None
-    search = Search(asked)
-    for obligation in start_obligations(asked) if starts else ():
+    by_states = all_points(question) is not None
+    search = Search(question)
+    for obligation in start_obligations(question) if starts else ():
         search.show(obligation)
     if not by_states:
-        for obligation in step_obligations(asked):
+        for obligation in step_obligations(question):
             search.show(obligation)
     nodes = np.concatenate(search.nodes, axis=1) if search.nodes else np.zeros((2, 0), dtype=np.int64)
     return {
@@ -119,25 +119,25 @@ def found_tree(asked: Question, *, starts: bool = True) -> dict[str, Any]:
 class Search:
     """Finds the trees of one claim, obligation after obligation."""
 
-    def __init__(self, asked: Question) -> None:
-        self.asked = asked
-        self.follower = Follower(asked, SplitTree(False, np.zeros(0, np.int64), np.zeros(0, np.int64), ()))
-        policy, fitted = asked.fitted.policy, asked.fitted
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.follower = Follower(question, SplitTree(False, np.zeros(0, np.int64), np.zeros(0, np.int64), ()))
+        policy, fitted = question.fitted.policy, question.fitted
         self.listed = isinstance(policy, Table | Rules)
         if isinstance(policy, Table | Rules):
-            policy = _tree_of(asked) or policy
+            policy = _tree_of(question) or policy
         masked = isinstance(policy, TreeEnsemble) and fits(policy)
         self.trees = TreeMasks(policy, fitted.variables) if isinstance(policy, TreeEnsemble) and masked else None
-        claim = asked.claim
-        told = (claim.lower > asked.lower).any(axis=0) | (claim.upper < asked.upper).any(axis=0)
-        self.told_apart = told & (told.sum() <= FEW_TOLD) & (asked.upper - asked.lower < SMALL)
+        claim = question.claim
+        told = (claim.lower > question.lower).any(axis=0) | (claim.upper < question.upper).any(axis=0)
+        self.told_apart = told & (told.sum() <= FEW_TOLD) & (question.upper - question.lower < SMALL)
         self.nodes: list[Ints] = []
         self.sums: list[list[list[int]]] = []
         self.boxes = 0
 
     def show(self, obligation: Obligation) -> None:
         """Find the tree of an obligation."""
-        sums = contradiction(self.asked, obligation)
+        sums = contradiction(self.question, obligation)
         if sums is not None:
             self.nodes.append(np.array([[Reason.SUM], [len(self.sums)]], dtype=np.int64))
             self.sums.append(sums)
@@ -149,13 +149,13 @@ class Search:
             if len(lower) > BLOCK:
                 pending.append((lower[BLOCK:], upper[BLOCK:]))
                 lower, upper = lower[:BLOCK], upper[:BLOCK]
-            self.asked.arena.budget.check()
+            self.question.arena.budget.check()
             self.boxes += len(lower)
             if self.boxes > MOST_BOXES:
                 raise LimitReached(f"the split tree needs more than {MOST_BOXES} boxes")
             nodes = np.zeros((2, len(lower)), dtype=np.int64)
             nodes[0] = Reason.ROWS
-            lower, upper, kept = contracted(self.asked, lower.copy(), upper.copy(), obligation.rows)
+            lower, upper, kept = contracted(self.question, lower.copy(), upper.copy(), obligation.rows)
             what, value = part.decide(lower, upper)
             nodes[:, kept] = what, value
             self.nodes.append(nodes)
@@ -168,9 +168,9 @@ class _Part:
     """One obligation, and what of the claim is near its root."""
 
     def __init__(self, search: Search, obligation: Obligation) -> None:
-        self.search, self.asked, self.obligation = search, search.asked, obligation
+        self.search, self.question, self.obligation = search, search.question, obligation
         self.output = obligation.output
-        claim, root = self.asked.claim, obligation.root
+        claim, root = self.question.claim, obligation.root
         near = ((claim.lower <= root[1][0]) & (claim.upper >= root[0][0])).all(axis=1) & obligation.inside
         self.numbers = np.flatnonzero(near)
         self.blocked = claim.lower[near], claim.upper[near]
@@ -188,7 +188,7 @@ class _Part:
         for number, test in enumerate(self.obligation.tests):
             mine = np.flatnonzero((what == OPEN) | shaved)
             low, high = lower[mine].astype(np.float64), upper[mine].astype(np.float64)
-            false = mine[interval(test, self.asked.place, low, high)[1] == 0]
+            false = mine[interval(test, self.question.place, low, high)[1] == 0]
             what[false], value[false] = Reason.TEST, number
             shaved[false] = False
         small = (what == OPEN) & (np.prod((upper - lower + 1).astype(np.float64), axis=1) <= SMALL)
@@ -211,11 +211,11 @@ class _Part:
     def _applicable(self, lower: Ints, upper: Ints) -> tuple[Bools, Bools]:
         """Return [n, rivals]: is the rival applicable everywhere in the box, or somewhere."""
         shape = len(lower), len(self.rivals)
-        if not self.asked.fitted.filtered:
+        if not self.question.fitted.filtered:
             return np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
         sure, possible = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
         for column, rival in enumerate(self.rivals):
-            always, sometimes = self.guards[rival].truth(self.asked, lower, upper)
+            always, sometimes = self.guards[rival].truth(self.question, lower, upper)
             sure[:, column], possible[:, column] = always.any(axis=1), sometimes.any(axis=1)
         return sure, possible
 
@@ -246,12 +246,12 @@ class _Part:
 
     def _confirmed(self, wins: Bools, lower: Ints, upper: Ints) -> Bools:
         """Return for each box the first rival that wins, where the checker says the same."""
-        found = wins.copy()
+        confirmed = wins.copy()
         for column, rival in enumerate(self.rivals):
-            mine = np.flatnonzero(wins[:, column] & ~found[:, :column].any(axis=1))
+            mine = np.flatnonzero(wins[:, column] & ~confirmed[:, :column].any(axis=1))
             if len(mine):
-                found[mine, column] = self.search.follower.beaten(self.obligation, rival, lower[mine], upper[mine])
-        return found
+                confirmed[mine, column] = self.search.follower.beaten(self.obligation, rival, lower[mine], upper[mine])
+        return confirmed
 
     def _named(self, wins: Bools, place: Ints, value: Ints) -> tuple[Ints, Ints]:
         """Return the first rival that wins as the reason, the cut where there is none."""
@@ -266,8 +266,8 @@ class _Part:
             mine = np.flatnonzero(wanted[:, column] & (variable < 0))
             guards = self.guards[rival]
             if len(mine) and len(guards.lower):
-                found = along_boxes(lower[mine], upper[mine], (guards.lower, guards.upper), 0.0)
-                variable[mine], value[mine] = found
+                cuts = along_boxes(lower[mine], upper[mine], (guards.lower, guards.upper), 0.0)
+                variable[mine], value[mine] = cuts
         return variable, value
 
     # -- halving
@@ -278,7 +278,7 @@ class _Part:
         low, high = lower.astype(np.float64), upper.astype(np.float64)
         sure, _ = self._applicable(lower, upper)
         beaten, matters = bounds.losers(
-            self.output, self.rivals, low, high, wide_rows(self.asked, self.obligation.rows)
+            self.output, self.rivals, low, high, wide_rows(self.question, self.obligation.rows)
         )
         # What is added up together is rounded together: it counts if it holds as the checker will ask.
         wins = self._confirmed(beaten & sure, lower, upper)
@@ -295,15 +295,15 @@ class _Part:
         return in_the_middle(lower, upper, weight)
 
 
-def _tree_of(asked: Question) -> TreeEnsemble | None:
+def _tree_of(question: Question) -> TreeEnsemble | None:
     """Return the decision tree of a table or a rule list, which says where to cut; None where there is none."""
     try:
-        return partition(asked.fitted, Box(tuple(asked.lower.tolist()), tuple(asked.upper.tolist())))
+        return partition(question.fitted, Box(tuple(question.lower.tolist()), tuple(question.upper.tolist())))
     except NotLinear:
         return None
 
 
-def contradiction(asked: Question, obligation: Obligation) -> list[list[int]] | None:
+def contradiction(question: Question, obligation: Obligation) -> list[list[int]] | None:
     """Return a row and equalities, with multipliers, whose sum has no value within its bounds, if one is found.
 
     Multipliers are guessed in floating point; they are kept where, in integers, the equalities add up to the row itself.

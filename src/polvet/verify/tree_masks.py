@@ -57,13 +57,13 @@ class TreeMasks:
         features = len(self.places)
         first, last, values, starts = [], [], [], []
         at = 0
-        for tree, found in zip(self.ensemble.trees, walked, strict=True):
+        for tree, walk in zip(self.ensemble.trees, walked, strict=True):
             starts.append(at // LEAVES)
-            for node, low, high in found.leaves:
+            for node, low, high in walk.leaves:
                 first.append(low)
                 last.append(high)
                 values.append(np.broadcast_to(tree.values[node], tree.values.shape[1]))
-            at += len(found.leaves)
+            at += len(walk.leaves)
             padding = -at % LEAVES
             for _ in range(padding):  # never reached: it begins behind every class
                 first.append(np.full(features, self.classes.most + 1))
@@ -87,8 +87,8 @@ class TreeMasks:
         """Make masks of inner nodes per output, and a matrix from nodes to the distinct cuts."""
         cuts: dict[tuple[int, int], int] = {}
         nodes: dict[int, list[tuple[Ints, Ints, int, float]]] = {}
-        for tree, found in zip(self.ensemble.trees, walked, strict=True):
-            for low, high, feature, number, weight in found.nodes:
+        for tree, walk in zip(self.ensemble.trees, walked, strict=True):
+            for low, high, feature, number, weight in walk.nodes:
                 value = self.classes.last_left(feature, number)
                 cut = cuts.setdefault((self.places[feature], value), len(cuts))
                 # Open iff the box reaches it and has values on both sides.
@@ -164,8 +164,8 @@ class TreeMasks:
         inside = (lower[:, self.cut_places] <= self.cut_values) & (self.cut_values < upper[:, self.cut_places])
         weight[~inside] = 0
         best = weight.argmax(axis=1)
-        found = weight[everyone, best] > 0
-        return np.where(found, self.cut_places[best], -1), self.cut_values[best]
+        has_cut = weight[everyone, best] > 0
+        return np.where(has_cut, self.cut_places[best], -1), self.cut_values[best]
 
 
 class _Classes:
@@ -173,20 +173,20 @@ class _Classes:
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
         self.side = "right" if ensemble.comparison == "<" else "left"
-        found: list[list[float]] = [[] for _ in ensemble.inputs]
+        thresholds: list[list[float]] = [[] for _ in ensemble.inputs]
         for tree in ensemble.trees:
             for feature, threshold in zip(tree.feature.tolist(), tree.threshold.tolist(), strict=True):
                 if feature >= 0:
-                    found[feature].append(threshold)
-        self.thresholds = [np.unique(np.array(one, dtype=np.float64)) for one in found]
+                    thresholds[feature].append(threshold)
+        self.thresholds = [np.unique(np.array(one, dtype=np.float64)) for one in thresholds]
         self.used = [feature for feature, one in enumerate(self.thresholds) if len(one)]
         self.most = max((len(one) for one in self.thresholds), default=0)
 
     def of(self, feature: int, values: npt.NDArray[np.generic]) -> Ints:
         """Return the classes of values of an input."""
         rounded = values.astype(np.float64).astype(np.float32).astype(np.float64)
-        found: Ints = np.searchsorted(self.thresholds[feature], rounded, side=self.side)  # type: ignore[call-overload]
-        return found
+        classes: Ints = np.searchsorted(self.thresholds[feature], rounded, side=self.side)  # type: ignore[call-overload]
+        return classes
 
     def last_left(self, feature: int, number: int) -> int:
         """Return the greatest integer that goes left at a threshold, as far as float64 tells: where to cut."""
@@ -231,7 +231,7 @@ class _Walked:
 
 
 def _walk(tree: Tree, classes: _Classes) -> _Walked:
-    found = _Walked()
+    walk = _Walked()
     sizes = np.array([len(one) for one in classes.thresholds], dtype=np.int64)
     spread = _spreads(tree)
     pending = [(0, np.zeros(len(sizes), dtype=np.int64), sizes)]
@@ -239,10 +239,10 @@ def _walk(tree: Tree, classes: _Classes) -> _Walked:
         node, low, high = pending.pop()
         feature = int(tree.feature[node])
         if feature < 0:
-            found.leaves.append((node, low, high))
+            walk.leaves.append((node, low, high))
             continue
         number = int(np.searchsorted(classes.thresholds[feature], tree.threshold[node]))
-        found.nodes.append((low, high, feature, number, spread[node]))
+        walk.nodes.append((low, high, feature, number, spread[node]))
         left, right = (low[feature], min(high[feature], number)), (max(low[feature], number + 1), high[feature])
         if tree.missing[node] == MISSING_ZERO:
             zero = classes.of(feature, np.array([-LIGHTGBM_ZERO, LIGHTGBM_ZERO]))
@@ -257,7 +257,7 @@ def _walk(tree: Tree, classes: _Classes) -> _Walked:
                 child_low, child_high = low.copy(), high.copy()
                 child_low[feature], child_high[feature] = a, b
                 pending.append((child, child_low, child_high))
-    return found
+    return walk
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.check.arena import Arena
 from polvet.check.invariant_claim import read_question
 from polvet.check.won_projection import fitted_table
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.model.semantics import Semantics, State
 from polvet.model.task import Task
+from polvet.records.certificate_files import Certificate, certificate_head, conditions_of
 from polvet.records.state_json import state_to_json
 from polvet.safety.exits import Exits, boxes_around, find_exits, least_of
 from polvet.symbolic.conserved import unchanging_sums
 from polvet.symbolic.linear import NotLinear
 from polvet.symbolic.operators import LinearTask, linear_task
 from polvet.verify.linearized import stopped_after
-from polvet.verify.split_tree import found_tree
+from polvet.verify.split_tree import search_tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,22 +45,25 @@ class WonProjection:
         key = tuple(int(state[k]) - least_of(variables[k]) for k in self.exits.variables)
         return bool(self.exits.won[key])
 
-    def prove(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> dict[str, Any]:
+    def prove(self, states: Sequence[State], *, budget: Budget = UNLIMITED) -> Certificate:
         """Return the certificate that the states, which are won, are safe."""
         task, distinct = self.task, list(dict.fromkeys(states))
-        given = task.options.to_json()
         certificate = {
-            "kind": "won-projection", "format": "certificate/1", "task_sha256": task.sha256, **({"options": given} if given else {}),
-            "start": list(range(len(distinct))), "states": [{"state": state_to_json(task, state)} for state in distinct],
-            "policy": self.table(), "rows": self._rows(distinct), "blocked": self._blocked(),
-        }  # fmt: skip
+            **certificate_head("won-projection", task),
+            **conditions_of(task),
+            "start": list(range(len(distinct))),
+            "states": [{"state": state_to_json(task, state)} for state in distinct],
+            "policy": self.table(),
+            "rows": self._rows(distinct),
+            "blocked": self._blocked(),
+        }
         semantics = Semantics(task.network)
         arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), "the task", budget)
-        asked = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
+        question = read_question(arena, fitted_table(arena, certificate["policy"]), certificate)
         with stopped_after(budget):
-            return {**certificate, "tree": found_tree(asked, starts=False)}
+            return {**certificate, "tree": search_tree(question, starts=False)}
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Json:
         """Return the policy that takes no exit, as a document; where nothing is an exit, any action will do."""
         network = self.task.network
         names = [network.variables[k].name for k in self.exits.variables]
@@ -81,21 +85,22 @@ class WonProjection:
             for lows, highs in boxes_around(~self.exits.won)
         ]
 
-    def _rows(self, states: Sequence[State]) -> list[dict[str, Any]]:
+    def _rows(self, states: Sequence[State]) -> list[Json]:
         """Return the sums that no operator changes, between the least and the greatest value in these states."""
         variables = self.task.network.variables
         points = [tuple(int(value) for value in state) for state in states]
-        found = []
+        rows = []
         for row in unchanging_sums(self.linear):
             values = [row.value(point) for point in points]
-            found.append(
+            rows.append(
                 {
                     "terms": {variables[place].name: factor for place, factor in row.terms},
                     "marks": [[variables[place].name, value, factor] for place, value, factor in row.marks],
-                    "lower": min(values), "upper": max(values),
+                    "lower": min(values),
+                    "upper": max(values),
                 }
-            )  # fmt: skip
-        return found
+            )
+        return rows
 
 
 def find_won(task: Task, *, budget: Budget = UNLIMITED) -> WonProjection | str:

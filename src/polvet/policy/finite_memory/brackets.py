@@ -56,7 +56,7 @@ class Group:
 
 def read_groups(text: str, where: Where) -> tuple[Group, ...]:
     """Return the groups that the text is made of, or raise an InputError where a bracket or a quotation mark is missing."""
-    found: list[Group] = []
+    groups: list[Group] = []
     pending: list[tuple[Where, list[Leaf | Group]]] = []
     line, line_start = 1, 0
     for match in TOKEN.finditer(text):
@@ -75,11 +75,11 @@ def read_groups(text: str, where: Where) -> tuple[Group, ...]:
             if not pending:
                 raise InputError("')' closes nothing.", place, "Remove it, or write the '(' it should close.")
             start, items = pending.pop()
-            (pending[-1][1] if pending else found).append(Group(tuple(items), start))
+            (pending[-1][1] if pending else groups).append(Group(tuple(items), start))
         elif not pending:
             raise InputError(f"'{word[:30]}' stands outside brackets.", place, "Write (:policy ...).")
         else:
             pending[-1][1].append(Leaf(word.strip('"'), place, kind == "quoted"))
     if pending:
         raise InputError("this '(' is never closed.", pending[-1][0], "Write the ')' it misses.")
-    return tuple(found)
+    return tuple(groups)

@@ -105,13 +105,13 @@ def parse_guard(text: str, where: Where) -> Guard:
 def _conjunction(text: str, where: Where) -> Conjunction:
     atoms = []
     for part in re.split(r"&&|\band\b", text):
-        found = _ATOM.fullmatch(part)
-        if found is None:
+        match = _ATOM.fullmatch(part)
+        if match is None:
             raise InputError(
                 f"'{part.strip()}' is not a comparison of a variable with an integer.",
                 where,
                 f"Write NAME OPERATOR INTEGER; operators: {' '.join(OPERATORS)}.",
             )
-        name, operator, value = found.groups()
+        name, operator, value = match.groups()
         atoms.append(Atom(name, "==" if operator == "=" else operator, int(value)))
     return tuple(atoms)

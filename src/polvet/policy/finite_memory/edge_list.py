@@ -27,10 +27,10 @@ def parse_edge_list(text: str, where: Where) -> FiniteMemoryPolicy:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         place = Where(where.file, line=number)
-        found = _LINE.fullmatch(line.strip())
-        if found is None:
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
             raise InputError(f"'{line.strip()}' is not an edge.", place, 'Write: FROM TO {"label": "x1-3"}.')
-        source, target, attributes = found.groups()
+        source, target, attributes = match.groups()
         effects = _effects(attributes, place) if attributes else {}
         states.update(dict.fromkeys((source, target)))
         names.update(dict.fromkeys(effects))
@@ -53,10 +53,10 @@ def _effects(attributes: str, where: Where) -> dict[str, Effect]:
         raise InputError("the label is not a string.", where, 'Write {"label": "x1-3"}.')
     effects: dict[str, Effect] = {}
     for part in filter(str.strip, label.split(",")):
-        found = _CHANGE.fullmatch(part)
-        if found is None:
+        match = _CHANGE.fullmatch(part)
+        if match is None:
             raise InputError(f"the label '{part}' is not a change by an integer.", where, "Write x1-3 or x1+2.")
-        name, sign, digits = found.groups()
+        name, sign, digits = match.groups()
         if name in effects:
             raise InputError(f"the label changes '{name}' twice.", where, "Write the sum of both changes.")
         effects[name] = Effect.exactly(int(sign + (digits or "1")))

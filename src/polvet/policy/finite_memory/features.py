@@ -69,12 +69,12 @@ def parse_condition(text: str, features: Features, where: Where) -> tuple[Mappin
     Literals are `H`, `!H`, `n = 0`, `n > 0`; they are joined by && (or a comma) and ||; brackets may group them.
     """
     parser = _Condition(_tokens(text, features, where), features, where)
-    found = parser.disjunction() if parser.tokens else [{}]
+    options = parser.disjunction() if parser.tokens else [{}]
     if parser.tokens:
         raise InputError(f"'{parser.tokens[0]}' is not expected in '{text.strip()}'.", where, _HINT)
-    if not found:
+    if not options:
         raise InputError(f"'{text.strip()}' can never hold.", where, "Remove one of the literals that contradict.")
-    return tuple(found)
+    return tuple(options)
 
 
 def _tokens(text: str, features: Features, where: Where) -> list[str]:
@@ -84,11 +84,11 @@ def _tokens(text: str, features: Features, where: Where) -> list[str]:
     pattern = re.compile(rf"\s*({known}&&|\|\||==|!=|>=|<=|[&|,!()=<>]|[^\s&|,!()=<>]+)")
     tokens, position = [], 0
     while position < len(text.rstrip()):
-        found = pattern.match(text, position)
-        if found is None:
+        match = pattern.match(text, position)
+        if match is None:
             raise InputError(f"'{text[position:].strip()}' cannot be read.", where, _HINT)
-        tokens.append(found.group(1))
-        position = found.end()
+        tokens.append(match.group(1))
+        position = match.end()
     return tokens
 
 
@@ -135,9 +135,14 @@ class _Condition:
             return True
         words = tuple(self.tokens[:2])
         known = {
-            ("=", "0"): False, ("==", "0"): False, ("<=", "0"): False, ("<", "1"): False,
-            (">", "0"): True, ("!=", "0"): True, (">=", "1"): True,
-        }  # fmt: skip
+            ("=", "0"): False,
+            ("==", "0"): False,
+            ("<=", "0"): False,
+            ("<", "1"): False,
+            (">", "0"): True,
+            ("!=", "0"): True,
+            (">=", "1"): True,
+        }
         if not compared or words not in known:
             raise InputError(f"'{' '.join([name, *words])}': a number is compared with 0 only.", self._where, _HINT)
         del self.tokens[:2]
@@ -158,13 +163,15 @@ def _any_of(parts: Sequence[Disjunction]) -> Disjunction:
 
 
 def _all_of(parts: Sequence[Disjunction]) -> Disjunction:
-    found: Disjunction = [{}]
+    options: Disjunction = [{}]
     for part in parts:
-        found = [
-            {**first, **second} for first in found for second in part
+        options = [
+            {**first, **second}
+            for first in options
+            for second in part
             if all(first.get(index, value) == value for index, value in second.items())
-        ]  # fmt: skip
-    return found
+        ]
+    return options
 
 
 def build_from_rules(
@@ -193,8 +200,9 @@ def build_from_rules(
             continue
         guard = tuple(
             Atom(feature, ">=" if pattern[index] else "==", 1 if pattern[index] else 0)
-            for index, feature in enumerate(features.names) if feature in features.numeric
-        )  # fmt: skip
+            for index, feature in enumerate(features.names)
+            if feature in features.numeric
+        )
         for rule in rules:
             if rule.memory not in (None, memory) or not any(_holds(c, pattern) for c in rule.conditions):
                 continue

@@ -178,10 +178,6 @@ class FiniteMemoryPolicy:
         effect = choice.effects.get(variable, NO_EFFECT)
         return effect.qualitatively() if self.semantics == "qualitative" else effect
 
-    def has_guards(self) -> bool:
-        """Return whether any edge has a condition besides the default ones."""
-        return any(edge.guard != ALWAYS for edge in self.edges)
-
     def edge(self, identity: EdgeId) -> Edge | None:
         """Return the edge with this id, if there is one."""
         return next((edge for edge in self.edges if edge.id == identity), None)

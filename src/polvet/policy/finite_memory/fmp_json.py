@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import refuse_unknown_keys
+from polvet.files import Json, refuse_unknown_keys
 from polvet.policy.finite_memory.fmp import (
     ALWAYS,
     OPERATORS,
@@ -147,7 +147,7 @@ def parse_integer(item: Any, where: Where, what: str) -> int:
     raise InputError(f"{what} is an integer, not {item!r}.", where, "Write a whole number, or scale the variable.")
 
 
-def _object(item: Any, where: Where) -> dict[str, Any]:
+def _object(item: Any, where: Where) -> Json:
     if not isinstance(item, dict):
         raise InputError(f"an object is needed here, not {_kind(item)}.", where, "Write { ... }.")
     return item
@@ -177,7 +177,7 @@ def _needed(entry: Mapping[str, Any], key: str, where: Where) -> Any:
     return entry[key]
 
 
-def dump_fmp(fmp: FiniteMemoryPolicy) -> dict[str, Any]:
+def dump_fmp(fmp: FiniteMemoryPolicy) -> Json:
     """Return the `fmp/1` document of the policy; `parse_fmp` of it gives the policy back."""
     return {
         "format": FORMAT,
@@ -193,8 +193,8 @@ def dump_fmp(fmp: FiniteMemoryPolicy) -> dict[str, Any]:
     }
 
 
-def _dump_edge(edge: Edge) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": edge.id, "from": edge.source, "to": edge.target}
+def _dump_edge(edge: Edge) -> Json:
+    entry: Json = {"id": edge.id, "from": edge.source, "to": edge.target}
     if edge.guard != ALWAYS:
         entry["guard_dnf"] = [[[a.variable, a.operator, portable(a.value)] for a in atoms] for atoms in edge.guard]
     entry["choices"] = [

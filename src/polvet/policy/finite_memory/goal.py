@@ -47,12 +47,12 @@ def parse_goal(text: str, fmp: FiniteMemoryPolicy) -> Goal:
         states = known
         atoms: list[Atom] = []
         for item in _AND.split(part):
-            found = _STATE.fullmatch(item)
-            if found is None:
+            match = _STATE.fullmatch(item)
+            if match is None:
                 (conjunction,) = parse_guard(item, where)  # SOUND: all of the text counts, no case is left out
                 atoms += conjunction
                 continue
-            operator, state = found.groups()
+            operator, state = match.groups()
             if state not in known:
                 raise InputError(f"no control state '{state}'.", where, did_you_mean(state, known) or "See the file.")
             states = states - {state} if operator == "!=" else states & {state}

@@ -91,10 +91,10 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
             begun = begun or "(RULES" in line
             continue
         head, _, condition = line.strip().partition(":|:")
-        found = _RULE.fullmatch(head.strip())
-        if found is None:
+        match = _RULE.fullmatch(head.strip())
+        if match is None:
             raise InputError(f"'{line.strip()}' is no rule.", place, "Write f(A) -> Com_1(g(A - 1)) :|: A >= 1.")
-        source, parameters, count, calls = found.groups()
+        source, parameters, count, calls = match.groups()
         names = [name.strip() for name in parameters.split(",") if name.strip()]
         if len(set(names)) < len(names) or not all(name.isidentifier() and name.isascii() for name in names):
             raise InputError(f"'{parameters}' are no names of parameters.", place, "Give each a name of its own.")
@@ -113,9 +113,13 @@ def _parse_koat(text: str, where: Where) -> TransitionSystem:
 
 
 def _koat_transitions(
-    source: str, names: list[str], called: list[tuple[str, list[str]]], condition: str, where: Where,
+    source: str,
+    names: list[str],
+    called: list[tuple[str, list[str]]],
+    condition: str,
+    where: Where,
     variables: list[str],
-) -> Iterator[Transition]:  # fmt: skip
+) -> Iterator[Transition]:
     """Yield a rule's transitions; parameters mean places, whatever a rule calls them, and other names are free."""
     own: dict[str, Mapping[str, int]] = {name: {f"{name} (free)": 1} for name in variables}
     own |= {name: {variable: 1} for name, variable in zip(names, variables, strict=False)}
@@ -133,7 +137,7 @@ def _koat_transitions(
 
 def _calls(text: str, where: Where) -> list[tuple[str, list[str]]]:
     """Return the function and the arguments of each call in `f(A, B), g(C)`; all of the text is calls."""
-    found: list[tuple[str, list[str]]] = []
+    calls: list[tuple[str, list[str]]] = []
     place = 0
     while text[place:].strip():
         head = _CALL.match(text, place)
@@ -148,12 +152,12 @@ def _calls(text: str, where: Where) -> list[tuple[str, list[str]]]:
                 parts.append(text[begin:place])
                 begin = place + 1
             place += 1
-        found.append((head[1], [part for part in parts if part.strip()]))
+        calls.append((head[1], [part for part in parts if part.strip()]))
         rest = text[place:].lstrip()
         if rest and not rest.startswith(","):
             raise InputError(f"'{rest}' follows a call.", where, AGAIN)
         place = len(text) - len(rest[1:])
-    return found
+    return calls
 
 
 def _koat_guard(text: str, where: Where) -> tuple[list[Linear], bool]:
@@ -273,8 +277,8 @@ def _find(form: Any, head: str) -> list[Any]:
         if form and form[0] == head:
             return form
         for part in form:
-            if found := _find(part, head):
-                return found
+            if part_forms := _find(part, head):
+                return part_forms
     return []
 
 

@@ -212,12 +212,12 @@ def classes_within(interval: Interval, variable: Variable, window: Window) -> li
     high = variable.upper if high is None else high if variable.upper is None else min(high, variable.upper)
     if low is not None and high is not None and low > high:
         return []
-    found: list[Interval] = []
+    classes: list[Interval] = []
     if (low is None or low < first) and (variable.lower is None or variable.lower < first):
-        found.append((variable.lower, first - 1))
+        classes.append((variable.lower, first - 1))
     start = first if low is None else max(low, first)
     stop = last if high is None else min(high, last)
-    found.extend((value, value) for value in range(start, stop + 1))
+    classes.extend((value, value) for value in range(start, stop + 1))
     if (high is None or high > last) and (variable.upper is None or variable.upper > last):
-        found.append((last + 1, variable.upper))
-    return found
+        classes.append((last + 1, variable.upper))
+    return classes

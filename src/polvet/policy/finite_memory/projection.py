@@ -35,8 +35,12 @@ from polvet.policy.finite_memory.sketch import Sketch
 Place = tuple[str, Pattern]
 """A control state of a sketch: a memory state and the pattern of all features."""
 _NUMERIC = {
-    UP: Effect(1, None), DOWN: Effect(None, -1), ANY: Effect(None, None), NOT_UP: Effect(None, 0), NOT_DOWN: Effect(0, None),
-}  # fmt: skip
+    UP: Effect(1, None),
+    DOWN: Effect(None, -1),
+    ANY: Effect(None, None),
+    NOT_UP: Effect(None, 0),
+    NOT_DOWN: Effect(0, None),
+}
 
 
 def fits(change: str | None, before: bool, after: bool) -> bool:
@@ -106,8 +110,9 @@ def project(
                     origins.append(number)
     variables = tuple(
         Variable(name) if name in numeric else Variable(name, 0, 1)
-        for name in names if name in numeric or name not in kept
-    )  # fmt: skip
+        for name in names
+        if name in numeric or name not in kept
+    )
     states = [(memory, p) for memory in sketch.memory for p in product([False, True], repeat=len(places))]
     initial = [state for state in states if state[0] == sketch.memory[0]]
     every, first = (tuple(_called(few, *state) for state in some) for some in (states, initial))
@@ -158,18 +163,17 @@ def part_between(sketch: Sketch, places: Iterable[Place]) -> FiniteMemoryPolicy:
     initial = [place for place in listed if place[0] == sketch.memory[0]]
     edges: list[Edge] = []
     for memory, pattern in listed:
-        guard = tuple(
-            _atom(name, pattern[i]) for i, name in enumerate(features.names) if name in features.numeric
-        )  # fmt: skip
+        guard = tuple(_atom(name, pattern[i]) for i, name in enumerate(features.names) if name in features.numeric)
         for rule in sketch.rules:
             if rule.memory not in (None, memory) or not any(
                 all(pattern[i] == v for i, v in wanted.items()) for wanted in rule.conditions
             ):
                 continue
             effects = {
-                name: _NUMERIC[rule.changes[i]] for i, name in enumerate(features.names)
+                name: _NUMERIC[rule.changes[i]]
+                for i, name in enumerate(features.names)
                 if name in features.numeric and i in rule.changes
-            }  # fmt: skip
+            }
             for other, after in listed:
                 if other == (rule.following or memory) and follows(rule, pattern, after):
                     ends = state_name(features, memory, pattern), state_name(features, other, after)

@@ -18,7 +18,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, Where, did_you_mean
-from polvet.files import parse_json, refuse_unknown_keys
+from polvet.files import Json, parse_json, refuse_unknown_keys
 from polvet.policy.finite_memory.features import (
     DOWN,
     FALSE,
@@ -79,13 +79,13 @@ class _Lines:
             raise InputError(
                 f"{what}: {count} pairs are announced, {(len(words) - 1) / 2:g} follow.", place, "Count again."
             )
-        found = []
+        pairs = []
         for index in range(count):
             name, value = words[1 + 2 * index : 3 + 2 * index]
             if value not in ("0", "1"):
                 raise InputError(f"{what}: after '{name}' stands '{value}', not 0 or 1.", place, "Write 0 or 1.")
-            found.append((name, value == "1"))
-        return found, place
+            pairs.append((name, value == "1"))
+        return pairs, place
 
 
 def _count(word: str, place: Where, what: str) -> int:
@@ -161,11 +161,10 @@ def parse_rules(problem: Problem, policy_text: str, where: Where) -> tuple[Rule,
 
 def starts_of(problem: Problem) -> list[Pattern]:
     """Return the patterns of the initial situation: a boolean that it leaves out is false, a number may be either."""
-    options = [
-        [problem.initial[index]] if index in problem.initial else [False] if name not in problem.features.numeric
-        else [False, True]
-        for index, name in enumerate(problem.features.names)
-    ]  # fmt: skip
+    features, options = problem.features, []
+    for index, name in enumerate(features.names):
+        unsaid = [False, True] if name in features.numeric else [False]
+        options.append([problem.initial[index]] if index in problem.initial else unsaid)
     return list(product(*options))
 
 
@@ -176,40 +175,42 @@ def dead_ends(problem: Problem, fmp: FiniteMemoryPolicy) -> list[str]:
     """
     busy = {edge.source for edge in fmp.edges}
     return [
-        state for state in fmp.control_states
+        state
+        for state in fmp.control_states
         if state not in busy
         and any(pattern_of(problem.features, state)[index] != value for index, value in problem.goal.items())
-    ]  # fmt: skip
+    ]
 
 
 def _guarded(conditions: tuple[Mapping[int, bool], ...], action: Action, entry: Mapping[str, Any]) -> Rule:
     """Return the rule: the condition joined with the action's precondition."""
     joined = tuple(
-        {**condition, **action.precondition} for condition in conditions
+        {**condition, **action.precondition}
+        for condition in conditions
         if all(condition.get(index, value) == value for index, value in action.precondition.items())
-    )  # fmt: skip
+    )
     return Rule(joined, action.changes, action.name, entry.get("memory"), entry.get("next"))
 
 
-def _json_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
+def _json_rules(text: str, where: Where) -> list[tuple[Json, Where]]:
     from polvet.policy.rules import KEYS, RULE_KEYS  # that module needs NumPy, plans do not
 
     document = parse_json(text, where)
     if document.get("format") != "rules/1" or not isinstance(document.get("rules"), list):
         raise InputError("a policy is a 'rules/1' document with a list 'rules'.", where.at("format"), "See the docs.")
     refuse_unknown_keys(document, KEYS, where)
-    found = []
+    rules = []
     for index, entry in enumerate(document["rules"]):
         place = where.at("rules").at(index)
         if not isinstance(entry, dict) or not isinstance(entry.get("when"), str) or "action" not in entry:
             raise InputError("a rule has a text 'when' and an 'action'.", place, 'Write {"when": ..., "action": ...}.')
         refuse_unknown_keys(entry, (*RULE_KEYS, *MEMORY_KEYS), place)
-        found.append((entry, place))
-    return found
+        rules.append((entry, place))
+    return rules
 
 
-def _text_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
-    found = []
+def _text_rules(text: str, where: Where) -> list[tuple[Json, Where]]:
+    rules = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -217,5 +218,5 @@ def _text_rules(text: str, where: Where) -> list[tuple[dict[str, Any], Where]]:
         condition, arrow, action = line.partition("->")
         if not arrow:
             raise InputError(f"'{line.strip()}' is no rule.", place, "Write CONDITION -> ACTION.")
-        found.append(({"when": condition, "action": action.strip()}, place))
-    return found
+        rules.append(({"when": condition, "action": action.strip()}, place))
+    return rules

@@ -23,24 +23,43 @@ from polvet.policy.finite_memory.features import ANY, DOWN, FALSE, NOT_DOWN, NOT
 SAME = "same"  # only here: what a rule's changes leave out keeps its value
 KINDS = ("boolean", "numerical", "concept")
 SECTIONS = {
-    ":booleans": "boolean", ":numericals": "numerical", ":concepts": "concept",
-    ":boolean_features": "boolean", ":numerical_features": "numerical", ":concept_features": "concept",
-}  # fmt: skip
+    ":booleans": "boolean",
+    ":numericals": "numerical",
+    ":concepts": "concept",
+    ":boolean_features": "boolean",
+    ":numerical_features": "numerical",
+    ":concept_features": "concept",
+}
 RULES = (":rule", ":search_rule", ":load_rule", ":call_rule", ":action_rule")
 CONDITIONS = {
-    ":c_b_pos": ("boolean", True), ":c_b_neg": ("boolean", False), ":c_n_gt": ("numerical", True),
-    ":c_n_eq": ("numerical", False), ":c_c_gt": ("concept", True), ":c_c_eq": ("concept", False),
-}  # fmt: skip
+    ":c_b_pos": ("boolean", True),
+    ":c_b_neg": ("boolean", False),
+    ":c_n_gt": ("numerical", True),
+    ":c_n_eq": ("numerical", False),
+    ":c_c_gt": ("concept", True),
+    ":c_c_eq": ("concept", False),
+}
 EFFECTS = {
-    ":e_b_pos": ("boolean", TRUE), ":e_b_neg": ("boolean", FALSE), ":e_b_bot": ("boolean", SAME),
-    ":e_n_inc": ("numerical", UP), ":e_n_dec": ("numerical", DOWN), ":e_n_bot": ("numerical", SAME),
-    ":e_n_inc_bot": ("numerical", NOT_DOWN), ":e_n_dec_bot": ("numerical", NOT_UP),
-    ":e_c_inc": ("concept", UP), ":e_c_dec": ("concept", DOWN), ":e_c_bot": ("concept", SAME),
-    ":e_c_inc_bot": ("concept", NOT_DOWN), ":e_c_dec_bot": ("concept", NOT_UP),
-}  # fmt: skip
+    ":e_b_pos": ("boolean", TRUE),
+    ":e_b_neg": ("boolean", FALSE),
+    ":e_b_bot": ("boolean", SAME),
+    ":e_n_inc": ("numerical", UP),
+    ":e_n_dec": ("numerical", DOWN),
+    ":e_n_bot": ("numerical", SAME),
+    ":e_n_inc_bot": ("numerical", NOT_DOWN),
+    ":e_n_dec_bot": ("numerical", NOT_UP),
+    ":e_c_inc": ("concept", UP),
+    ":e_c_dec": ("concept", DOWN),
+    ":e_c_bot": ("concept", SAME),
+    ":e_c_inc_bot": ("concept", NOT_DOWN),
+    ":e_c_dec_bot": ("concept", NOT_UP),
+}
 AFTERWARDS = {
-    ":e_n_gt": ("numerical", True), ":e_n_eq": ("numerical", False), ":e_c_gt": ("concept", True), ":e_c_eq": ("concept", False),
-}  # fmt: skip
+    ":e_n_gt": ("numerical", True),
+    ":e_n_eq": ("numerical", False),
+    ":e_c_gt": ("concept", True),
+    ":e_c_eq": ("concept", False),
+}
 Value = TypeVar("Value", bool, str)
 NAME = re.compile(r"[A-Za-z_][\w-]*|\d+")
 _START = re.compile(r"(?:\s|[;#][^\n]*(?:\n|$))*\(\s*:(policy|extended_sketch|module)\b")
@@ -85,8 +104,10 @@ def read_bracketed(text: str, where: Where) -> tuple[Features, tuple[Rule, ...],
     groups = read_groups(text, where)
     if len(groups) != 1:
         raise InputError(
-            f"{len(groups)} sketches or modules stand here.", groups[1].where, "Give each a file of its own; calls count as steps."
-        )  # fmt: skip
+            f"{len(groups)} sketches or modules stand here.",
+            groups[1].where,
+            "Give each a file of its own; calls count as steps.",
+        )
     body = groups[0]
     if body.head == ":module":
         inner = [part for part in body.groups() if part.head == ":extended_sketch"]
@@ -153,11 +174,11 @@ def _features(sections: tuple[Group, ...]) -> Iterator[tuple[str, str, Leaf, str
 
 
 def _words(sections: tuple[Group, ...], head: str) -> tuple[str, ...]:
-    found = [word for section in sections if section.head == head for word in section.words()]
-    for index, word in enumerate(found):
-        if not NAME.fullmatch(word.text) or word.text in [other.text for other in found[:index]]:
+    words = [word for section in sections if section.head == head for word in section.words()]
+    for index, word in enumerate(words):
+        if not NAME.fullmatch(word.text) or word.text in [other.text for other in words[:index]]:
             raise InputError(f"'{word.text}' is no name, or stands twice in '({head}'.", word.where, "Rename it.")
-    return tuple(word.text for word in found)
+    return tuple(word.text for word in words)
 
 
 def _rule(section: Group, named: _Named, number: int) -> Rule:
@@ -224,8 +245,10 @@ def _loaded(group: Group, named: _Named) -> int:
 
 
 def _speaks_of(meaning: str, registers: list[int]) -> bool:
-    found = re.findall(r"\bc_register\(\s*(\d+)\s*\)", meaning)
-    return not meaning or any(int(number) in registers for number in found) or len(found) < meaning.count("register")
+    mentions = re.findall(r"\bc_register\(\s*(\d+)\s*\)", meaning)
+    return (
+        not meaning or any(int(number) in registers for number in mentions) or len(mentions) < meaning.count("register")
+    )
 
 
 def _looked_up(group: Group, table: Mapping[str, tuple[str, Value]], what: str) -> tuple[str, Value]:

@@ -72,10 +72,10 @@ def read_lines(text: str, where: Where) -> tuple[Features, tuple[Rule, ...]]:
 def _changes(text: str, features: Features, where: Where) -> dict[int, str]:
     changes: dict[int, str] = {}
     for part in filter(str.strip, text.split(",")):
-        found = _CHANGE.fullmatch(part.strip())
-        if found is None:
+        match = _CHANGE.fullmatch(part.strip())
+        if match is None:
             raise InputError(f"'{part.strip()}' is no effect.", where, "Write n-down, n-up, n?, H, !H or H?.")
-        negated, name, sign = found.groups()
+        negated, name, sign = match.groups()
         index = features.index(name, where)
         if name in features.numeric:
             change = {"-down": DOWN, "↓": DOWN, "-up": UP, "↑": UP, "?": ANY}.get(sign or "")

@@ -36,18 +36,18 @@ Meaning = Term | Function
 
 def meanings_of(sketch: Sketch, functions: Mapping[str, Function]) -> tuple[Meaning, ...]:
     """Return what each feature of the sketch is: a function where there is one of its name, else the term that is written."""
-    found: list[Meaning] = []
+    meanings: list[Meaning] = []
     for name in sketch.features.names:
         text = sketch.features.meanings.get(name, "")
         if name in functions:
-            found.append(functions[name])
+            meanings.append(functions[name])
         elif text:
             sorts = "nc" if name in sketch.features.numeric else "b"
-            found.append(parse_term(text, Where(sketch.where.file).at(name), sorts=sorts))
+            meanings.append(parse_term(text, Where(sketch.where.file).at(name), sorts=sorts))
         else:
             hint = f'Write its meaning, {name} "n_count(...)", or give a Python function of its name with --features.'
             raise InputError(f"the feature '{name}' has no meaning.", sketch.where, hint)
-    return tuple(found)
+    return tuple(meanings)
 
 
 class Valuations:
@@ -67,10 +67,10 @@ class Valuations:
 
     def __call__(self, state: State) -> Values:
         """Return the value of each feature in the state."""
-        found = self._known.get(state)
-        if found is None:
-            found = self._known[state] = self._compute(state)
-        return found
+        values = self._known.get(state)
+        if values is None:
+            values = self._known[state] = self._compute(state)
+        return values
 
     def _compute(self, state: State) -> Values:
         instance = self._instance
@@ -110,7 +110,12 @@ def broken_claim(rule: Rule, before: Values, after: Values) -> int | None:
 
 
 _FITS: dict[str | None, Callable[[int, int], bool]] = {
-    None: lambda old, new: old == new, ANY: lambda old, new: True, UP: lambda old, new: new > old, DOWN: lambda old, new: new < old,
-    NOT_UP: lambda old, new: new <= old, NOT_DOWN: lambda old, new: new >= old, TRUE: lambda old, new: new == 1,
+    None: lambda old, new: old == new,
+    ANY: lambda old, new: True,
+    UP: lambda old, new: new > old,
+    DOWN: lambda old, new: new < old,
+    NOT_UP: lambda old, new: new <= old,
+    NOT_DOWN: lambda old, new: new >= old,
+    TRUE: lambda old, new: new == 1,
     FALSE: lambda old, new: new == 0,
-}  # fmt: skip
+}
