@@ -1,7 +1,7 @@
 """The steps of many listed states at once: that a set of integer states is closed under a policy, in numpy.
 
 What the slow interpreter does state by state is done here column by column: guards, choices, assignments, and whether each outcome is
-listed (states are numbers in a mixed radix, sorted). SOUND: an expression counts only where its interval over the single state is a
+listed (states are numbers in a mixed radix, or several such numbers, sorted). SOUND: an expression counts only where its interval over the single state is a
 point, and integers below 2^52 are exact; states where one is not, and those about to be rejected, go to the interpreter. Models that
 might break a rule here unseen (computed indices, two assignments at once, probabilities that are no plain numbers) are refused.
 """
@@ -41,6 +41,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 BLOCK = 1 << 15
+LARGEST_WORD = 2**63
+"""Of a state's key: a larger number is written in several words."""
 TOTAL = frozenset(("¬", "abs", "+", "-", "*", "min", "max", "∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥"))
 
 
@@ -67,17 +69,12 @@ class Bulk:
         self.upper = np.array([int(high or 0) for _, high in ends], dtype=np.int64)
         if any(abs(int(end or 0)) >= LARGE for pair in ends for end in pair):
             raise Unreadable("a variable's bounds are beyond 2^52")  # values are doubles here
-        sizes = [int(high or 0) - int(low or 0) + 1 for low, high in ends]
-        if prod(sizes) >= 2**62:
-            raise Unreadable("states do not fit into 62 bits")
-        self.radix = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
+        self.words = _words([int(high or 0) - int(low or 0) + 1 for low, high in ends])
         self.place = {variable.name: k for k, variable in enumerate(variables)}
         self.everything = self.lower[None, :].astype(np.float64), self.upper[None, :].astype(np.float64)
         self.columns = columns
-        self.keys = np.zeros(len(columns[0]), dtype=np.int64)
-        for k, column in enumerate(columns):
-            self.keys += (column.astype(np.int64) - self.lower[k]) * self.radix[k]
-        if (np.diff(self.keys) <= 0).any():
+        self.keys = self._keys(columns)
+        if (self.keys[1:] <= self.keys[:-1]).any():
             raise Malformed("the states are not sorted, or one stands twice")
         _refuse_partial(self.arena.task.fail)
         _refuse_partial(self.arena.task.goal)
@@ -107,9 +104,20 @@ class Bulk:
 
     def listed(self, rows: Ints) -> Bools:
         """Return which states (between the bounds) are listed."""
-        keys = (rows - self.lower) @ self.radix
+        keys = self._keys(list(rows.T))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.asarray(self.keys[at] == keys) if len(self.keys) else np.zeros(len(rows), dtype=np.bool_)
+
+    def _keys(self, columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return one key per state, in the order of states: a number, or the bytes of several, the greatest digits first."""
+        found = np.zeros((len(columns[0]), len(self.words)), dtype=">u8")
+        for k, word in enumerate(self.words):
+            number = np.zeros(len(found), dtype=np.uint64)
+            for place, weight in word:
+                number += (columns[place].astype(np.int64) - self.lower[place]).astype(np.uint64) * np.uint64(weight)
+            found[:, k] = number
+        # SOUND: bytes of equal length are compared from the left, which is the order of numbers with the greatest byte first.
+        return found[:, 0].astype(np.uint64) if len(self.words) == 1 else found.view(f"S{8 * len(self.words)}")[:, 0]
 
     def check_starts(self) -> None:
         """Raise Malformed unless all start states are listed."""
@@ -196,6 +204,20 @@ class Bulk:
                 where = np.flatnonzero(enabled & ~doubtful)
                 low, high = interval(value, self.place, values[where], values[where])
                 doubtful[where[~((low >= self.lower[k]) & (high <= self.upper[k]))]] = True
+
+
+def _words(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return the variables in words of a mixed radix, each variable with its weight; the last one is the fastest.
+
+    >>> _words([2**40, 2**30, 4])
+    [[(0, 1)], [(1, 4), (2, 1)]]
+    """
+    words: list[list[int]] = [[]]
+    for place, size in enumerate(sizes):
+        if words[-1] and prod(sizes[k] for k in words[-1]) * size >= LARGEST_WORD:
+            words.append([])
+        words[-1].append(place)
+    return [[(place, prod(sizes[k] for k in word[n + 1 :])) for n, place in enumerate(word)] for word in words]
 
 
 def _share(edge: NetworkEdge, branch: int) -> Any:

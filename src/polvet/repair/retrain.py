@@ -30,6 +30,7 @@ from polvet.policy.protocol import Rows
 from polvet.policy.runs import Inspection
 from polvet.policy.trees import TreeEnsemble
 from polvet.records.fault_files import Fault
+from polvet.repair.demands import Applicability
 from polvet.repair.method import Change, Method, Request
 from polvet.repair.set_loss import Growth, Lessons, train_on_sets
 from polvet.repair.teachers import Teacher, find_teacher
@@ -266,9 +267,10 @@ def _retrain(request: Request) -> Change:
     starts = compiled.pack(request.starts) if request.starts else None
     schooling = retrain(request.fitted, plan, starts=starts, budget=request.budget)
     policy, late = schooling.policy, schooling.limit is not None
-    fitted = replace(request.fitted, policy=policy)
     if not request.demands.met_by(policy).all():
-        change = LEAVES.run(replace(request, fitted=fitted, known=type(request.known)(fitted, compiled)))
+        fitted = replace(request.fitted, policy=policy)
+        change = LEAVES.run(replace(request, fitted=fitted, known=Applicability(fitted, compiled)))
+        assert isinstance(change.policy, TreeEnsemble)
         policy, late = change.policy, late or change.timed_out
     values = [np.abs(tree.values[tree.feature < 0]).sum() for tree in (*request.policy.trees, *policy.trees)]
     return Change(policy, float(sum(values)), trees_added=len(policy.trees), timed_out=late, method="retrain")
