@@ -98,7 +98,10 @@ class _School:
         self.first = bind_policy(fitted, self.compiled)
         self.best, self.fewest = self.first, 2**62
         self.some, self.every = self._starts(starts)
-        self.teacher: Teacher = find_teacher(self.task, self.compiled, self.first, self.some, budget=budget)
+        self.own: tuple[Words, NDArray[np.int32]] | None = (
+            None  # states in which the first policy is right, and its labels
+        )
+        self.taught_by = "nobody"
         self.seen = _core.StateSet(self.compiled.program.words)
         self.lessons: list[Lessons] = []
         self.course: list[Lesson] = []
@@ -110,14 +113,16 @@ class _School:
         """Return the best policy that came up before a limit did."""
         limit = None
         try:
-            self._learn()
-            self._correct()
+            teacher = find_teacher(self.task, self.compiled, self.first, self.some, budget=self.budget)
+            self.taught_by = teacher.name
+            self._learn(teacher)
+            self._correct(teacher)
         except LimitReached as reached:
             limit = reached
         kept, decisions = self._kept()
         policy = self.best.fitted.policy
         assert isinstance(policy, TreeEnsemble)
-        return Schooling(policy, self.teacher.name, tuple(self.course), kept, decisions, limit)
+        return Schooling(policy, self.taught_by, tuple(self.course), kept, decisions, limit)
 
     def _starts(self, starts: Words | None) -> tuple[Words, Words]:
         """Return the starts to follow the policy from, and those to go over."""
@@ -132,11 +137,11 @@ class _School:
         chosen = np.sort(np.random.default_rng(self.plan.seed).choice(len(starts), few, replace=False))
         return np.ascontiguousarray(starts[chosen]), starts
 
-    def _learn(self) -> None:
+    def _learn(self, teacher: Teacher) -> None:
         """Train until no start that is followed is unsafe, then on what fails among all of them."""
         bound = self.first
         for number in range(self.plan.rounds):
-            self._study(bound, self.some)
+            self._study(teacher, bound, self.some)
             if not sum(map(len, self.lessons)):
                 return  # every label is right everywhere, or none is
             bound = self._trained()
@@ -146,11 +151,11 @@ class _School:
             unsafe = self._unsafe(bound, self.every, f"pass {number + 1}")
             if len(unsafe) <= FEW:
                 return
-            self._study(bound, unsafe)
+            self._study(teacher, bound, unsafe)
             bound = self._trained()
         self._unsafe(bound, self.every, "last pass")
 
-    def _correct(self) -> None:
+    def _correct(self, teacher: Teacher) -> None:
         """Mend the best policy where it goes wrong, until no start is unsafe."""
         from polvet.repair.repair import Options, repair
 
@@ -159,7 +164,7 @@ class _School:
         keep = self._sample(self._visited(bound, self.some))
         unsafe = self._unsafe(bound, self.every, "before corrections")
         for number in range(self.plan.corrections):
-            fresh = {key: fault for key, fault in self._slips(bound, unsafe).items() if key not in faults}
+            fresh = {key: fault for key, fault in self._slips(teacher, bound, unsafe).items() if key not in faults}
             if not fresh:
                 return
             faults |= fresh
@@ -168,14 +173,19 @@ class _School:
             bound = bind_policy(fit(self.task, mended.policy), self.compiled)
             unsafe = self._unsafe(bound, self.every, f"correction {number + 1} of {len(faults)} faults")
 
-    def _study(self, bound: Bound, starts: Words) -> None:
+    def _study(self, teacher: Teacher, bound: Bound, starts: Words) -> None:
         """Learn what is right in the states that the policy visits from the starts."""
         before = len(self.seen)
         self.seen.insert(self._visited(bound, starts))
         states = self.seen.states(before, len(self.seen))
-        taught = self.teacher.teach(states, self.budget)
+        taught = teacher.teach(states, self.budget)
         if taught.limit is not None:
             raise taught.limit
+        if self.own is None:
+            chosen = policy_steps(bound, states).label
+            mine = np.flatnonzero(chosen >= 0)
+            mine = mine[taught.right[mine, chosen[mine]]]
+            self.own = np.ascontiguousarray(states[mine]), chosen[mine]
         applicable = taught.applicable[:, self.label_of] & self.known_output
         right = taught.right[:, self.label_of] & self.known_output
         allowed = applicable if self.fitted.filtered else np.ones_like(applicable)
@@ -214,19 +224,19 @@ class _School:
         self.course.append(Lesson(step, sum(map(len, self.lessons)), len(starts), len(places)))
         return np.ascontiguousarray(starts[places])
 
-    def _slips(self, bound: Bound, starts: Words) -> dict[bytes, Fault]:
+    def _slips(self, teacher: Teacher, bound: Bound, starts: Words) -> dict[bytes, Fault]:
         """Return the safe states on runs from the starts where the policy's label may lead to an unsafe one."""
         found: dict[bytes, Fault] = {}
         if not len(starts):
             return found
         states = self._visited(bound, starts)
-        states = states[self.teacher.known(states, self.budget) == SAFE]
+        states = states[teacher.known(states, self.budget) == SAFE]
         steps = policy_steps(bound, states)
-        lost = self.teacher.known(steps.outcomes, self.budget) == UNSAFE
+        lost = teacher.known(steps.outcomes, self.budget) == UNSAFE
         owner = np.repeat(np.arange(len(states)), np.diff(steps.outcome_start))
         faulty = np.unique(owner[lost])
         faulty = faulty[steps.label[faulty] >= 0]
-        right = self.teacher.teach(np.ascontiguousarray(states[faulty]), self.budget).right
+        right = teacher.teach(np.ascontiguousarray(states[faulty]), self.budget).right
         names = self.task.network.labels
         for k, place in enumerate(faulty.tolist()):
             if right[k].any():
@@ -244,15 +254,10 @@ class _School:
 
     def _kept(self) -> tuple[float, int]:
         """Return the share of the first policy's right decisions on its runs that the new one takes as well, and their number."""
-        states = self._visited(self.first, self.some)
-        taught = self.teacher.teach(states, UNLIMITED)
-        chosen = policy_steps(self.first, states).label
-        own = np.flatnonzero(chosen >= 0)
-        own = own[taught.right[own, chosen[own]]]
-        if not len(own):
+        if self.own is None or not len(self.own[0]):
             return 1.0, 0
-        now = policy_steps(self.best, np.ascontiguousarray(states[own])).label
-        return float((now == chosen[own]).mean()), len(own)
+        states, chosen = self.own
+        return float((policy_steps(self.best, states).label == chosen).mean()), len(states)
 
     def _rows(self, states: Words) -> Rows:
         return self.first.core.rows(np.ascontiguousarray(states))
