@@ -127,7 +127,7 @@ def to_the_end(row: str, fitted: Fitted, others: Words, seconds: float) -> Measu
         note = f"{verdict}, verified in {verifying:.1f} s"
         if verdict == "safe":
             begun = time.process_time()
-            document = json.loads(json.dumps(certificate_of(bound.fitted, result)))
+            document = json.loads(json.dumps(certificate_of(bound, result)))
             checked = check(document, Subjects(file, Path(folder) / "policy.json"), Where("certificate"))
             note += f"; {type(checked).__name__.lower()} in {time.process_time() - begun:.1f} s ({document['count']:,} states)"
     kept = round(100 * made.kept, 1)
@@ -193,10 +193,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900)
     asked = parser.parse_args()
     file = RESULTS / "generalising.json"
-    known = {row["row"]: row for row in json.loads(file.read_text())} if file.exists() else {}
     for row in ROWS:
         if row.startswith(asked.rows):
-            known[row] = run_row(row, asked.seconds, asked.ways.split(","))
+            measurement = run_row(row, asked.seconds, asked.ways.split(","))
+            known = {one["row"]: one for one in json.loads(file.read_text())} if file.exists() else {}
+            known[row] = measurement
             rows = [known[name] for name in ROWS if name in known]
             file.write_text(json.dumps(rows, indent=1) + "\n")
             (RESULTS / "generalising.md").write_text(page(rows))

@@ -148,3 +148,11 @@ def test_other_kinds_of_policies_are_refused():
     fitted = fit(task, poor_policy(task))
     with pytest.raises(InputError, match="only XGBoost's ensembles"):
         retrain(replace(fitted, policy=object()))
+
+
+def test_the_loop_retrains_once_and_ends_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    generate("beluga", jigs=3).write(tmp_path / "beluga.jani")
+    save_policy(poor_policy(generate("beluga", jigs=3).task()), tmp_path / "poor.json")
+    files = [str(tmp_path / name) for name in ("beluga.toml", "poor.json", "campaign")]
+    assert run(["debug", *files[:2], "--method", "retrain", "-o", files[2], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "safe"

@@ -39,6 +39,7 @@ from polvet.campaign.record import (
 from polvet.campaign.settings import Settings
 from polvet.campaign.store import Store
 from polvet.campaign.strengthen import strengthen
+from polvet.choices import AUTO
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import told
 from polvet.debug.confidence import enough_draws
@@ -100,6 +101,7 @@ FENCED = ("auto", "leaves", "tree")
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 BY_TREE = ("auto", "tree")
+RETRAIN = "retrain"
 MOST_SETTLED = 300_000
 """States that a tree over many faults leaves alone, at most."""
 GOOD = 0.5
@@ -529,7 +531,10 @@ class Steps:
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        how = Options(method, self.settings.mode, keep, seed=self.settings.seed)
+        if method == RETRAIN and self.store.find(0, REPAIR) is not None:
+            method = AUTO  # it was taught once: what is left is mended
+        starts = self.debugging.states if method == RETRAIN else ()
+        how = Options(method, self.settings.mode, keep, seed=self.settings.seed, starts=starts)
         repair, _ = repair_checked(bound.fitted, wanted, how, budget=self._left(), compiled=bound.compiled)
         return repair
 
