@@ -34,7 +34,7 @@ from polvet.domains import generate
 from polvet.errors import LimitReached
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.rounds import Fuzzer, RoundOptions, iter_rounds
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import drawable_starts
 from polvet.policy.binding import load_fitted
 from polvet.policy.compiled import Bound, compile_policy
@@ -107,7 +107,7 @@ def unsafe_runs(bound: Bound, wanted: int, seconds: float, threads: int) -> tupl
     while found < wanted and (left := seconds - (time.monotonic() - begun)) > 0:
         starts = some_starts(bound, 10_000, tried)
         fuzzed = find_unsafe_runs(
-            bound, starts, seed=tried, max_steps=MAX_STEPS, threads=threads, budget=Budget(seconds=left)
+            bound, starts, Search(tried, max_steps=MAX_STEPS, threads=threads), budget=Budget(seconds=left)
         )
         parts.append(fuzzed.runs)
         tried += len(starts)
@@ -139,7 +139,7 @@ def table_row(work: Path, name: str, analysis: float) -> dict[str, Any]:
     bound = bound_policy(work, name)
     starts = some_starts(bound, 10_000, 0)
     begun = time.monotonic()
-    runs = find_unsafe_runs(bound, starts, max_steps=MAX_STEPS, threads=2, budget=Budget(seconds=60.0)).runs
+    runs = find_unsafe_runs(bound, starts, Search(max_steps=MAX_STEPS, threads=2), budget=Budget(seconds=60.0)).runs
     seconds = time.monotonic() - begun
     return {
         "benchmark": name,

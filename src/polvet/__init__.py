@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from polvet.front.describing import info
     from polvet.front.gating import gate
     from polvet.front.general import Generalizing, Refuted, generalizes
+    from polvet.front.learning import LearnedScheduler
     from polvet.front.loading import from_gym, from_intervals, from_matrix, from_transitions, load
     from polvet.front.plans import GoalMissed, Nonterminating, Terminating, terminates
     from polvet.front.policy import Policy
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
         Unsafe,
         Value,
     )
-    from polvet.front.shield import LearnedScheduler, Shield
+    from polvet.front.shield import Shield
     from polvet.front.synthesizing import Solved, Unsolvable, synthesize
     from polvet.front.task import Task
     from polvet.model.automata import Model
@@ -73,7 +74,8 @@ _HOMES = {
         "Impossible", "Rejected", "Repair", "Safe", "Simulation", "Training", "Unknown", "Unsafe", "Value",
     ),
     "polvet.front.synthesizing": ("Solved", "Unsolvable", "synthesize"),
-    "polvet.front.shield": ("LearnedScheduler", "Shield"),
+    "polvet.front.learning": ("LearnedScheduler",),
+    "polvet.front.shield": ("Shield",),
     "polvet.front.task": ("Task",),
     "polvet.model.build": ("ModelBuilder",),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from polvet.debug.explain import explain_fault
 from polvet.debug.faults import NO_FAULT, all_faults, find_faults
 from polvet.domains.planted import plant
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import fit
 from polvet.policy.compiled import compile_policy
@@ -45,7 +45,7 @@ def test_runs_are_grouped_by_their_first_fault():
     world = plant(7)
     task = world.instance.task()
     bound = compile_policy(fit(task, world.policy))
-    runs = find_unsafe_runs(bound, list(Starts.of(task).states()) * 5, first_only=False, max_steps=200).runs
+    runs = find_unsafe_runs(bound, list(Starts.of(task).states()) * 5, Search(first_only=False, max_steps=200)).runs
     found = find_faults(bound, Decider(task), runs)
     groups = found.groups
     assert sorted(run for members in groups.values() for run in members) == list(range(len(runs)))

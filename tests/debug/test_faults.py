@@ -11,7 +11,7 @@ from polvet.debug.faults import NO_FAULT, all_faults, find_faults, refuse_foreig
 from polvet.domains.shipped import find_shipped
 from polvet.errors import InputError
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit, load_fitted
@@ -23,7 +23,7 @@ from polvet.sources import load_task
 from tests.debug.oracle import cases
 
 CASES = cases(80)
-SHORT = {"max_steps": 40, "runs_per_start": 2}
+SHORT = Search(max_steps=40, runs_per_start=2, first_only=False)
 
 
 def in_order(fault):
@@ -51,7 +51,7 @@ def test_all_faults_are_the_faults_of_the_definition(threads):
 def test_every_fault_on_given_runs_is_found_and_blamed():
     for case in CASES:
         bound = compile_policy(case.fitted)
-        runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
+        runs = find_unsafe_runs(bound, sorted(case.starts), SHORT).runs
         found = find_faults(bound, Decider(case.task), runs)
         on_runs = {state for run in runs for state in run.states}
         wanted = case.faults(on_runs)
@@ -105,7 +105,7 @@ def test_runs_that_do_not_fail_are_judged_as_well():
 def test_what_a_decider_learnt_is_kept_for_the_next_call():
     case = next(case for case in CASES if case.faults(case.reached()))
     bound, decider = compile_policy(case.fitted), Decider(case.task)
-    runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
+    runs = find_unsafe_runs(bound, sorted(case.starts), SHORT).runs
     first, second = find_faults(bound, decider, runs), find_faults(bound, decider, list(runs))
     assert first.faults == second.faults
     assert first.blame == second.blame
@@ -115,7 +115,7 @@ def test_runs_of_other_policies_are_refused():
     refused = 0
     for case in CASES[:40]:
         bound = compile_policy(case.fitted)
-        runs = find_unsafe_runs(bound, sorted(case.starts), first_only=False, **SHORT).runs
+        runs = find_unsafe_runs(bound, sorted(case.starts), SHORT).runs
         refuse_foreign_runs(bound, runs)
         for run in runs[:3]:
             if len(run.states) < 2:
@@ -156,7 +156,7 @@ def test_the_limit_that_stopped_deciding_is_the_one_that_is_named():
     shipped = find_shipped("line-faulty")
     fitted = load_fitted(load_task(shipped.task), shipped.policy)
     bound = compile_policy(fitted)
-    runs = find_unsafe_runs(bound, bound.compiled.pack_starts(Starts.of(fitted.task)), seed=1).runs
+    runs = find_unsafe_runs(bound, bound.compiled.pack_starts(Starts.of(fitted.task)), Search(seed=1)).runs
     found = find_faults(bound, Decider(fitted.task), runs, budget=Budget(megabytes=8_000, states=2))
     assert found.limit is not None
     assert found.limit.kind == "states"

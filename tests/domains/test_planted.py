@@ -9,7 +9,7 @@ import pytest
 from polvet.cli.app import run
 from polvet.debug.faults import all_faults, find_faults
 from polvet.domains.planted import plant
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import fit
@@ -49,7 +49,7 @@ def test_all_planted_faults_are_found_and_nothing_else(seed):
     assert {fault.state: fault.action for fault in exhaustive.faults} == found.faults
     assert set(exhaustive.unsafe_starts) == found.doomed_starts
     starts = list(Starts.of(task).states()) * 20
-    fuzzed = find_unsafe_runs(bound, starts, seed=seed, max_steps=200, first_only=False)
+    fuzzed = find_unsafe_runs(bound, starts, Search(seed, max_steps=200, first_only=False))
     on_runs = find_faults(bound, Decider(task), fuzzed.runs)
     assert {fault.state for fault in on_runs.faults} <= set(found.faults)
     for number in on_runs.never_safe:
@@ -64,7 +64,7 @@ def test_fuzzing_finds_nearly_all_of_them():
         task = world.instance.task()
         bound = compile_policy(fit(task, world.policy))
         starts = list(Starts.of(task).states()) * 20
-        runs = find_unsafe_runs(bound, starts, seed=seed, max_steps=200, first_only=False, runs_per_start=16).runs
+        runs = find_unsafe_runs(bound, starts, Search(seed, 16, 200, first_only=False)).runs
         planted += len(world.faults)
         found_in_all += len(find_faults(bound, Decider(task), runs).faults)
     assert planted > 200

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from polvet.errors import InputError
 from polvet.fuzz.distance import distance_to, distance_to_fail
 from polvet.fuzz.packed import PackedRuns
-from polvet.fuzz.search import TEMPERATURES, UNBIASED, GuidedPolicy, find_unsafe_runs, try_once
+from polvet.fuzz.search import TEMPERATURES, UNBIASED, GuidedPolicy, Search, find_unsafe_runs, try_once
 from polvet.model.build import ModelBuilder
 from polvet.policy.binding import fit
 from polvet.policy.callables import CallablePolicy
@@ -21,6 +21,7 @@ from tests.debug.oracle import cases
 from tests.policy.worlds import reached as all_reached
 from tests.policy.worlds import worlds
 
+PLAIN = Search(novelty=0.0)
 CASES = cases(80)[:25]
 RELAXED = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -46,7 +47,7 @@ def test_the_distance_is_zero_exactly_where_fail_holds(world):
 def test_every_fuzzed_run_is_a_run_of_the_policy_into_fail(options):
     for case in CASES:
         found = find_unsafe_runs(
-            compile_policy(case.fitted), sorted(case.starts), first_only=False, max_steps=60, **options
+            compile_policy(case.fitted), sorted(case.starts), Search(first_only=False, max_steps=60, **options)
         )
         for run, owner in list(zip(found.runs, found.starts, strict=True))[::5]:
             assert run.states[0] == sorted(case.starts)[owner]
@@ -59,7 +60,9 @@ def test_every_fuzzed_run_is_a_run_of_the_policy_into_fail(options):
 
 def test_every_start_with_an_unsafe_run_is_found_sooner_or_later():
     for case in CASES:
-        found = find_unsafe_runs(compile_policy(case.fitted), sorted(case.starts), runs_per_start=64, max_steps=200)
+        found = find_unsafe_runs(
+            compile_policy(case.fitted), sorted(case.starts), Search(runs_per_start=64, max_steps=200)
+        )
         reached, fails = case.reached(), case.semantics.compile(case.task.fail)
         reaching = {state for state in reached if fails(state)}
         while more := {s for s in reached - reaching if case.outcomes(s) & reaching}:
@@ -72,7 +75,9 @@ def test_threads_do_not_change_what_is_found():
     for case in CASES[:15]:
         bound = compile_policy(case.fitted)
         starts = bound.compiled.pack(sorted(case.starts) * 60)
-        one, two = (find_unsafe_runs(bound, starts, seed=5, threads=k, first_only=False, max_steps=100) for k in (1, 2))
+        one, two = (
+            find_unsafe_runs(bound, starts, Search(seed=5, threads=k, first_only=False, max_steps=100)) for k in (1, 2)
+        )
         assert np.array_equal(one.runs.states, two.runs.states)
         assert np.array_equal(one.runs.labels, two.runs.labels)
         assert np.array_equal(one.starts, two.starts)
@@ -93,8 +98,8 @@ def test_bias_makes_fail_likelier_and_plain_runs_follow_the_model():
     starts = bound.compiled.pack([(0,)] * 20_000)
     guide = GuidedPolicy.of(bound)
     numbers = np.arange(20_000, dtype=np.uint64)
-    plain = try_once(guide, starts, numbers, inf)
-    biased = try_once(guide, starts, numbers, 0.5)
+    plain = try_once(guide, starts, numbers, inf, PLAIN)
+    biased = try_once(guide, starts, numbers, 0.5, PLAIN)
     share = (plain.ends == End.FAIL).mean()
     assert abs(share - 0.1) < 0.01
     # 0.1 : 0.9 exp(-2) is what the weights say.
@@ -109,7 +114,7 @@ def test_runs_that_repeat_themselves_for_ever_end_at_once():
     m.edge("go", guard=x == 9, assign={"x": 4})
     task = m.task(fail=x > 9)
     bound = compile_policy(fit(task, CallablePolicy(("x",), ("go",), lambda state: "go")))
-    found = find_unsafe_runs(bound, [(0,)], max_steps=10**6)
+    found = find_unsafe_runs(bound, [(0,)], Search(max_steps=10**6))
     assert found.ends == {"loop": 1}
     assert found.steps < 50
     assert found.tried == 1, "there is only one run from this start"

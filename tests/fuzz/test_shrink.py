@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from polvet.domains.shipped import find_shipped
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.fuzz.shrink import cut_loops, find_shortest, shrink
 from polvet.kernel.starts import Starts
 from polvet.policy.binding import load_fitted
@@ -42,7 +42,7 @@ def test_shrunk_runs_are_runs_and_no_longer():
     shrunk = 0
     for case in cases(80)[:20]:
         bound = compile_policy(case.fitted)
-        for run in find_unsafe_runs(bound, sorted(case.starts), first_only=False, max_steps=60).runs[:3]:
+        for run in find_unsafe_runs(bound, sorted(case.starts), Search(first_only=False, max_steps=60)).runs[:3]:
             for small in (cut_loops(run), shrink(bound, run)):
                 assert is_run(case, small)
                 assert len(small.actions) <= len(run.actions)

@@ -22,7 +22,7 @@ from polvet.debug.evaluate import Evaluation, evaluate, evaluation_starts
 from polvet.debug.faults import FaultAnalysis, all_faults, find_faults
 from polvet.debug.possible import find_safe_world
 from polvet.errors import InputError, Where
-from polvet.fuzz.search import find_unsafe_runs
+from polvet.fuzz.search import Search, find_unsafe_runs
 from polvet.kernel.starts import Starts
 from polvet.model.task import Task
 from polvet.policy.binding import load_fitted
@@ -233,7 +233,7 @@ def judge_bound(
         # Last, so that no other check lacks the time.
         checked = confirm_analysis(
             bound, file, analysis, found=seconds, budget=sampling.budget, threads=sampling.threads
-        )  # fmt: skip
+        )
         checks[0] = replace(checks[0], checked=checked)
     return GateResult((*checks, *proof), faults, runs)
 
@@ -277,10 +277,9 @@ def _faults(bound: Bound, most: int, sampled: bool, sampling: Sampling) -> tuple
     if count is None or (sampling.budget.states is not None and count > sampling.budget.states):
         why = f"there are {'infinitely many' if count is None else f'{count:,}'} start states; {sampling.starts:,} were tried"
         starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
-        fuzzed = find_unsafe_runs(
-            bound, bound.compiled.pack(starts.states), seed=sampling.seed, max_steps=sampling.max_steps,
-            threads=sampling.threads, budget=sampling.budget,
-        )  # fmt: skip
+        search = Search(sampling.seed, max_steps=sampling.max_steps, threads=sampling.threads)
+        packed = bound.compiled.pack(starts.states)
+        fuzzed = find_unsafe_runs(bound, packed, search, budget=sampling.budget)
         analysis = find_faults(bound, decider, fuzzed.runs, budget=sampling.budget)
     else:
         analysis = all_faults(bound, decider, budget=sampling.budget)
@@ -304,9 +303,14 @@ def _faults_word(count: int) -> str:
 def _evaluation(bound: Bound, sampling: Sampling) -> Evaluation:
     starts = evaluation_starts(bound.task, sampling.starts, sampling.seed, budget=sampling.budget)
     return evaluate(
-        bound, starts, runs=sampling.runs, max_steps=sampling.max_steps, seed=sampling.seed, threads=sampling.threads,
+        bound,
+        starts,
+        runs=sampling.runs,
+        max_steps=sampling.max_steps,
+        seed=sampling.seed,
+        threads=sampling.threads,
         budget=sampling.budget,
-    )  # fmt: skip
+    )
 
 
 def _percentages(evaluation: Evaluation, limits: Thresholds) -> list[Check]:
@@ -351,18 +355,18 @@ def _against(low: float, middle: float, high: float, most: float, sampled: bool)
 
 def _risk(bound: Bound, most: str | float, sampling: Sampling, file: Path | None) -> Check:
     spent, allowed = stopwatch(), parse_risk(most, Where("--max-risk"))
-    found = judge_risk(
+    risk = judge_risk(
         bound, allowed, budget=sampling.budget, seed=sampling.seed, parallelism=Parallelism(sampling.threads)
     )
-    figures = found.figures
+    figures = risk.figures
     measure = RiskBound(figures["probability_lower"], figures["probability_upper"], str(allowed))
-    if found.verdict is Verdict.UNKNOWN:
-        return Check("risk", Passing.UNKNOWN, f"{found.says}; {found.reason}", measure)
+    if risk.verdict is Verdict.UNKNOWN:
+        return Check("risk", Passing.UNKNOWN, f"{risk.says}; {risk.reason}", measure)
     about = about_policy(bound.task, file, bound.fitted.sha256)
-    kind, certificate = f"{found.verdict.value} risk", found.certificate
+    kind, certificate = f"{risk.verdict.value} risk", risk.certificate
     checked = confirm(kind, certificate, about, found=spent(), budget=sampling.budget) if certificate else NO_KIND
-    passing = Passing.PASSED if found.verdict is Verdict.SAFE else Passing.FAILED
-    return Check("risk", passing, found.says, measure, checked)
+    passing = Passing.PASSED if risk.verdict is Verdict.SAFE else Passing.FAILED
+    return Check("risk", passing, risk.says, measure, checked)
 
 
 def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
@@ -370,9 +374,12 @@ def _proof(bound: Bound, sampling: Sampling, file: Path | None) -> Check:
     result = verify(bound, budget=sampling.budget, seed=sampling.seed, threads=sampling.threads)
     measure = ProofAttempt(result.verdict.value, result.method)
     checked = confirm(
-        f"{result.verdict.value} policy", certificate_of(bound, result, sampling.budget),
-        about_policy(bound.task, file, bound.fitted.sha256), found=spent(), budget=sampling.budget,
-    )  # fmt: skip
+        f"{result.verdict.value} policy",
+        certificate_of(bound, result, sampling.budget),
+        about_policy(bound.task, file, bound.fitted.sha256),
+        found=spent(),
+        budget=sampling.budget,
+    )
     match result:
         case Safe():
             return Check("proof", Passing.PASSED, f"proved safe ({result.method})", measure, checked)

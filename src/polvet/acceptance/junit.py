@@ -17,10 +17,16 @@ UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 def dump_junit(judged: GateResult, task: Task, policy: str, seconds: float) -> str:
     """Return the XML text."""
     count = {one: sum(check.passing is one for check in judged.checks) for one in Passing}
-    suite = ElementTree.Element("testsuite", {
-        "name": "polvet", "tests": str(len(judged.checks)), "failures": str(count[Passing.FAILED]),
-        "errors": str(count[Passing.UNKNOWN]), "time": f"{seconds:.3f}",
-    })  # fmt: skip
+    suite = ElementTree.Element(
+        "testsuite",
+        {
+            "name": "polvet",
+            "tests": str(len(judged.checks)),
+            "failures": str(count[Passing.FAILED]),
+            "errors": str(count[Passing.UNKNOWN]),
+            "time": f"{seconds:.3f}",
+        },
+    )
     for check in judged.checks:
         case = ElementTree.SubElement(suite, "testcase", {"classname": _clean(policy), "name": check.name})
         if check.passing is Passing.FAILED:

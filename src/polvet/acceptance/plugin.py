@@ -40,12 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _option(config: pytest.Config, name: str) -> Any:
-    given = config.getoption(name)
-    if given is not None:
-        return given
+    value = config.getoption(name)
+    if value is not None:
+        return value
     kind = next(kind for _, known, kind, _ in OPTIONS if known == name)
-    told = config.getini(name)
-    return kind(told) if told else None
+    text = config.getini(name)
+    return kind(text) if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def _gate_items(session: pytest.Session, config: pytest.Config) -> Iterator[GateItem]:
-    given = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal", "max_risk")}
-    limits = {name: value for name, value in given.items() if value is not None}
+    options = {name: _option(config, f"polvet_{name}") for name in ("max_faults", "max_unsafe", "min_goal", "max_risk")}
+    limits = {name: value for name, value in options.items() if value is not None}
     for name, value in limits.items():
         yield GateItem.from_parent(session, name=f"polvet[{name}={value}]", thresholds={name: value})
     if not limits:

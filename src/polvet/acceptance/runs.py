@@ -7,9 +7,9 @@ A policy that goes round in three states for ever has no fault. Whether that is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.debug.evaluate import Evaluation
+from polvet.files import Figures
 from polvet.model.expressions import FALSE
 from polvet.policy.compiled import Bound
 from polvet.policy.runs import End
@@ -51,12 +51,15 @@ class RunSummary:
         warning = f"WARNING: {self.useless}; " if self.useless else ""
         return f"{warning}{share}; {over}" + (f"; cut short: {self.cut}" if self.cut else "")
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the same as numbers."""
         return {
-            "goal_percent": None if self.goal is None else 100 * self.goal, "ends": dict(self.ends),
-            "states": self.states, "all_states": self.all_states, "useless": self.useless,
-        }  # fmt: skip
+            "goal_percent": None if self.goal is None else 100 * self.goal,
+            "ends": dict(self.ends),
+            "states": self.states,
+            "all_states": self.all_states,
+            "useless": self.useless,
+        }
 
 
 def run_summary(bound: Bound, evaluation: Evaluation, max_steps: int) -> RunSummary:

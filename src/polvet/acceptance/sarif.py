@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from polvet import __version__
 from polvet.acceptance.findings import fault_text, state_text
 from polvet.acceptance.judge import GateResult, Passing
+from polvet.files import Json
 from polvet.model.task import Task
 
 MAX_RESULTS = 1_000
@@ -32,13 +32,20 @@ def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     """
     uri = Path(policy).as_posix()
     where = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}]
-    results: list[dict[str, Any]] = []
+    results: list[Json] = []
 
     def add(rule: str, level: str, text: str, identity: str) -> None:
-        results.append({
-            "ruleId": rule, "level": level, "message": {"text": text}, "locations": where,
-            "partialFingerprints": {FINGERPRINT: sha256(f"{rule}\n{identity}".encode("utf-8", "replace")).hexdigest()},
-        })  # fmt: skip
+        results.append(
+            {
+                "ruleId": rule,
+                "level": level,
+                "message": {"text": text},
+                "locations": where,
+                "partialFingerprints": {
+                    FINGERPRINT: sha256(f"{rule}\n{identity}".encode("utf-8", "replace")).hexdigest()
+                },
+            }
+        )
 
     for check in judged.checks:
         if check.passing is not Passing.PASSED:
@@ -50,7 +57,8 @@ def dump_sarif(judged: GateResult, task: Task, policy: str | Path) -> str:
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
     driver = {"name": "polvet", "version": __version__, "rules": rules}
     document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
-    }  # fmt: skip
+    }
     return json.dumps(document, ensure_ascii=False, indent=1) + "\n"

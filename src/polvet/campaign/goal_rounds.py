@@ -12,8 +12,8 @@ from pathlib import Path
 
 from polvet.campaign.goal_steps import GoalSteps
 from polvet.campaign.outcome import Outcome
-from polvet.campaign.record import EVALUATE, GOALS, REPAIR, Figures, Record, VerificationFigures
-from polvet.campaign.rounds import Ending
+from polvet.campaign.record import EVALUATE, GOALS, REPAIR, Record, VerificationFigures
+from polvet.campaign.rounds import Conclusion, Ending
 from polvet.campaign.safety_rounds import SafetyRounds
 from polvet.campaign.usefulness import usefulness
 from polvet.errors import LimitReached
@@ -45,11 +45,11 @@ class GoalRounds(SafetyRounds):
         if not self._minds_the_goal(iteration):
             return self.end(Outcome.SAFE, policy, iteration, None, proof)
         try:
-            found = self.do(iteration, GOALS, lambda: self.steps.goals(iteration, bound, policy))
+            goals = self.do(iteration, GOALS, lambda: self.steps.goals(iteration, bound, policy))
         except LimitReached as limit:
             return self.end(Outcome.LIMIT, policy, iteration, f"goal faults are not known: {limit}")
-        new = self.remember(found)
-        if not found.figures.faults:
+        new = self.remember(goals)
+        if not goals.figures.faults:
             return self.end(Outcome.SAFE, policy, iteration, None, proof)
         if not new:
             return self.end(Outcome.FAULTS_REMAIN, policy, iteration, "the repair left goal faults it was given")
@@ -67,19 +67,12 @@ class GoalRounds(SafetyRounds):
             return False
         return useful.last < useful.possible - useful.allowed_loss
 
-    def end(
-        self,
-        outcome: Outcome,
-        policy: Path,
-        iteration: int,
-        reason: str | None,
-        shown_by: Record[Figures] | None = None,
-    ) -> Ending:
-        """End with the policy; where that is not proved safe, or reaches the goal less often, with the best that was."""
+    def choose(self, last: Conclusion) -> Conclusion:
+        """Return the last policy; where that is not proved safe, or reaches the goal less often, the best that was."""
         best = self.best
-        if best is None or (outcome is Outcome.SAFE and best.policy == policy):
-            return super().end(outcome, policy, iteration, reason, shown_by)
-        why = reason or "the policy without goal faults reaches the goal less often than this one"
+        if best is None or (last.outcome is Outcome.SAFE and best.policy == last.policy):
+            return last
+        why = last.reason or "the policy without goal faults reaches the goal less often than this one"
         if self.settings.kind != "goal":  # nobody asked: whether the budget is kept is what counts
-            return super().end(Outcome.SAFE, best.policy, best.iteration, None, best.proof)
-        return super().end(Outcome.GOAL_FAULTS, best.policy, best.iteration, why, best.proof)
+            return Conclusion(Outcome.SAFE, best.policy, best.iteration, None, best.proof)
+        return Conclusion(Outcome.GOAL_FAULTS, best.policy, best.iteration, why, best.proof)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from polvet.campaign.ground import Done
 from polvet.campaign.record import RepairFigures, WorldFigures
-from polvet.campaign.steps import OTHERS, Candidate, Done, Steps
+from polvet.campaign.steps import OTHERS, Candidate, Steps
 from polvet.debug.goal_faults import find_goal_faults
 from polvet.debug.questions import Question
 from polvet.model.semantics import State
@@ -27,9 +28,9 @@ class GoalSteps(Steps):
     def goals(self, iteration: int, bound: Bound, policy: Path) -> Done[WorldFigures]:
         """Return the goal faults on all runs of the policy."""
         within = self._left(self.settings.max_states)
-        asked = Question.of("goal", self.settings.goal_chance, None, "0")
-        found = find_goal_faults(bound, self.decider, least=asked.goal_chance, budget=within)
-        return self._found_in_world(found, f"faults/{iteration}-goal.json", policy)
+        question = Question.of("goal", self.settings.goal_chance, None, "0")
+        analysis = find_goal_faults(bound, self.decider, least=question.goal_chance, budget=within)
+        return self._world_faults(analysis, f"faults/{iteration}-goal.json", policy)
 
     def mend(self, iteration: int, bound: Bound, first: Path) -> Done[RepairFigures]:
         """Make a policy without the faults so far that is as safe as this one and reaches the goal no less often."""
@@ -52,10 +53,19 @@ class GoalSteps(Steps):
                 break
         if not tried:
             nothing = RepairFigures(
-                faults_fixed=0, faults_left=len(self.faults), objective=0.0, trees_added=0, method=chosen, attempts=1 + len(others),
-                kept_states=len(keep), repair_seconds=0.0, gap=None, goal_percent_before=100 * goals.before.reached.share,
-                goal_percent_after=100 * goals.before.reached.share, refused=why,
-            )  # fmt: skip
+                faults_fixed=0,
+                faults_left=len(self.faults),
+                objective=0.0,
+                trees_added=0,
+                method=chosen,
+                attempts=1 + len(others),
+                kept_states=len(keep),
+                repair_seconds=0.0,
+                gap=None,
+                goal_percent_before=100 * goals.before.reached.share,
+                goal_percent_after=100 * goals.before.reached.share,
+                refused=why,
+            )
             return nothing, {}
         best = min(tried, key=lambda one: (len(one.repair.left), goals.floor.cost(one.reached)))
         figures = self._repair_figures(best, len(tried), len(keep), goals)

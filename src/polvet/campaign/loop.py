@@ -34,9 +34,11 @@ def debug(
     """Debug the policy in the file and keep everything in the folder; called again it goes on where it stopped."""
     chosen = settings or Settings()
     identity = chosen.identity(
-        task_sha256=task.sha256, policy_sha256=policy_sha256(policy), choice=task.reading.mode,
+        task_sha256=task.sha256,
+        policy_sha256=policy_sha256(policy),
+        choice=task.reading.mode,
         out_of_bounds=task.network.out_of_bounds.value,
-    )  # fmt: skip
+    )
     if named_function(policy) is not None:
         raise InputError(
             "a Python function cannot be repaired.", Where(str(policy)), "Debug the network, trees or table behind it."
@@ -56,7 +58,5 @@ def _rounds(
 ) -> Rounds:
     """Return the rounds of the kind that is asked for."""
     if settings.kind == "risk":
-        return RiskRounds(
-            policy, store, RiskSteps(task, store, settings, budget, threads=threads), settings, listener
-        )  # fmt: skip
+        return RiskRounds(policy, store, RiskSteps(task, store, settings, budget, threads=threads), settings, listener)
     return GoalRounds(policy, store, GoalSteps(task, store, settings, budget, threads=threads), settings, listener)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.records.shape import HINT, later, record_from_json, record_to_json
 
 Interval = tuple[float, float]
@@ -201,16 +202,16 @@ class Record(Generic[G]):
     seconds: float
     files: Mapping[str, StoredFile]
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> Json:
         """Return the figures as one flat JSON object."""
         return {"iteration": self.iteration, "step": self.step.name, **self._figures()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the record as the journal holds it."""
         files = {role: record_to_json(file) for role, file in self.files.items()}
         return {"iteration": self.iteration, "step": self.step.name, "figures": self._figures(), "files": files}
 
-    def _figures(self) -> dict[str, Any]:
+    def _figures(self) -> Json:
         return {**record_to_json(self.figures), "seconds": self.seconds}
 
     @classmethod

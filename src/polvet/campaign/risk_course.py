@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.campaign.record import RISKS, VERIFY, Figures, Record, VerificationFigures, WorldFigures
+from polvet.files import Json
 from polvet.numbers import exact
 
 Bounds = tuple[float, float]
@@ -26,12 +26,16 @@ class RiskCourse:
         beside = "" if self.least is None else f"; the least that any policy risks is {self.least:.6g}"
         return f"{_around(self.first)} -> {_around(self.last)}, at most {float(exact(self.allowed) or 0):g} allowed{beside}"
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return the same as numbers."""
         return {
-            "max_risk": self.allowed, "risk_lower": self.last[0], "risk_upper": self.last[1],
-            "risk_lower_first": self.first[0], "risk_upper_first": self.first[1], "least_risk": self.least,
-        }  # fmt: skip
+            "max_risk": self.allowed,
+            "risk_lower": self.last[0],
+            "risk_upper": self.last[1],
+            "risk_lower_first": self.first[0],
+            "risk_upper_first": self.first[1],
+            "least_risk": self.least,
+        }
 
 
 def risk_course(records: Sequence[Record[Figures]], iteration: int, allowed: str | None) -> RiskCourse | None:
@@ -41,8 +45,10 @@ def risk_course(records: Sequence[Record[Figures]], iteration: int, allowed: str
     judged = {
         record.iteration: (record.figures.risk_lower or 0.0, record.figures.risk_upper)
         for record in records
-        if record.step is VERIFY and isinstance(record.figures, VerificationFigures) and record.figures.risk_upper is not None
-    }  # fmt: skip
+        if record.step is VERIFY
+        and isinstance(record.figures, VerificationFigures)
+        and record.figures.risk_upper is not None
+    }
     if 0 not in judged or iteration not in judged:
         return None
     worlds = [record.figures for record in records if record.step is RISKS and isinstance(record.figures, WorldFigures)]

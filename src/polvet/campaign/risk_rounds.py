@@ -8,12 +8,13 @@ Limits   all states that any policy can come to, up to 200,000
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from polvet.campaign.outcome import Outcome
-from polvet.campaign.record import BEGIN, EVALUATE, REPAIR, RISKS, VERIFY, Figures, Record, WorldFigures
+from polvet.campaign.record import BEGIN, EVALUATE, REPAIR, RISKS, VERIFY, Record, WorldFigures
 from polvet.campaign.risk_steps import RiskSteps
-from polvet.campaign.rounds import Ending, Rounds
+from polvet.campaign.rounds import Conclusion, Ending, Rounds
 from polvet.errors import LimitReached
 
 
@@ -30,15 +31,15 @@ class RiskRounds(Rounds):
         if judged.figures.verdict == "safe":
             return self.end(Outcome.SAFE, policy, iteration, None, judged)
         try:
-            found = self.do(iteration, RISKS, lambda: self.steps.risks(iteration, bound, policy))
+            risks = self.do(iteration, RISKS, lambda: self.steps.risks(iteration, bound, policy))
         except LimitReached as limit:
             if limit.kind == "time":
                 raise
             return self.end(
                 Outcome.LIMIT, policy, iteration, f"faults relative to the bound are not known: {limit}", judged
             )
-        if not self.remember(found) and not self._was_partial(iteration):
-            return self._without_new_faults(iteration, policy, found, judged.figures.reason)
+        if not self.remember(risks) and not self._was_partial(iteration):
+            return self._without_new_faults(iteration, policy, risks, judged.figures.reason)
         repaired = self.do(iteration, REPAIR, lambda: self.steps.repair(iteration, bound, first))
         return self.store.path(repaired, "policy")
 
@@ -48,9 +49,9 @@ class RiskRounds(Rounds):
         return before is not None and before.figures.faults_given is not None
 
     def _without_new_faults(
-        self, iteration: int, policy: Path, found: Record[WorldFigures], reason: str | None
+        self, iteration: int, policy: Path, risks: Record[WorldFigures], reason: str | None
     ) -> Ending:
-        figures = found.figures
+        figures = risks.figures
         if figures.lost_starts:
             why = f"from {figures.lost_starts:,} start states no policy keeps the bound: the least risk is {figures.least_risk:.6g}"
             return self.end(Outcome.IMPOSSIBLE, policy, iteration, why)
@@ -66,24 +67,19 @@ class RiskRounds(Rounds):
         why = "no new fault is found; what is left raises the least risk by at most --delta a step, or by too little to be told"
         return self.end(Outcome.FAULTS_REMAIN, policy, iteration, why)
 
-    def end(
-        self,
-        outcome: Outcome,
-        policy: Path,
-        iteration: int,
-        reason: str | None,
-        shown_by: Record[Figures] | None = None,
-    ) -> Ending:
-        """End with the policy; where the bound is not kept, with the least risky of all."""
-        if outcome is not Outcome.SAFE:
-            risks = {
-                record.iteration: record.figures.risk_upper
-                for k in range(iteration + 1)
-                if (record := self.store.find(k, VERIFY)) is not None and record.figures.risk_upper is not None
-            }
-            if risks:
-                iteration = min(risks, key=lambda k: (risks[k], k))
-                made = self.store.find(iteration - 1, REPAIR) if iteration else self.store.find(0, BEGIN)
-                assert made is not None
-                policy, shown_by = self.store.path(made, "policy"), self.store.find(iteration, VERIFY)
-        return super().end(outcome, policy, iteration, reason, shown_by)
+    def choose(self, last: Conclusion) -> Conclusion:
+        """Return the last policy; where the bound is not kept, the least risky of all."""
+        if last.outcome is Outcome.SAFE:
+            return last
+        risks = {
+            record.iteration: record.figures.risk_upper
+            for k in range(last.iteration + 1)
+            if (record := self.store.find(k, VERIFY)) is not None and record.figures.risk_upper is not None
+        }
+        if not risks:
+            return last
+        least = min(risks, key=lambda k: (risks[k], k))
+        source = self.store.find(least - 1, REPAIR) if least else self.store.find(0, BEGIN)
+        assert source is not None
+        policy, proof = self.store.path(source, "policy"), self.store.find(least, VERIFY)
+        return replace(last, policy=policy, iteration=least, proof=proof)

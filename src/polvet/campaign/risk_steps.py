@@ -15,8 +15,10 @@ from functools import cached_property
 from pathlib import Path
 
 from polvet.budget import stopwatch
+from polvet.campaign.examination import VERIFIED
+from polvet.campaign.ground import Done
 from polvet.campaign.record import RepairFigures, VerificationFigures, WorldFigures
-from polvet.campaign.steps import VERIFIED, Candidate, Done, GoalRuns, Steps
+from polvet.campaign.steps import Candidate, GoalRuns, Steps
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import NotChecked, told
 from polvet.debug.questions import Question
@@ -42,7 +44,7 @@ class RiskSteps(Steps):
     """The steps on the policies of one campaign that is after a bound on the risk."""
 
     @cached_property
-    def _asked(self) -> Question:
+    def _question(self) -> Question:
         settings = self.settings
         return Question.of(settings.kind, settings.goal_chance, settings.max_risk, settings.delta)
 
@@ -60,36 +62,48 @@ class RiskSteps(Steps):
 
     def judge(self, iteration: int, bound: Bound, policy: Path) -> Done[VerificationFigures]:
         """Return whether the policy keeps the bound; the certificate is checked before it is believed."""
-        spent, most = stopwatch(), self._asked.max_risk
+        spent, most = stopwatch(), self._question.max_risk
         assert most is not None
-        found = judge_risk(
-            bound, most, budget=self._left(VERIFIED * self.settings.max_states), seed=self.settings.seed,
+        judgement = judge_risk(
+            bound,
+            most,
+            budget=self._left(VERIFIED * self.settings.max_states),
+            seed=self.settings.seed,
             parallelism=Parallelism(self.threads),
-        )  # fmt: skip
-        risk = {"risk_lower": found.figures["probability_lower"], "risk_upper": found.figures["probability_upper"]}
-        figures = VerificationFigures(found.verdict.value, found.method, reason=found.reason, faults=0, **risk)
-        if found.verdict is Verdict.UNKNOWN:
+        )
+        risk = {
+            "risk_lower": judgement.figures["probability_lower"],
+            "risk_upper": judgement.figures["probability_upper"],
+        }
+        figures = VerificationFigures(
+            judgement.verdict.value, judgement.method, reason=judgement.reason, faults=0, **risk
+        )
+        if judgement.verdict is Verdict.UNKNOWN:
             if self.budget.seconds is not None and self.budget.is_over():
-                raise LimitReached(found.reason or "the risk is not known", "time")
+                raise LimitReached(judgement.reason or "the risk is not known", "time")
             return figures, {}
-        if found.certificate is None:
+        if judgement.certificate is None:
             return replace(figures, **told(NotChecked("only bounds in floating point were found"))), {}
         name = f"certificates/risk-{iteration}.json"
         checked = confirm(
-            f"{found.verdict.value} risk", found.certificate, about_policy(bound.task, policy, bound.fitted.sha256),
-            found=spent(), budget=self.budget, output=self.store.folder / name,
-        )  # fmt: skip
-        shown = self.store.write(name, json.dumps(found.certificate, ensure_ascii=False))
+            f"{judgement.verdict.value} risk",
+            judgement.certificate,
+            about_policy(bound.task, policy, bound.fitted.sha256),
+            found=spent(),
+            budget=self.budget,
+            output=self.store.folder / name,
+        )
+        shown = self.store.write(name, json.dumps(judgement.certificate, ensure_ascii=False))
         return replace(figures, **told(checked)), {"certificate": shown}
 
     def risks(self, iteration: int, bound: Bound, policy: Path) -> Done[WorldFigures]:
         """Return the faults relative to the bound on all runs of the policy."""
-        asked, world = self._asked, self._risks
-        assert asked.max_risk is not None
-        found = find_risk_faults(
-            bound, asked.max_risk, delta=asked.delta, starts=self._initial, world=world, budget=self._left()
+        question, world = self._question, self._risks
+        assert question.max_risk is not None
+        analysis = find_risk_faults(
+            bound, question.max_risk, delta=question.delta, starts=self._initial, world=world, budget=self._left()
         )
-        figures, files = self._found_in_world(found, f"faults/{iteration}.json", policy)
+        figures, files = self._world_faults(analysis, f"faults/{iteration}.json", policy)
         least = max(float(world.least[world.space.find(words)]) for words in self._initial)
         return replace(figures, least_risk=least), files
 
@@ -99,27 +113,28 @@ class RiskSteps(Steps):
         keep = self._kept(bound, goals)
         faults = self._to_fix()
         tried: list[tuple[Candidate, int, float]] = []
-        for one, given in self._tries(bound, goals, keep, faults):
+        for one, count in self._tries(bound, goals, keep, faults):
             risk = find_risk(one.after, budget=self._left(), seed=self.settings.seed).upper
-            tried.append((one, given, risk))
+            tried.append((one, count, risk))
             if risk <= self._allowed and goals.floor.is_kept(one.reached):
                 break
         within = [entry for entry in tried if entry[2] <= self._allowed]
         if within:
-            best, given, risk = min(within, key=lambda entry: goals.floor.cost(entry[0].reached))
+            best, count, risk = min(within, key=lambda entry: goals.floor.cost(entry[0].reached))
         else:
             whole = [entry for entry in tried if entry[1] == len(faults)]
-            best, given, risk = min(whole, key=lambda entry: (len(entry[0].repair.left), entry[2]))
+            best, count, risk = min(whole, key=lambda entry: (len(entry[0].repair.left), entry[2]))
         figures = replace(
-            self._repair_figures(best, len(tried), len(keep), goals), risk_after=risk,
-            faults_given=None if given == len(faults) else given,
-        )  # fmt: skip
+            self._repair_figures(best, len(tried), len(keep), goals),
+            risk_after=risk,
+            faults_given=None if count == len(faults) else count,
+        )
         return figures, self._save(f"repair-{iteration}", iteration, bound, best.repair, first)
 
     @property
     def _allowed(self) -> float:
-        assert self._asked.max_risk is not None
-        return float(self._asked.max_risk)
+        assert self._question.max_risk is not None
+        return float(self._question.max_risk)
 
     def _tries(
         self, bound: Bound, goals: GoalRuns, keep: list[State], faults: list[Fault]

@@ -9,19 +9,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from polvet.budget import stopwatch
+from polvet.campaign.ground import Done
 from polvet.campaign.outcome import Outcome, OutcomeRecord, dump_outcome
 from polvet.campaign.policies import copy_policy, place_of, policy_stem
 from polvet.campaign.record import BEGIN, F, Figures, Record, Step
 from polvet.campaign.risk_course import RiskCourse, risk_course
 from polvet.campaign.settings import Settings
-from polvet.campaign.steps import Done, Steps
+from polvet.campaign.steps import Steps
 from polvet.campaign.store import Store
 from polvet.campaign.usefulness import Usefulness, usefulness
 from polvet.confirm.outcome import Confirmation, read_told, told
 from polvet.errors import LimitReached
+from polvet.files import Json
 from polvet.interrupts import noting
 from polvet.model.expressions import FALSE
 from polvet.records.fault_files import FaultList, read_faults, write_faults
@@ -45,7 +46,7 @@ class Ending:
     risk: RiskCourse | None = None  # None: no bound on the risk was asked for, or nothing is known yet
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return what is left of the goal, and what is risked, as numbers."""
         return {
             **({} if self.usefulness is None else self.usefulness.figures()),
@@ -53,11 +54,22 @@ class Ending:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A policy that a campaign may end with: of which iteration, with which outcome, and the step that proves it."""
+
+    outcome: Outcome
+    policy: Path
+    iteration: int
+    reason: str | None
+    proof: Record[Figures] | None
+
+
 class Rounds(ABC):
     """A campaign under way."""
 
-    def __init__(self, given: Path, store: Store, steps: Steps, settings: Settings, listener: Listener) -> None:
-        self.given, self.store, self.steps, self.settings, self.listener = given, store, steps, settings, listener
+    def __init__(self, policy: Path, store: Store, steps: Steps, settings: Settings, listener: Listener) -> None:
+        self.given, self.store, self.steps, self.settings, self.listener = policy, store, steps, settings, listener
 
     def run(self) -> Ending:
         """Iterate until there is an outcome."""
@@ -103,42 +115,46 @@ class Rounds(ABC):
         return len(faults)
 
     def end(
-        self,
-        outcome: Outcome,
-        policy: Path,
-        iteration: int,
-        reason: str | None,
-        shown_by: Record[Figures] | None = None,
+        self, outcome: Outcome, policy: Path, iteration: int, reason: str | None, proof: Record[Figures] | None = None
     ) -> Ending:
-        """Leave the last policy and all faults where people look for them."""
+        """Leave the final policy and all faults where people look for them."""
+        return self._write(self.choose(Conclusion(outcome, policy, iteration, reason, proof)))
+
+    def choose(self, last: Conclusion) -> Conclusion:
+        """Return what the campaign ends with: the last policy, or a better one of those before."""
+        return last
+
+    def _write(self, conclusion: Conclusion) -> Ending:
+        outcome, reason, iteration = conclusion.outcome, conclusion.reason, conclusion.iteration
         useful = None
         if self.steps.task.goal != FALSE:
             useful = usefulness(self.store.records, iteration, self.settings.max_goal_loss)
         if useful is not None and useful.lost and outcome is Outcome.SAFE:
             outcome, reason = Outcome.GOAL_LOST, useful.warning()
-        name = place_of(policy, "policy")
-        copy_policy(policy, self.store.folder, name)
+        name = place_of(conclusion.policy, "policy")
+        copy_policy(conclusion.policy, self.store.folder, name)
         final = self.store.folder / name
         by_state = {fault.state: fault for fault in self.steps.faults.values()}
         task = self.steps.task
         write_faults(task, FaultList(tuple(by_state.values()), task.sha256), self.store.folder / "faults.json")
-        proof = None
-        if shown_by is not None and "certificate" in shown_by.files:
-            proof = self.store.path(shown_by, "certificate")
-        checked = None if shown_by is None else read_told(shown_by.line())
+        proof = conclusion.proof
+        certificate = None
+        if proof is not None and "certificate" in proof.files:
+            certificate = self.store.path(proof, "certificate")
+        checked = None if proof is None else read_told(proof.line())
         faults = len(self.steps.faults)
-        shown = OutcomeRecord(
+        record = OutcomeRecord(
             outcome,
             reason,
             iteration,
             faults,
             policy=name,
-            certificate=None if proof is None else str(proof.relative_to(self.store.folder)),
+            certificate=None if certificate is None else str(certificate.relative_to(self.store.folder)),
             **told(checked),
             warning=None if useful is None else useful.warning(),
         )
         risk = risk_course(self.store.records, iteration, self.settings.max_risk)
         records = tuple(self.store.records)
-        ending = Ending(outcome, final, iteration, faults, proof, reason, records, checked, useful, risk)
-        self.store.write("outcome.json", dump_outcome(shown, ending.figures))
+        ending = Ending(outcome, final, iteration, faults, certificate, reason, records, checked, useful, risk)
+        self.store.write("outcome.json", dump_outcome(record, ending.figures))
         return ending

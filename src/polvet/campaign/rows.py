@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from polvet.campaign.record import (
     EvaluationFigures,
@@ -18,6 +17,7 @@ from polvet.campaign.record import (
     VerificationFigures,
     WorldFigures,
 )
+from polvet.files import Json
 from polvet.records.shape import record_to_json
 
 
@@ -49,9 +49,9 @@ class Row:
         """Return what made a new policy in this iteration: its fence or its repair."""
         return self.fence or self.repair
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the row as one JSON object; what a proof tried and what a fence cost stand in objects of their own."""
-        row: dict[str, Any] = {"iteration": self.iteration, "seconds": self.seconds}
+        row: Json = {"iteration": self.iteration, "seconds": self.seconds}
         for part in (self.sizes, self.possible, self.evaluation, self.search, self.repair):
             row |= {} if part is None else record_to_json(part)
         if self.new_faults is not None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from polvet.campaign.examination import LITTLE
 from polvet.campaign.outcome import Outcome
 from polvet.campaign.record import (
     EVALUATE,
@@ -31,7 +32,6 @@ from polvet.campaign.record import (
     VerificationFigures,
 )
 from polvet.campaign.rounds import Ending, Rounds
-from polvet.campaign.steps import LITTLE
 from polvet.errors import LimitReached
 from polvet.model.expressions import FALSE
 from polvet.policy.compiled import Bound

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from polvet.choices import one_of
 from polvet.debug.questions import Question
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.repair.methods import METHODS, MODES
 
 LATER = ("kind", "goal_chance", "max_risk", "delta")
@@ -39,15 +39,13 @@ class Settings:
         METHODS.chosen(self.method)
         one_of(self.mode, MODES, "--repair-mode")
         one_of(self.verify, VERIFICATIONS, "--verify")
-        asked = Question.of(self.kind, self.goal_chance, self.max_risk, self.delta)
-        object.__setattr__(self, "kind", asked.kind)
-        if asked.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
-            what = (
-                f"{asked.kind} faults are mended in policies that are verified, by actions that are known to mend them."
-            )
+        question = Question.of(self.kind, self.goal_chance, self.max_risk, self.delta)
+        object.__setattr__(self, "kind", question.kind)
+        if question.kind != "safety" and (self.verify, self.mode) != ("auto", "safe"):
+            what = f"{question.kind} faults are mended in policies that are verified, by actions that are known to mend them."
             raise InputError(what, Where("--kind"), "Leave out --verify and --repair-mode.")
 
-    def identity(self, **files: str | None) -> dict[str, Any]:
+    def identity(self, **files: str | None) -> Json:
         """Return what a resumed campaign must agree on: these settings and the files' checksums.
 
         Settings that earlier versions did not know are left out where they are as they were.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polvet.campaign.record import Figures, Interval, Record
 from polvet.campaign.rows import fold
+from polvet.files import Json
 
 ROUNDING = 1e-6
 """Points of %Goal within which exact figures may differ."""
@@ -55,16 +55,22 @@ class Usefulness:
             f"{says}; {limit}: a loss is forced" if self.forced else f"{says}, although {self.possible:.2f} is possible"
         )
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Json:
         """Return the same as numbers."""
         return {
-            "goal_percent": self.last, "goal_percent_interval": list(self.last_interval),
-            "goal_percent_first": self.first, "goal_percent_first_interval": list(self.first_interval),
-            "goal_percent_best": self.best, "goal_percent_best_interval": list(self.best_interval),
-            "goal_percent_possible": self.possible, "max_goal_loss": self.allowed_loss,
-            "goal_lost": self.lost, "goal_loss_forced": self.lost and self.forced,
-            "run_length": self.last_length, "run_length_first": self.first_length,
-        }  # fmt: skip
+            "goal_percent": self.last,
+            "goal_percent_interval": list(self.last_interval),
+            "goal_percent_first": self.first,
+            "goal_percent_first_interval": list(self.first_interval),
+            "goal_percent_best": self.best,
+            "goal_percent_best_interval": list(self.best_interval),
+            "goal_percent_possible": self.possible,
+            "max_goal_loss": self.allowed_loss,
+            "goal_lost": self.lost,
+            "goal_loss_forced": self.lost and self.forced,
+            "run_length": self.last_length,
+            "run_length_first": self.first_length,
+        }
 
 
 def usefulness(records: Sequence[Record[Figures]], iteration: int, allowed_loss: float) -> Usefulness | None:

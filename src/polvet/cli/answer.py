@@ -28,10 +28,19 @@ class ExitCode(Enum):
 
 FOUND = frozenset(
     {
-        "unsafe", "nonterminating", "faults", "faults remain", "faults added", "rejected", "impossible", "failed",
-        "goal-missed", "not-strong-cyclic", "refuted",
+        "unsafe",
+        "nonterminating",
+        "faults",
+        "faults remain",
+        "faults added",
+        "rejected",
+        "impossible",
+        "failed",
+        "goal-missed",
+        "not-strong-cyclic",
+        "refuted",
     }
-)  # fmt: skip
+)
 """The verdicts that a script should not go on with; their evidence is printed or written."""
 
 

@@ -37,11 +37,9 @@ COMMANDS: dict[str, str] = {
     "simulate": "Simulate a policy. Example: `polvet simulate line.toml policy.onnx --runs 10000 -o runs.jsonl`.",
     "evaluate": "Evaluate a policy. "
     "Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`.",
-    "fuzz": "Find unsafe runs. "
-    "Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes.",
+    "fuzz": "Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes.",
     "faults": "Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`.",
-    "repair": "Repair a policy. "
-    "Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`.",
+    "repair": "Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`.",
     "fence": "Forbid a policy what may leave the safe region. "
     "Example: `polvet fence line.toml policy.json -o fenced.json`.",
     "compare": "Compare two policies. "
@@ -52,8 +50,7 @@ COMMANDS: dict[str, str] = {
     "gate": "Pass (0), fail (10; 11: only the goal is lost) or not know (20). "
     "Example: `polvet gate line.toml policy.json --min-goal 90`.",
     "report": "Write a report for people. Example: `polvet report line-debug -o report.html`.",
-    "permit": "Compute which actions may be allowed. "
-    "Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
+    "permit": "Compute which actions may be allowed. Example: `polvet permit janitor.toml --bound 0.1 -o shield.json`.",
     "learn": "Learn unknown costs safely. Example: `polvet learn janitor.toml --cost fuel --bound 0.1`.",
     "terminates": "Decide whether every execution of a generalized plan ends: also of a sketch, "
     "a .qnp policy, an integer transition system.",
@@ -64,7 +61,7 @@ COMMANDS: dict[str, str] = {
     "certify": "Check a certificate without trusting whoever made it: accepted (0) or rejected (10).",
     "domains": "List the built-in benchmarks; with a name explain one; "
     "with -o FILE.jani write it, and FILE.toml beside it.",
-}  # fmt: skip
+}
 """What the help page lists, in its order: one module of this room per command (`check` lives in `check.py`), and the first
 paragraph of the command's own help."""
 
@@ -92,9 +89,9 @@ def _refuse_twice(options: list[Any], words: list[str]) -> None:
     for option in options:
         if option.param_type_name != "option" or option.multiple or option.is_flag:
             continue
-        given = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
-        if len(given) > 1:
-            raise InputError("is given twice, and takes one value.", Where(given[-1]), "Give it once.")
+        repeated = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
+        if len(repeated) > 1:
+            raise InputError("is given twice, and takes one value.", Where(repeated[-1]), "Give it once.")
 
 
 app = typer.Typer(

@@ -43,10 +43,15 @@ class Conditions:
     def options(self) -> TaskOptions:
         """Return them as a task has them."""
         return TaskOptions(
-            parse_constants(self.constants), self.start, self.fail, self.goal,
-            parse_out_of_bounds(self.out_of_bounds, Where("out_of_bounds")), parse_mode(self.mode, Where("mode")),
-            parse_avoid(self.avoid, Where("avoid")), self.domain,
-        )  # fmt: skip
+            parse_constants(self.constants),
+            self.start,
+            self.fail,
+            self.goal,
+            parse_out_of_bounds(self.out_of_bounds, Where("out_of_bounds")),
+            parse_mode(self.mode, Where("mode")),
+            parse_avoid(self.avoid, Where("avoid")),
+            self.domain,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +83,6 @@ def certify(
 
     budget = budget_of(limits.time_limit, limits.memory_limit)
     subjects = subjects_of(task, policy, conditions.options(), allow_options=allow_options, budget=budget)
-    found = judge(certificate, subjects)
-    lines = [f"  proved: {found.claim}"] if isinstance(found, Accepted) else []
-    return answering.say(found, lines)
+    verdict = judge(certificate, subjects)
+    lines = [f"  proved: {verdict.claim}"] if isinstance(verdict, Accepted) else []
+    return answering.say(verdict, lines)

@@ -41,13 +41,13 @@ def check(
     """Compute a probability or expected reward. Example: `polvet check brp.jani --constants N=16,MAX=2 --property p1`."""
     task, followed = following.open(model)
     with answering.watch("check", "building", limits) as within:
-        found = task.check(property, policy=followed, exact=exact, gap=gap, **within)
-    figures, decided = found.figures, isinstance(found.value, bool)
+        value = task.check(property, policy=followed, exact=exact, gap=gap, **within)
+    figures, decided = value.figures, isinstance(value.value, bool)
     lines = []
-    if not decided and found.reason is None:
-        lines.append(f"bounds   [{found.lower!r}, {found.upper!r}]")
-    if found.exact is not None:
-        lines.append(f"exactly  {found.exact}")
+    if not decided and value.reason is None:
+        lines.append(f"bounds   [{value.lower!r}, {value.upper!r}]")
+    if value.exact is not None:
+        lines.append(f"exactly  {value.exact}")
     if followed is not None:
         fitted = followed.fitted
         lines += [
@@ -58,6 +58,6 @@ def check(
     lines.append(
         f"model    {figures['states']:,} states, {figures['choices']:,} choices, {figures['transitions']:,} transitions"
     )
-    if scheduler is not None and found.reason is None:
-        lines.append(f"written  {found.save(scheduler)}")
-    return answering.say(found, lines, code=ExitCode.FOUND if found.value is False else None)
+    if scheduler is not None and value.reason is None:
+        lines.append(f"written  {value.save(scheduler)}")
+    return answering.say(value, lines, code=ExitCode.FOUND if value.value is False else None)

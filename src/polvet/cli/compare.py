@@ -37,24 +37,25 @@ def compare(
     """Compare two policies. Example: `polvet compare line.toml policy.json repaired.json -o differences.jsonl`."""
     policy = before.open()
     with answering.watch("compare", "comparing", limits) as within:
-        found = policy.compare(new, starts=starts, **within)
-    lines = _lines(*found.source)
+        comparison = policy.compare(new, starts=starts, **within)
+    lines = _lines(*comparison.source)
     if output is not None:
-        lines.append(f"written     {found.save(output)} ({found.differences:,} differences)")
-    return answering.say(found, lines)
+        lines.append(f"written     {comparison.save(output)} ({comparison.differences:,} differences)")
+    return answering.say(comparison, lines)
 
 
-def _lines(task: Task, found: Comparison) -> list[str]:
+def _lines(task: Task, comparison: Comparison) -> list[str]:
     from polvet.model.semantics import Semantics
     from polvet.repair.compare import Effect
 
     lines = [
-        f"states      {found.states:,} ({found.reached_by_old:,} reached by the old policy, {found.reached_by_new:,} by the new)",
-        f"differences {len(found.differences):,}",
-        *(f"  {effect.value:14} {found.count(effect):,}" for effect in Effect if found.count(effect)),
+        f"states      {comparison.states:,} ({comparison.reached_by_old:,} reached by the old policy, "
+        f"{comparison.reached_by_new:,} by the new)",
+        f"differences {len(comparison.differences):,}",
+        *(f"  {effect.value:14} {comparison.count(effect):,}" for effect in Effect if comparison.count(effect)),
     ]
     show = Semantics(task.network).show
     for effect in (Effect.ADDED, Effect.REMOVED):
-        some = [item for item in found.differences if item.effect is effect][:SHOWN]
+        some = [item for item in comparison.differences if item.effect is effect][:SHOWN]
         lines += [f"{effect.value}: {item.old} -> {item.new} in {show(item.state)}" for item in some]
     return lines

@@ -21,6 +21,7 @@ from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.repair import RepairMode
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.repair.methods import METHODS
 
 if TYPE_CHECKING:
@@ -83,27 +84,29 @@ def debug(
 
     policy = subject.open()
     with open_log(answering.log_json) as log, _live_table(log) as listener:
-        found = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
-    ended = found.source
+        campaign = policy.debug(output, progress=listener, **limits.keywords(None), **asdict(settings))
+    ended = campaign.source
     lines = [
         *_table_lines(fold(ended.records)),
-        f"outcome     {found.outcome}",
+        f"outcome     {campaign.outcome}",
         *([] if ended.risk is None else [f"risk        {ended.risk.says()}"]),
         *_goal_lines(ended),
         f"policy      {ended.policy}",
     ]
     if ended.certificate is not None:
         words = ["polvet", "certify", str(ended.certificate), "--task", str(subject.task)]
-        words += ["--policy", str(ended.policy)] if found.word == "safe" else []
-        told = shlex.join([*words, *policy.task.model_task.options.arguments()])
-        lines.append(f"evidence    {ended.certificate} (check it: {told})")
-    lost = found.word in ("safe", "repaired") and (found.goal_lost or found.outcome == "safe, goal faults remain")
-    return answering.say(found, lines, code=ExitCode.GOAL_LOST if lost else None)
+        words += ["--policy", str(ended.policy)] if campaign.word == "safe" else []
+        command = shlex.join([*words, *policy.task.model_task.options.arguments()])
+        lines.append(f"evidence    {ended.certificate} (check it: {command})")
+    lost = campaign.word in ("safe", "repaired") and (
+        campaign.goal_lost or campaign.outcome == "safe, goal faults remain"
+    )
+    return answering.say(campaign, lines, code=ExitCode.GOAL_LOST if lost else None)
 
 
-def _goal_lines(found: Ending) -> list[str]:
+def _goal_lines(campaign: Ending) -> list[str]:
     """%Goal from the first policy to the last, the best possible beside it, and a warning where too much is lost."""
-    useful = found.usefulness
+    useful = campaign.usefulness
     if useful is None:
         return []
     beside = (
@@ -150,22 +153,28 @@ def _table_lines(course: tuple[Row, ...]) -> list[str]:
 
 
 @contextmanager
-def _live_table(log: Log | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _live_table(log: Log | None) -> Iterator[Callable[[Json], None]]:
     """A table that grows with the campaign, on a terminal only; each step is also a line of the log."""
     from polvet.campaign.record import Record
 
     spent = stopwatch()
     seen: list[Record[Figures]] = []
 
-    def logged(event: str, what: str, counts: dict[str, Any]) -> None:
+    def logged(event: str, what: str, counts: Json) -> None:
         if log is not None:
             seconds = round(spent(), 3)
-            log.write({
-                "event": event, "command": "debug", "what": what, "seconds": seconds, "memory_mb": memory_mb(),
-                "counts": counts,
-            })  # fmt: skip
+            log.write(
+                {
+                    "event": event,
+                    "command": "debug",
+                    "what": what,
+                    "seconds": seconds,
+                    "memory_mb": memory_mb(),
+                    "counts": counts,
+                }
+            )
 
-    def listen(document: dict[str, Any]) -> None:
+    def listen(document: Json) -> None:
         record = Record.from_json(document, Where("campaign"))
         seen.append(record)
         counts = record.line()
@@ -195,9 +204,11 @@ def _drawn(seen: list[Record[Figures]], spent: Stopwatch) -> Any:
     from polvet.campaign.rows import fold
 
     table = Table(
-        title="debugging: evaluate, search, repair, verify", title_justify="left",
-        caption=f"{spent():.0f} s; {memory_mb():,} MB", caption_justify="left",
-    )  # fmt: skip
+        title="debugging: evaluate, search, repair, verify",
+        title_justify="left",
+        caption=f"{spent():.0f} s; {memory_mb():,} MB",
+        caption_justify="left",
+    )
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for row in fold(list(seen)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,34 +29,48 @@ class Question(Posed):
     avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How the states are decided."""
+
+    algorithm: Annotated[str, typer.Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT
+    order: Annotated[str, typer.Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app"
+    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None
+    share: Annotated[
+        bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
+    ] = None
+    radius: Annotated[int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)] = (
+        None
+    )
+    bound: Annotated[
+        str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
+    ] = None
+    goal_reaching: Annotated[
+        bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
+    ] = False
+    region: Annotated[
+        bool, typer.Option("--region", help="The safe start states as a condition, with evidence about both sides.")
+    ] = False
+    sharpen: Annotated[
+        bool, typer.Option("--sharpen", help="Play games over a few variables first: large worlds, with evidence.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """Which states are decided."""
+
+    state: OneState = None
+    states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None
+    all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False
+
+
 def decide(
     question: Question,
     limits: Crowd,
     answering: Answering,
-    state: OneState = None,
-    states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None,
-    all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False,
-    algorithm: Annotated[str, typer.Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT,
-    order: Annotated[str, typer.Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app",
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None,
-    share: Annotated[
-        bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
-    ] = None,
-    radius: Annotated[
-        int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)
-    ] = None,
-    bound: Annotated[
-        str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
-    ] = None,
-    goal_reaching: Annotated[
-        bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
-    ] = False,
-    region: Annotated[
-        bool, typer.Option("--region", help="The safe start states as a condition, with evidence about both sides.")
-    ] = False,
-    sharpen: Annotated[
-        bool, typer.Option("--sharpen", help="Play games over a few variables first: large worlds, with evidence.")
-    ] = False,
+    chosen: States,
+    way: Way,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
@@ -68,40 +82,39 @@ def decide(
     from polvet.front.deciding import Decisions
     from polvet.front.region import SafeRegion
 
-    if sum((bool(state), states is not None, all_starts)) > 1:
+    if sum((bool(chosen.state), chosen.states is not None, chosen.all_starts)) > 1:
         raise InputError(
             "several sets of states are given.", Where("--state"), "Give one of --state, --states, --all-starts."
         )
     task = question.load()
-    alone = named_state(task, state)
+    alone = named_state(task, chosen.state)
     with answering.watch("decide", "deciding", limits, known_total=True) as within:
-        found = task.decide(
-            alone or states, algorithm=algorithm, order=order, policy=policy, share=share, radius=radius, bound=bound,
-            goal_reaching=goal_reaching, region=region, sharpen=sharpen, output=output, certificates=certificates, **within,
-        )  # fmt: skip
-    if isinstance(found, SafeRegion):
-        lines = region_lines(found)
-        lines += [f"evidence     {path} ({word})" for word, path in (found.written or {}).items()]
-        return answering.say(found, lines, changes={} if found.written is not None else {"certificate": None})
-    decided = found if isinstance(found, Decisions) else found.source
-    lines = _lines(task.model_task, decided, bound, goal_reaching)
-    if output is not None and "resumed" in found.figures and alone is None:
-        lines.append(f"written      {output} ({found.figures['resumed']:,} states were there already)")
-    if isinstance(found.written, dict):
-        lines += [f"evidence     {path} ({word})" for word, path in found.written.items()]
-    elif found.written is not None:
-        lines.append(f"evidence     {found.written} ({found.word})")
-    large = found.certificate is not None and len(found.certificate["states"]) > INLINE_STATES
-    return answering.say(found, lines, changes={"certificate": None} if large and found.written is None else {})
+        decisions = task.decide(
+            alone or chosen.states, **asdict(way), output=output, certificates=certificates, **within
+        )
+    if isinstance(decisions, SafeRegion):
+        lines = region_lines(decisions)
+        lines += [f"evidence     {path} ({word})" for word, path in (decisions.written or {}).items()]
+        return answering.say(decisions, lines, changes={} if decisions.written is not None else {"certificate": None})
+    decided = decisions if isinstance(decisions, Decisions) else decisions.source
+    lines = _lines(task.model_task, decided, way.bound, way.goal_reaching)
+    if output is not None and "resumed" in decisions.figures and alone is None:
+        lines.append(f"written      {output} ({decisions.figures['resumed']:,} states were there already)")
+    if isinstance(decisions.written, dict):
+        lines += [f"evidence     {path} ({word})" for word, path in decisions.written.items()]
+    elif decisions.written is not None:
+        lines.append(f"evidence     {decisions.written} ({decisions.word})")
+    large = decisions.certificate is not None and len(decisions.certificate["states"]) > INLINE_STATES
+    return answering.say(decisions, lines, changes={"certificate": None} if large and decisions.written is None else {})
 
 
-def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
+def _lines(task: Task, decisions: Decisions, bound: str | None, goal_reaching: bool) -> list[str]:
     from polvet.model.semantics import show_state
 
-    if found.source is None:
+    if decisions.source is None:
         return []
-    _, asked = found.source
-    figures = found.figures
+    _, states = decisions.source
+    figures = decisions.figures
     if goal_reaching:
         total = f"{figures['won']:,} with a strong-cyclic policy, {figures['lost']:,} without"
         words: dict[bool | None, str] = {True: "yes ", False: "no  "}
@@ -110,19 +123,20 @@ def _lines(task: Task, found: Decisions, bound: str | None, goal_reaching: bool)
         counts = ((name, figures.get(name, 0)) for name in ("safe", "unsafe", "unknown"))
         total = ", ".join(f"{count:,} {name}" for name, count in counts if count)
         words = {True: "safe    ", False: "unsafe  ", None: "unknown "}
-        last = [] if bound is not None else [
-            f"cost         {figures['decide_seconds']:.3f} s, {figures['expanded']:,} looks at actions ({figures['algorithm']})"
-        ]  # fmt: skip
-    shown = asked if bound is not None else asked[:SHOWN]
+        last = []
+        if bound is None:
+            looks = f"{figures['expanded']:,} looks at actions ({figures['algorithm']})"
+            last = [f"cost         {figures['decide_seconds']:.3f} s, {looks}"]
+    shown = states if bound is not None else states[:SHOWN]
     lines = [
-        f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, found.safe, strict=False)
+        f"  {words[safe]} {show_state(task.network, state)}" for state, safe in zip(shown, decisions.safe, strict=False)
     ]
     if bound is not None:
-        rows = found.rows()
+        rows = decisions.rows()
         lines = [
             f"{line}  P(fail) in [{row['lower']:.9g}, {row['upper']:.9g}]"
             for line, row in zip(lines, rows, strict=True)
         ]
         return [f"bound        {figures['bound']}", *lines]
-    more = [f"  ... and {len(asked) - SHOWN:,} more"] if len(asked) > SHOWN else []
-    return [f"states       {len(asked):,}: {total}", *lines, *more, *last]
+    more = [f"  ... and {len(states) - SHOWN:,} more"] if len(states) > SHOWN else []
+    return [f"states       {len(states):,}: {total}", *lines, *more, *last]

@@ -26,18 +26,18 @@ def domains(
     """
     from polvet.front.writing import domains as find
 
-    found = find(name, policies=policies, output=output, **parse_parameters(parameters or []))
+    worlds = find(name, policies=policies, output=output, **parse_parameters(parameters or []))
     if policies is not None:
-        return answering.say(found, [f"wrote {file}" for file in found.more["files"]])
+        return answering.say(worlds, [f"wrote {file}" for file in worlds.more["files"]])
     if name is None:
-        return answering.say(found, [line for entry in CATALOGUE.values() for line in _listed(entry)])
-    if "domain" in found.more:
-        return answering.say(found, _explained(CATALOGUE[found.more["domain"]["name"]]))
-    lines = [f"{key.replace('_', ' '):14} {value}" for key, value in found.figures.items()]
-    if found.figures["start_states"] is None:
+        return answering.say(worlds, [line for entry in CATALOGUE.values() for line in _listed(entry)])
+    if "domain" in worlds.more:
+        return answering.say(worlds, _explained(CATALOGUE[worlds.more["domain"]["name"]]))
+    lines = [f"{key.replace('_', ' '):14} {value}" for key, value in worlds.figures.items()]
+    if worlds.figures["start_states"] is None:
         lines[-1] = "start states   infinitely many, or too many to count quickly"
-    lines += [f"wrote {found.more[kind]}" for kind in ("model", "task") if kind in found.more]
-    return answering.say(found, lines)
+    lines += [f"wrote {worlds.more[kind]}" for kind in ("model", "task") if kind in worlds.more]
+    return answering.say(worlds, lines)
 
 
 def _listed(entry: Entry) -> tuple[str, str]:

@@ -28,40 +28,42 @@ def evaluate(
     """Evaluate a policy. Example: `polvet evaluate line.toml policy.onnx --starts 1000 -o unsafe-runs.jsonl`."""
     policy = subject.open()
     with answering.watch("evaluate", "evaluating", limits) as within:
-        found = policy.evaluate(starts, runs, exclude=exclude, max_steps=max_steps, **within)
-    lines = [*_lines(found.source), *subject.lines(policy)]
+        evaluation = policy.evaluate(starts, runs, exclude=exclude, max_steps=max_steps, **within)
+    lines = [*_lines(evaluation.source), *subject.lines(policy)]
     if output is not None:
-        found.save(output)
-        lines.append(f"written     {output} ({found.figures['unsafe_by_search']:,} unsafe runs)")
-    return answering.say(found, lines)
+        evaluation.save(output)
+        lines.append(f"written     {output} ({evaluation.figures['unsafe_by_search']:,} unsafe runs)")
+    return answering.say(evaluation, lines)
 
 
-def _lines(found: Evaluation) -> list[str]:
-    low, high = found.unsafe_interval
-    count = len(found.starts.states)
-    of = "" if found.starts.total is None else f" of {found.starts.total:,}"
+def _lines(evaluation: Evaluation) -> list[str]:
+    low, high = evaluation.unsafe_interval
+    count = len(evaluation.starts.states)
+    of = "" if evaluation.starts.total is None else f" of {evaluation.starts.total:,}"
     how = "decided by exhaustive search"
-    if found.open or found.sampled_unsafe:
-        how = f"{found.open + found.sampled_unsafe:,} starts beyond the search, their runs sampled"
+    if evaluation.open or evaluation.sampled_unsafe:
+        how = f"{evaluation.open + evaluation.sampled_unsafe:,} starts beyond the search, their runs sampled"
     exact = (
-        "exactly" if found.starts.complete and not found.open else f"95% interval {100 * low:.2f} to {100 * high:.2f}"
+        "exactly"
+        if evaluation.starts.complete and not evaluation.open
+        else f"95% interval {100 * low:.2f} to {100 * high:.2f}"
     )
-    search = found.inspection.figures
+    search = evaluation.inspection.figures
     return [
-        f"%Unsafe     {100 * found.unsafe:.2f} ({exact}; {how})",
-        f"%Goal       {100 * found.goal:.2f} ({_goal_sureness(found)})",
-        f"starts      {count:,}{of}, {found.starts.method}",
-        f"runs        {', '.join(f'{amount:,} {name}' for name, amount in found.ends.items())}",
+        f"%Unsafe     {100 * evaluation.unsafe:.2f} ({exact}; {how})",
+        f"%Goal       {100 * evaluation.goal:.2f} ({_goal_sureness(evaluation)})",
+        f"starts      {count:,}{of}, {evaluation.starts.method}",
+        f"runs        {', '.join(f'{amount:,} {name}' for name, amount in evaluation.ends.items())}",
         f"search      {search['states']:,} states, {search['transitions']:,} transitions, {search['near_ties']:,} near ties",
     ]
 
 
-def _goal_sureness(found: Evaluation) -> str:
-    low, high = found.goal_interval
-    how = f"{found.batch.runs_per_start:,} runs per start"
-    if found.certain:
+def _goal_sureness(evaluation: Evaluation) -> str:
+    low, high = evaluation.goal_interval
+    how = f"{evaluation.batch.runs_per_start:,} runs per start"
+    if evaluation.certain:
         how = "every outcome is certain: one run per start"
-    elif found.solved:
+    elif evaluation.solved:
         how = "the policy's Markov chain is solved"
-    exact = found.starts.complete and found.goal_is_exact
+    exact = evaluation.starts.complete and evaluation.goal_is_exact
     return f"exactly; {how}" if exact else f"95% interval {100 * low:.2f} to {100 * high:.2f}; {how}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,31 +50,46 @@ class Alone(Crowd):
     workers: Workers = "1"
 
 
-def faults(
-    subject: Subject,
-    limits: Alone,
-    answering: Answering,
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which faults are looked for, and where."""
+
     kind: Annotated[
         str,
         typer.Option(
             "--kind", help="safety; goal: where the goal could be reached and is given up; risk: with --max-risk."
         ),
-    ] = "safety",
-    goal_chance: GoalChance = "1",
-    max_risk: MaxRisk = None,
-    delta: Delta = "0",
+    ] = "safety"
+    goal_chance: GoalChance = "1"
+    max_risk: MaxRisk = None
+    delta: Delta = "0"
     runs: Annotated[
         Path | None, typer.Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is tried where not all states can be searched."""
+
+    tries: Annotated[int, typer.Option("--budget", help="Runs to try where not all states can be searched.", min=1)] = (
+        100_000
+    )
+    max_steps: MaxSteps = 10_000
+
+
+def faults(
+    subject: Subject,
+    limits: Alone,
+    answering: Answering,
+    *,
+    target: Target,
     explain: Annotated[int | None, typer.Option("--explain", help="Explain the fault of this number.", min=0)] = None,
     certificates: Annotated[
         Path | None,
         typer.Option("--certificates", help="A folder for safe.json (the faulty states) and unsafe.json (outcomes)."),
     ] = None,
-    tries: Annotated[
-        int, typer.Option("--budget", help="Runs to try where not all states can be searched.", min=1)
-    ] = 100_000,
-    max_steps: MaxSteps = 10_000,
+    effort: Effort,
     output: Output = None,
 ) -> int:
     """Find the faults of a policy. Example: `polvet faults line.toml policy.json -o faults.json`."""
@@ -82,51 +97,49 @@ def faults(
 
     policy = subject.open()
     with answering.watch("faults", "analysing", limits) as within:
-        found = policy.faults(
-            kind=kind, goal_chance=goal_chance, max_risk=max_risk, delta=delta, runs=runs, budget=tries, max_steps=max_steps,
-            **within,
-        )  # fmt: skip
-    bound, _, analysis = found.source
-    lines = [*_lines(bound, analysis, found.figures), *subject.lines(policy)]
+        result = policy.faults(**asdict(target), budget=effort.tries, max_steps=effort.max_steps, **within)
+    bound, _, analysis = result.source
+    lines = [*_lines(bound, analysis, result.figures), *subject.lines(policy)]
     changes: dict[str, Any] = {}
     if explain is not None:
-        told = found.explain(explain)
-        lines += [f"fault {explain}", *told.lines()]
-        changes["explanation"] = told.to_json()
-    if certificates is not None and found.faults:
+        explanation = result.explain(explain)
+        lines += [f"fault {explain}", *explanation.lines()]
+        changes["explanation"] = explanation.to_json()
+    if certificates is not None and result.faults:
         changes["certificates"] = []
-        for word, certificate in found.prove(within=within["within"]).items():
+        for word, certificate in result.prove(within=within["within"]).items():
             path = certificates / f"{word}.json"
             write_whole(path, json.dumps(certificate, ensure_ascii=False) + "\n")
             changes["certificates"].append(str(path))
             lines.append(f"written      {path}")
     if output is not None:
-        changes["faults"] = str(found.save(output))
+        changes["faults"] = str(result.save(output))
         lines.append(f"written      {output}")
-    return answering.say(found, lines, changes=changes, without=() if output is None else ("first_faults",))
+    return answering.say(result, lines, changes=changes, without=() if output is None else ("first_faults",))
 
 
-def _lines(bound: Bound, found: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
+def _lines(bound: Bound, analysis: FaultAnalysis, figures: Mapping[str, Any]) -> list[str]:
     show = bound.compiled.semantics.show
     words = WORDS[figures["kind"]]
     lines = [
-        f"faults       {len(found.faults):,} {figures['how']}" + ("; there are no others" if found.exhaustive else ""),
-        f"states       {found.states:,} met, {found.safe_states:,} {words.good}, {found.open:,} undecided",
+        f"faults       {len(analysis.faults):,} {figures['how']}"
+        + ("; there are no others" if analysis.exhaustive else ""),
+        f"states       {analysis.states:,} met, {analysis.safe_states:,} {words.good}, {analysis.open:,} undecided",
     ]
-    for number, fault in enumerate(found.faults[:SHOWN]):
-        blame = f", first on {found.blame[number].first:,} runs" if found.blame else ""
+    for number, fault in enumerate(analysis.faults[:SHOWN]):
+        blame = f", first on {analysis.blame[number].first:,} runs" if analysis.blame else ""
         instead = " or ".join(fault.safe_actions[:4]) or "no single action"
         kind = "" if fault.kind in ("unsafe", "risk") else f"{fault.kind}; "
         lines.append(f"  {number:4} {show(fault.state)}: {fault.action} ({kind}{words.instead}: {instead}{blame})")
-    if len(found.faults) > SHOWN:
-        lines.append(f"  ... and {len(found.faults) - SHOWN:,} more")
-    if len(found.never_safe):
+    if len(analysis.faults) > SHOWN:
+        lines.append(f"  ... and {len(analysis.faults) - SHOWN:,} more")
+    if len(analysis.never_safe):
         lines.append(
-            f"no fault     on {len(found.never_safe):,} runs: they never touch the safe region, their starts are unsafe"
+            f"no fault     on {len(analysis.never_safe):,} runs: they never touch the safe region, their starts are unsafe"
         )
-    if found.unsafe_starts:
-        first = show(found.unsafe_starts[0])
+    if analysis.unsafe_starts:
+        first = show(analysis.unsafe_starts[0])
         lines.append(
-            f"{words.bad_start} {len(found.unsafe_starts):,} starts from which {words.nobody}, such as {first}"
+            f"{words.bad_start} {len(analysis.unsafe_starts):,} starts from which {words.nobody}, such as {first}"
         )
     return lines

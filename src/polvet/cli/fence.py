@@ -23,16 +23,16 @@ def fence(
         raise InputError("the fenced policy needs a file.", Where("-o"), "Add -o POLICY.")
     policy = subject.open()
     with answering.watch("fence", "looking for exits", limits) as within:
-        found = policy.fence(certificate=certificate, output=output, **within)
-    if found.policy is None:
-        return answering.say(found)
-    figures, names = found.figures, found.figures["variables"]
+        result = policy.fence(certificate=certificate, output=output, **within)
+    if result.policy is None:
+        return answering.say(result)
+    figures, names = result.figures, result.figures["variables"]
     units, trees = figures["units_added"], figures["trees_added"]
     lines = [
         f"won         {figures['won_cells']:,} combinations of {', '.join(names)}",
         f"forbidden   {figures['exits']:,} exits from them, by {f'{units:,} gated units' if units else f'{trees:,} trees'}",
         f"written     {output}",
     ]
-    if found.written is not None:
+    if result.written is not None:
         lines.append(f"certificate {certificate}")
-    return answering.say(found, lines, changes={"policy": str(output)})
+    return answering.say(result, lines, changes={"policy": str(output)})

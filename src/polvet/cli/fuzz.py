@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,42 +13,46 @@ if TYPE_CHECKING:
     from polvet.fuzz.rounds import Campaign
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How many runs, from which starts, and when it is enough."""
+
+    runs: Annotated[int, typer.Option("--runs", help="Try about so many runs.", min=1)] = 20_000
+    unsafe_runs: Annotated[
+        int, typer.Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)
+    ] = 10_000
+    tries: Annotated[int, typer.Option("--tries", help="Runs from each start state.", min=1)] = 4
+    round: Annotated[int, typer.Option("--round", help="Start states per round.", min=2)] = 512
+    stop_when: Annotated[
+        str | None, typer.Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")
+    ] = None
+    unbiased: Annotated[
+        bool, typer.Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
+    ] = False
+    whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False
+    max_steps: MaxSteps = 10_000
+
+
 def fuzz(
     subject: Subject,
     limits: TimedCrowd,
     answering: Answering,
-    runs: Annotated[int, typer.Option("--runs", help="Try about so many runs.", min=1)] = 20_000,
-    unsafe_runs: Annotated[
-        int, typer.Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)
-    ] = 10_000,
-    tries: Annotated[int, typer.Option("--tries", help="Runs from each start state.", min=1)] = 4,
-    round: Annotated[int, typer.Option("--round", help="Start states per round.", min=2)] = 512,
-    stop_when: Annotated[
-        str | None, typer.Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")
-    ] = None,
-    unbiased: Annotated[
-        bool, typer.Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
-    ] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False,
-    max_steps: MaxSteps = 10_000,
+    effort: Effort,
     output: Output = None,
 ) -> int:
     """Find unsafe runs. Example: `polvet fuzz line.toml policy.json -o unsafe.jsonl`; the same command resumes."""
     policy = subject.open()
     with answering.watch("fuzz", "fuzzing", limits, unit="runs") as within:
-        found = policy.fuzz(
-            runs, unsafe_runs=unsafe_runs, tries=tries, round=round, stop_when=stop_when, unbiased=unbiased, whole=whole,
-            max_steps=max_steps, output=output, **within,
-        )  # fmt: skip
-    lines = _lines(found.source)
-    if "shrunk_runs" in found.figures:
-        before, after = found.figures["mean_length"], found.figures["mean_length_shrunk"]
-        left = f"{found.figures['shrunk_runs']:,} different runs are left"
+        result = policy.fuzz(**asdict(effort), output=output, **within)
+    lines = _lines(result.source)
+    if "shrunk_runs" in result.figures:
+        before, after = result.figures["mean_length"], result.figures["mean_length_shrunk"]
+        left = f"{result.figures['shrunk_runs']:,} different runs are left"
         lines.append(f"shrunk       mean length {before:.1f} -> {after:.1f} steps; {left}")
     lines += subject.lines(policy)
     if output is not None:
-        lines.append(f"written      {output} ({len(found.runs):,} runs)")
-    return answering.say(found, lines, changes={} if output is None else {"runs": str(output)})
+        lines.append(f"written      {output} ({len(result.runs):,} runs)")
+    return answering.say(result, lines, changes={} if output is None else {"runs": str(output)})
 
 
 def _lines(campaign: Campaign) -> list[str]:

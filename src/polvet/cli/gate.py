@@ -38,19 +38,27 @@ class Thresholds:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """How many start states and runs figures are taken from."""
+
+    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1_000
+    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100
+    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 10_000
+
+
 def gate(
     subject: Subject,
     thresholds: Thresholds,
     limits: Crowd,
     answering: Plainly,
+    *,
     before: Annotated[
         Path | None, typer.Option("--before", help="The policy it replaces: %Goal is compared with that one's.")
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
     sarif: Annotated[Path | None, typer.Option("--sarif", help="Write SARIF 2.1.0.")] = None,
-    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1_000,
-    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100,
-    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 10_000,
+    sample: Sample,
 ) -> int:
     """Pass (0), fail (10; 11: only the goal is lost) or not know (20). Example: `polvet gate line.toml policy.json --min-goal 90`."""
     from polvet.acceptance.junit import dump_junit
@@ -59,11 +67,8 @@ def gate(
     from polvet.front.gating import gate as judge
 
     task = subject.load()
-    found = judge(
-        task, subject.policy, before=before, starts=starts, runs=runs, max_steps=max_steps, **asdict(thresholds),
-        **limits.keywords(None),
-    )  # fmt: skip
-    judged, seconds = found.source, answering.spent()
+    result = judge(task, subject.policy, before=before, **asdict(sample), **asdict(thresholds), **limits.keywords(None))
+    judged, seconds = result.source, answering.spent()
     lines = [f"{check.name:8} {check.passing.value:8} {check.says}" for check in judged.checks]
     if judged.runs is not None:
         lines.append(f"runs              {judged.runs.text()}")
@@ -73,4 +78,4 @@ def gate(
     if sarif is not None:
         write_whole(sarif, dump_sarif(judged, task.model_task, subject.policy))
         lines.append(f"written  {sarif} (SARIF)")
-    return answering.say(found, lines, code=ExitCode.GOAL_LOST if found.only_goal_lost else None)
+    return answering.say(result, lines, code=ExitCode.GOAL_LOST if result.only_goal_lost else None)

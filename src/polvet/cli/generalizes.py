@@ -36,25 +36,25 @@ def generalizes(
     from polvet.front.general import generalizes as ask
 
     with answering.watch("generalizes", "following the rules", limits) as within:
-        found = ask(policy, *problems, domain=domain, features=features, output=output, **within)
-    if isinstance(found, Refuted):
-        written = [] if found.written is None else [f"  certificate (general-refuted): {found.written}"]
-        return answering.say(found, [*_run_lines(found), *written])
-    told = found.problems if isinstance(found, Generalizing) else found.more["problems"]
-    lines = [f"  {one['problem']}: {one['states']} states, runs of at most {one['longest_run']} steps" for one in told]
-    if isinstance(found, Generalizing):
+        result = ask(policy, *problems, domain=domain, features=features, output=output, **within)
+    if isinstance(result, Refuted):
+        written = [] if result.written is None else [f"  certificate (general-refuted): {result.written}"]
+        return answering.say(result, [*_run_lines(result), *written])
+    rows = result.problems if isinstance(result, Generalizing) else result.more["problems"]
+    lines = [f"  {one['problem']}: {one['states']} states, runs of at most {one['longest_run']} steps" for one in rows]
+    if isinstance(result, Generalizing):
         lines.append("  the rules end from every valuation of their features (lex-rank)")
-        assert found.certificate is not None
-        lines += [] if found.written is None else [f"  certificate ({found.certificate['kind']}): {found.written}"]
-    return answering.say(found, lines)
+        assert result.certificate is not None
+        lines += [] if result.written is None else [f"  certificate ({result.certificate['kind']}): {result.written}"]
+    return answering.say(result, lines)
 
 
-def _run_lines(found: Refuted) -> list[str]:
+def _run_lines(result: Refuted) -> list[str]:
     """Return the run, a state and its features to a line, with the actions between."""
     lines = []
-    for number, (state, values) in enumerate(zip(found.run.states, found.valuations, strict=True)):
+    for number, (state, values) in enumerate(zip(result.run.states, result.valuations, strict=True)):
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
-        back = f"  <- back to {found.back_to}" if found.back_to is not None and number == len(found.run) else ""
+        back = f"  <- back to {result.back_to}" if result.back_to is not None and number == len(result.run) else ""
         lines.append(f"  {number}  {' '.join(state) or '(nothing)'}   [{shown}]{back}")
-        lines += [f"     {action}" for action in found.run.actions[number : number + 1]]
+        lines += [f"     {action}" for action in result.run.actions[number : number + 1]]
     return lines

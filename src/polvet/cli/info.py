@@ -20,16 +20,23 @@ def info(world: Posed, answering: Plainly) -> int:
     from polvet.front.describing import info as describe
     from polvet.sources import parse_constants
 
-    found = describe(
-        world.task, domain=world.domain, constants=parse_constants(world.constants), start=world.start, fail=world.fail,
-        goal=world.goal, out_of_bounds="" if world.out_of_bounds == "error" else world.out_of_bounds,
-    )  # fmt: skip
-    return answering.say(found, _of_model(found) if isinstance(found.source, tuple) else _of_policy(found))
+    description = describe(
+        world.task,
+        domain=world.domain,
+        constants=parse_constants(world.constants),
+        start=world.start,
+        fail=world.fail,
+        goal=world.goal,
+        out_of_bounds="" if world.out_of_bounds == "error" else world.out_of_bounds,
+    )
+    return answering.say(
+        description, _of_model(description) if isinstance(description.source, tuple) else _of_policy(description)
+    )
 
 
-def _of_model(found: Description) -> list[str]:
-    model, task, reason = found.source
-    figures = found.figures
+def _of_model(description: Description) -> list[str]:
+    model, task, reason = description.source
+    figures = description.figures
     open_constants = figures["open_constants"]
     lines = [
         f"model       {model.name} ({model.type.value}), {figures['automata']} automata, {figures['edges']} edges",
@@ -53,10 +60,10 @@ def _of_model(found: Description) -> list[str]:
     return lines
 
 
-def _of_policy(found: Description) -> list[str]:
-    inputs, outputs = found.source.inputs, found.source.outputs
+def _of_policy(policy: Description) -> list[str]:
+    inputs, outputs = policy.source.inputs, policy.source.outputs
     return [
-        *(f"{head:<11} {text}" for head, text in found.source.facts.items()),
+        *(f"{head:<11} {text}" for head, text in policy.source.facts.items()),
         f"inputs      {len(inputs)}: {_listed(inputs)}",
         f"outputs     {len(outputs)}: {_listed(outputs)}",
     ]

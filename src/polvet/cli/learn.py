@@ -77,34 +77,35 @@ def learn(
 
     task = model.load()
     with answering.watch("learn", "building", limits) as within:
-        found = task.learn(**asdict(lesson), **within)
-    if isinstance(found, Unknown):
-        return answering.say(found)
-    if isinstance(found, Impossible):
-        return answering.say(found, impossible_lines(found))
-    rounds = found.source.rounds
+        learned = task.learn(**asdict(lesson), **within)
+    if isinstance(learned, Unknown):
+        return answering.say(learned)
+    if isinstance(learned, Impossible):
+        return answering.say(learned, impossible_lines(learned))
+    rounds = learned.source.rounds
     lines = ["  i   seconds    allowed  visited  unconstrained        lower        upper"]
     lines += [
         f"{k + 1:>3} {one.seconds:>9.2f} {one.permitted:>10,} {one.visited:>8,} {one.unconstrained:>14.6g} "
         f"{one.lower:>12.6g} {one.upper:>12.6g}"
         for k, one in enumerate(rounds)
     ]
-    lines.append(f"stopped: {found.source.reason}")
+    lines.append(f"stopped: {learned.source.reason}")
     if lesson.confidence is not None:
         lines.append(f"bounds hold with confidence {lesson.confidence:g}")
-    if found.upper == math.inf:
+    if learned.upper == math.inf:
         lines.append("no safe scheduler that surely ends was found: the expected cost is infinite")
     changes: dict[str, Any] = {}
-    if found.shield is not None and output is not None:
-        changes["certificate"] = str(found.shield.save(output))
+    if learned.shield is not None and output is not None:
+        changes["certificate"] = str(learned.shield.save(output))
         lines.append(
             f"written  {output} (a permissive scheduler that holds the best deterministic one found, as a shield)"
         )
     if picture is not None:
         series = {
-            "upper": [one.upper for one in rounds], "lower": [one.lower for one in rounds],
+            "upper": [one.upper for one in rounds],
+            "lower": [one.lower for one in rounds],
             "unconstrained lower": [one.unconstrained for one in rounds],
-        }  # fmt: skip
+        }
         write_whole(picture, draw_bounds(series))
         lines.append(f"written  {picture}")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(learned, lines, changes=changes)

@@ -18,9 +18,12 @@ from polvet.interrupts import are_held
 from polvet.system import ringing
 
 OPTIONS: dict[Limit, str] = {
-    "time": "--time-limit", "memory": "--memory-limit", "states": "--max-states", "radius": "--radius",
+    "time": "--time-limit",
+    "memory": "--memory-limit",
+    "states": "--max-states",
+    "radius": "--radius",
     "steps": "--budget",
-}  # fmt: skip
+}
 LATE = 0.04
 """Part of the time limit after which the net catches; with GRACE less than a tenth and two seconds."""
 GRACE = 1.2

@@ -272,12 +272,12 @@ def takes_groups(command: Callable[..., int]) -> Callable[..., int]:
             shown[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
 
     @wraps(command)
-    def grouped(**given: Any) -> int:
-        made = {
-            name: group(**{one.name: given.pop(one.name) for one in fields(group) if one.init})
+    def grouped(**arguments: Any) -> int:
+        values = {
+            name: group(**{one.name: arguments.pop(one.name) for one in fields(group) if one.init})
             for name, group in groups.items()
         }
-        return command(**made, **given)
+        return command(**values, **arguments)
 
     grouped.__signature__ = inspect.Signature(list(shown.values()), return_annotation=int)  # type: ignore[attr-defined]
     grouped.__annotations__ = {name: one.annotation for name, one in shown.items()} | {"return": int}
@@ -294,24 +294,24 @@ def _options(group: type) -> Iterator[inspect.Parameter]:
             )
 
 
-def only_state(given: list[str] | None) -> str | None:
+def only_state(text: list[str] | None) -> str | None:
     """Return the state of `--state`; a second one is refused rather than forgotten."""
-    if given is not None and len(given) > 1:
-        shown = " and ".join(f"'{one[:40]}'" for one in given[:2])
+    if text is not None and len(text) > 1:
+        shown = " and ".join(f"'{one[:40]}'" for one in text[:2])
         raise InputError(
             f"{shown}: one state is asked for.",
             Where("--state"),
             "Give it once; polvet decide takes several from --states FILE.",
         )
-    return given[0] if given else None
+    return text[0] if text else None
 
 
-def named_state(task: Task, given: list[str] | None) -> Mapping[str, Any] | None:
+def named_state(task: Task, state: list[str] | None) -> Mapping[str, Any] | None:
     """Return the state of `--state` by names; None where none is given."""
     from polvet.model.task import state_to_names
     from polvet.records.state_files import parse_state
 
-    text, model_task = only_state(given), task.model_task
+    text, model_task = only_state(state), task.model_task
     if text is None:
         return None
     return state_to_names(model_task.network, parse_state(model_task, text, Where("--state")))

@@ -32,8 +32,7 @@ RiskBudget = Annotated[
 ]
 Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
 Exact = Annotated[
-    bool | None,
-    typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size)."),
+    bool | None, typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size).")
 ]
 Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
 Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
@@ -67,49 +66,57 @@ def permit(
 
     task = model.load()
     with answering.watch("permit", "building", limits) as within:
-        found = task.permit(
-            bound, per_state=per_state, relative=relative, horizon=horizon, budget=budget, attempts=attempts,
-            distributions=distributions, exact=exact, output=output, **within,
-        )  # fmt: skip
-    if isinstance(found, Unknown):
-        return answering.say(found)
-    if isinstance(found, Impossible):
-        return answering.say(found, impossible_lines(found))
-    ruled = "rule" in found.figures
-    lines = _rule_lines(found) if ruled else _lines(found, without_goal=task.model_task.goal == FALSE)
+        shield = task.permit(
+            bound,
+            per_state=per_state,
+            relative=relative,
+            horizon=horizon,
+            budget=budget,
+            attempts=attempts,
+            distributions=distributions,
+            exact=exact,
+            output=output,
+            **within,
+        )
+    if isinstance(shield, Unknown):
+        return answering.say(shield)
+    if isinstance(shield, Impossible):
+        return answering.say(shield, impossible_lines(shield))
+    ruled = "rule" in shield.figures
+    lines = _rule_lines(shield) if ruled else _lines(shield, without_goal=task.model_task.goal == FALSE)
     changes: dict[str, Any] = {}
-    assert found.table is not None
+    assert shield.table is not None
     if output is not None:
         lines.append(f"written   {output}")
     if tree is not None:
-        grown = grow_tree(found.table)
+        grown = grow_tree(shield.table)
         grown.save(tree)
-        changes["figures"] = {**found.figures, "tree_leaves": grown.leaves, "tree_depth": grown.depth}
+        changes["figures"] = {**shield.figures, "tree_leaves": grown.leaves, "tree_depth": grown.depth}
         lines.append(f"written   {tree} ({grown.leaves:,} leaves, depth {grown.depth}, the same in every listed state)")
     if picture is not None:
-        write_whole(picture, draw_permissions(found.table))
+        write_whole(picture, draw_permissions(shield.table))
         lines.append(f"written   {picture}")
-    return answering.say(found, lines, changes=changes)
+    return answering.say(shield, lines, changes=changes)
 
 
-def impossible_lines(found: Impossible) -> list[str]:
+def impossible_lines(impossible: Impossible) -> list[str]:
     """Return why nothing stays below the bound, and which bound could be met."""
-    world, limit, result = found.source
+    world, limit, result = impossible.source
     lines = [f"bound     {limit}"]
     if world.fail[world.mdp.initial].any():
         return [*lines, "minimum   1: a start state fails already; change --start or --fail"]
     if result.exact is not None:
         short = str(result.exact)
-        told = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
+        shown = f"{float(result.exact):.9g}" + (f" = {short}" if len(short) <= 40 and "/" in short else "")
     else:
-        told = f"between {result.lower:.9g} and {result.upper:.9g}"
-    return [*lines, f"minimum   {told}: whatever is chosen, failing is at least that likely; give a larger --bound"]
+        shown = f"between {result.lower:.9g} and {result.upper:.9g}"
+    return [*lines, f"minimum   {shown}: whatever is chosen, failing is at least that likely; give a larger --bound"]
 
 
-def _rule_lines(found: Shield) -> list[str]:
-    figures = found.figures
+def _rule_lines(shield: Shield) -> list[str]:
+    figures = shield.figures
     within = f" within {figures['horizon']} steps" if "horizon" in figures else ""
-    allowed = f"allowed   {found.permitted:,} of {found.choices:,} actions in {figures['states']:,} states"
+    allowed = f"allowed   {shield.permitted:,} of {shield.choices:,} actions in {figures['states']:,} states"
     if figures["rule"] == "budget":
         rest = float(Fraction(figures["threshold"])) - figures["least"]
         return [
@@ -126,14 +133,14 @@ def _rule_lines(found: Shield) -> list[str]:
     return [allowed, rule, start]
 
 
-def _lines(found: Shield, *, without_goal: bool) -> list[str]:
-    figures, result = found.figures, found.source
+def _lines(shield: Shield, *, without_goal: bool) -> list[str]:
+    figures, result = shield.figures, shield.source
     gap = f"between {result.lower!r} and {result.upper!r}, gap {result.upper - result.lower:.3g}"
     lines = [
-        f"allowed   {found.permitted:,} of {found.choices:,} actions in {figures['reachable_states']:,} reachable states "
+        f"allowed   {shield.permitted:,} of {shield.choices:,} actions in {figures['reachable_states']:,} reachable states "
         f"(model: {figures['states']:,} states, {figures['options']:,} actions)",
-        f"risk      {float(result.risk):.9g} of at most {found.bound} ({'exact' if result.exact else gap})",
-        f"maximal   {'yes: no action can be added' if found.maximal else 'unknown: the time was up before all were tried'}",
+        f"risk      {float(result.risk):.9g} of at most {shield.bound} ({'exact' if result.exact else gap})",
+        f"maximal   {'yes: no action can be added' if shield.maximal else 'unknown: the time was up before all were tried'}",
         f"goal      {_goal_line(without_goal, result)}",
     ]
     if figures["dead_ends"]:

@@ -75,10 +75,14 @@ class Meter:
         """Return the line for the log."""
         left = self.seconds_left
         return {
-            "event": event, "command": self.command, "what": self.what, "seconds": round(self.seconds, 3),
-            "memory_mb": memory_mb(), "counts": dict(self.counts),
+            "event": event,
+            "command": self.command,
+            "what": self.what,
+            "seconds": round(self.seconds, 3),
+            "memory_mb": memory_mb(),
+            "counts": dict(self.counts),
             **({} if left is None else {"seconds_left": round(left, 3)}),
-        }  # fmt: skip
+        }
 
 
 class Log:

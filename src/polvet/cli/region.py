@@ -11,17 +11,17 @@ MOST_SHOWN = 10
 WIDEST = 2_000
 
 
-def region_lines(found: SafeRegion) -> list[str]:
+def region_lines(region: SafeRegion) -> list[str]:
     """Return how many start states are proved, the condition that says which, and the rest with its runs."""
-    lines = [f"method       {found.method}"]
-    share = "" if found.share is None else f"{100 * found.share:.4g}% of "
-    about = "" if found.proved is None or found.share in (0.0, 1.0) else f" ({found.proved:,} are proved safe)"
-    count = "the" if found.starts is None else f"{found.starts:,}"
+    lines = [f"method       {region.method}"]
+    share = "" if region.share is None else f"{100 * region.share:.4g}% of "
+    about = "" if region.proved is None or region.share in (0.0, 1.0) else f" ({region.proved:,} are proved safe)"
+    count = "the" if region.starts is None else f"{region.starts:,}"
     lines.append(f"safe from    {share}{count} start states{about}")
-    if found.condition is not None and found.rest:
-        text = found.condition if len(found.condition) <= WIDEST else f"{found.condition[:WIDEST]}..."
+    if region.condition is not None and region.rest:
+        text = region.condition if len(region.condition) <= WIDEST else f"{region.condition[:WIDEST]}..."
         lines.append(f"  if         {text}")
-    for name, parts in (("unsafe", found.unsafe), ("open", found.open)):
+    for name, parts in (("unsafe", region.unsafe), ("open", region.open)):
         if parts:
             lines.append(f"{name:12} {len(parts):,} parts of the rest")
             lines += [f"  {_told(part)}" for part in parts[:MOST_SHOWN]]

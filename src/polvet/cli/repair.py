@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +29,33 @@ class Patient(Subject):
     """The policy to be repaired; `--reading` is another name of `--mode` here."""
 
     mode: Annotated[
-        str | None,
-        typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says."),
+        str | None, typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says.")
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How the policy is changed, and what of it should stay."""
+
+    method: Annotated[
+        str,
+        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
+    ] = "auto"
+    repair_mode: RepairMode = "safe"
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
+    ] = None
+    keep_runs: Annotated[
+        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
+    ] = 200
+    max_goal_loss: Annotated[
+        float,
+        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
+    ] = 1.0
+    solver: Annotated[
+        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
+    ] = "highs"
 
 
 def repair(
@@ -39,49 +63,28 @@ def repair(
     limits: TimedChance,
     answering: Answering,
     faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
-    method: Annotated[
-        str,
-        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
-    ] = "auto",
-    repair_mode: RepairMode = "safe",
-    keep: Annotated[
-        Path | None,
-        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
-    ] = None,
-    keep_runs: Annotated[
-        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
-    ] = 200,
-    max_goal_loss: Annotated[
-        float,
-        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
-    ] = 1.0,
-    solver: Annotated[
-        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
-    ] = "highs",
+    way: Way,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
     output: Output = None,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""
     if subject.mode in MODES:  # values of --repair-mode, which are none of --mode's own
-        subject, repair_mode = replace(subject, mode=None), str(subject.mode)
+        subject, way = replace(subject, mode=None), replace(way, repair_mode=str(subject.mode))
     policy = subject.open()
     _warn(policy, policy.listed(faults), faults)
     with answering.watch("repair", "keeping what reaches the goal", limits) as within:
-        better = policy.repair(
-            faults, method=method, repair_mode=repair_mode, keep=keep, keep_runs=keep_runs, max_goal_loss=max_goal_loss,
-            solver=solver, certificate=certificate, output=output, **within,
-        )  # fmt: skip
-    found = better.repaired
-    assert found is not None
-    made, agreement, _ = found.source
-    if found.not_kept is not None:
-        say(f"polvet: no runs are kept: {said(found.not_kept)}.", sys.stderr)
-    lines = _lines(made, agreement)
+        better = policy.repair(faults, **asdict(way), certificate=certificate, output=output, **within)
+    result = better.repaired
+    assert result is not None
+    repaired, agreement, _ = result.source
+    if result.not_kept is not None:
+        say(f"polvet: no runs are kept: {said(result.not_kept)}.", sys.stderr)
+    lines = _lines(repaired, agreement)
     if output is not None:
         lines.append(f"written     {output}")
     if certificate is not None:
         lines.append(f"certificate {certificate}")
-    return answering.say(found, lines, changes={} if output is None else {"policy": str(output)})
+    return answering.say(result, lines, changes={} if output is None else {"policy": str(output)})
 
 
 def _warn(policy: Policy, listed: FaultList, file: Path) -> None:
@@ -94,18 +97,18 @@ def _warn(policy: Policy, listed: FaultList, file: Path) -> None:
             say(f"polvet: {file}: the faults were found in another {what}.", sys.stderr)
 
 
-def _lines(made: Repaired, agreement: Agreement) -> list[str]:
-    faults = f"faults      {len(made.fixed):,} fixed, {len(made.left):,} left"
+def _lines(repaired: Repaired, agreement: Agreement) -> list[str]:
+    faults = f"faults      {len(repaired.fixed):,} fixed, {len(repaired.left):,} left"
     gap = (
         ""
-        if made.gap is None
-        else f"; no repair of these numbers is below {made.bound:.6g} (gap {100 * made.gap:.2f}%)"
+        if repaired.gap is None
+        else f"; no repair of these numbers is below {repaired.bound:.6g} (gap {100 * repaired.gap:.2f}%)"
     )
-    lines = [faults, f"change      {made.objective:.6g} in all ({made.method}, mode {made.mode}){gap}"]
-    lines += [f"  left: {reason}" for reason in sorted({left.reason for left in made.left})]
-    if made.trees_added or made.units_added:
-        lines.append(f"added       {made.trees_added:,} trees, {made.units_added:,} units")
-    kept = made.retention
+    lines = [faults, f"change      {repaired.objective:.6g} in all ({repaired.method}, mode {repaired.mode}){gap}"]
+    lines += [f"  left: {reason}" for reason in sorted({left.reason for left in repaired.left})]
+    if repaired.trees_added or repaired.units_added:
+        lines.append(f"added       {repaired.trees_added:,} trees, {repaired.units_added:,} units")
+    kept = repaired.retention
     lines.append(f"kept        {kept.states - kept.changed:,} of {kept.states:,} states of runs that reached the goal")
     if agreement.library is not None:
         lines.append(f"library     {agreement.library} confirms {agreement.confirmed:,} fixed faults")

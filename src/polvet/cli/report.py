@@ -28,6 +28,6 @@ def report(
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""
     from polvet.front.writing import write_report
 
-    found = write_report(source, output, task=task, policy=policy, check=check)
-    size = found.figures["bytes"] / 1e6
-    return answering.say(found, [f"report      {output} ({size:.2f} MB; open it in any browser, it loads nothing)"])
+    page = write_report(source, output, task=task, policy=policy, check=check)
+    size = page.figures["bytes"] / 1e6
+    return answering.say(page, [f"report      {output} ({size:.2f} MB; open it in any browser, it loads nothing)"])

@@ -29,18 +29,18 @@ def simulate(
     policy = subject.open()
     first = named_state(policy.task, state)
     with answering.watch("simulate", "simulating", limits, unit="runs", known_total=True) as within:
-        found = policy.simulate(runs, state=first, max_steps=max_steps, **within)
-    figures = found.figures
+        simulation = policy.simulate(runs, state=first, max_steps=max_steps, **within)
+    figures = simulation.figures
     lines = [
         f"runs         {runs:,} from starts drawn {figures['start_method']}; mean length {figures['mean_length']:.1f}",
-        *(f"  {name:10} {count:,} ({100 * count / runs:.2f}%)" for name, count in found.ends.items()),
+        *(f"  {name:10} {count:,} ({100 * count / runs:.2f}%)" for name, count in simulation.ends.items()),
         *subject.lines(policy),
     ]
     if show is not None:
-        lines += [f"run {show}", *_told(policy.bound, found.source.run(show))]
+        lines += [f"run {show}", *_told(policy.bound, simulation.source.run(show))]
     if output is not None:
-        lines.append(f"written      {output} ({found.source.write(output):,} runs)")
-    return answering.say(found, lines)
+        lines.append(f"written      {output} ({simulation.source.write(output):,} runs)")
+    return answering.say(simulation, lines)
 
 
 def _told(bound: Bound, run: Run) -> list[str]:

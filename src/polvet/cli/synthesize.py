@@ -39,12 +39,12 @@ def synthesize(
     from polvet.front.synthesizing import synthesize as search
 
     with answering.watch("synthesize", "looking for a policy", limits) as within:
-        found = search(problem, policy=policy, memory=memory, output=output, certificate=certificate, **within)
-    lines = [f"  {problem}: {', '.join(f'{name} {value}' for name, value in found.figures.items())}"]
-    if isinstance(found, Solved):
-        for rule in found.policy["rules"]:
+        result = search(problem, policy=policy, memory=memory, output=output, certificate=certificate, **within)
+    lines = [f"  {problem}: {', '.join(f'{name} {value}' for name, value in result.figures.items())}"]
+    if isinstance(result, Solved):
+        for rule in result.policy["rules"]:
             before, after = (f"[{rule[key]}] " if key in rule else "" for key in ("memory", "next"))
             lines.append(f"  {before}{rule['when']} -> {after}{rule['action']}")
-        lines += [] if found.policy_file is None else [f"  policy: {found.policy_file}"]
-        lines += [] if found.written is None else [f"  certificate (solves): {found.written}"]
-    return answering.say(found, lines)
+        lines += [] if result.policy_file is None else [f"  policy: {result.policy_file}"]
+        lines += [] if result.written is None else [f"  certificate (solves): {result.written}"]
+    return answering.say(result, lines)

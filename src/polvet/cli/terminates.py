@@ -60,25 +60,34 @@ def terminates(
     from polvet.policy.finite_memory import dump_fmp, load_fmp
 
     with answering.watch("terminates", "looking for a proof", limits) as within:
-        found = decide(
-            fmp, policy=policy, method=method, forests=forests, forest=forest, goal=goal, why=why, bound=bound, budget=steps,
-            output=output, **within,
-        )  # fmt: skip
-    plan, _ = found.source
+        result = decide(
+            fmp,
+            policy=policy,
+            method=method,
+            forests=forests,
+            forest=forest,
+            goal=goal,
+            why=why,
+            bound=bound,
+            budget=steps,
+            output=output,
+            **within,
+        )
+    plan, _ = result.source
     if draw is not None:
-        write_whole(draw, _picture(plan, draw, found))
+        write_whole(draw, _picture(plan, draw, result))
     if export is not None:
         whole = load_fmp(fmp, policy=policy)  # a sketch is shown over some of its features, and written over all
         write_whole(export, json.dumps(dump_fmp(whole), ensure_ascii=False, indent=1) + "\n")
-    counts = (f"{key} {value}" for key, value in found.figures.items() if not isinstance(value, list))
-    lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in found.more.get("trace", []))]
-    lines += _further(plan, found.more, found.word, found.method)
-    if output is not None and found.certificate is not None:
-        lines.append(f"  certificate ({found.certificate['kind']}): {output}")
-    return answering.say(found, lines)
+    counts = (f"{key} {value}" for key, value in result.figures.items() if not isinstance(value, list))
+    lines = [f"  {plan.name}: {', '.join(counts)}", *(f"  {line}" for line in result.more.get("trace", []))]
+    lines += _further(plan, result.more, result.word, result.method)
+    if output is not None and result.certificate is not None:
+        lines.append(f"  certificate ({result.certificate['kind']}): {output}")
+    return answering.say(result, lines)
 
 
-def _picture(plan: FiniteMemoryPolicy, file: Path, found: Any) -> str:
+def _picture(plan: FiniteMemoryPolicy, file: Path, result: Any) -> str:
     """Return the plan as the file's ending says; as SVG with the lasso, or the rounds of the proof."""
     from polvet.errors import InputError, Where
     from polvet.policy.finite_memory import to_graphviz, to_mermaid
@@ -94,9 +103,9 @@ def _picture(plan: FiniteMemoryPolicy, file: Path, found: Any) -> str:
     if not can_draw(plan):
         most = f"at most {MAX_NODES} control states and {MAX_EDGES} edges are drawn."
         raise InputError(most, Where("draw"), "Write .dot, and lay it out with Graphviz.")
-    certificate = dict(found.certificate or {})
-    if found.more.get("trace_rounds"):
-        certificate["rounds"] = found.more["trace_rounds"]
+    certificate = dict(result.certificate or {})
+    if result.more.get("trace_rounds"):
+        certificate["rounds"] = result.more["trace_rounds"]
     return plan_svg(plan, marks_of(plan, certificate), rounds_of(plan, certificate))
 
 

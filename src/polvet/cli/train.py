@@ -59,8 +59,8 @@ def train(
         raise InputError("where shall the policy go?", Where("-o"), "Give -o POLICY.")
     task = pupil.load()
     with answering.watch("train", "training", limits, unit="steps", known_total=True) as within:
-        found = task.train(kind, output=output, max_states=max_states, **asdict(lessons), **within)
-    figures = found.figures
+        training = task.train(kind, output=output, max_states=max_states, **asdict(lessons), **within)
+    figures = training.figures
     inputs = figures["inputs"]
     lines = [
         f"written     {output}",
@@ -70,7 +70,7 @@ def train(
         f"afterwards  {figures['goal_percent']:.2f}% of {EVALUATED_RUNS:,} runs reach the goal, "
         f"{figures['fail_percent']:.2f}% fail",
     ]
-    return answering.say(found, lines)
+    return answering.say(training, lines)
 
 
 def _curve_lines(curve: list[Any]) -> list[str]:

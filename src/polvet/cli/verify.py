@@ -60,22 +60,26 @@ def verify(
 
     policy = subject.open()
     with answering.watch("verify", "verifying", limits) as within:
-        found = policy.verify(
+        result = policy.verify(
             method, probability=probability, max_risk=max_risk, region=region, output=output, **within
         )
-    if isinstance(found, SafeRegion):
-        lines = region_lines(found)
+    if isinstance(result, SafeRegion):
+        lines = region_lines(result)
     else:
-        lines = _risk_lines(found.source) if max_risk is not None else _lines(policy.bound, found)
+        lines = _risk_lines(result.source) if max_risk is not None else _lines(policy.bound, result)
     lines += subject.lines(policy)
-    if found.written is not None and found.certificate is not None:
-        lines.append(f"written      {output} ({found.certificate['kind']})")
-    return answering.say(found, lines)
+    if result.written is not None and result.certificate is not None:
+        lines.append(f"written      {output} ({result.certificate['kind']})")
+    return answering.say(result, lines)
 
 
-def _risk_lines(found: RiskVerdict) -> list[str]:
-    ties = f", {found.near_ties:,} near ties" if found.near_ties else ""
-    return [f"method       {found.method}", f"risk         {found.says}", f"searched     {found.states:,} states{ties}"]
+def _risk_lines(judgement: RiskVerdict) -> list[str]:
+    ties = f", {judgement.near_ties:,} near ties" if judgement.near_ties else ""
+    return [
+        f"method       {judgement.method}",
+        f"risk         {judgement.says}",
+        f"searched     {judgement.states:,} states{ties}",
+    ]
 
 
 def _explained(risk: Risk) -> str:
@@ -89,30 +93,29 @@ def _explained(risk: Risk) -> str:
 def _lines(bound: Bound, result: Safe | Unsafe | Unknown) -> list[str]:
     from polvet.verify import verdicts
 
-    found, risk = result.source
-    figures = found.figures
-    lines = [f"method       {found.method}"]
+    verdict, risk = result.source
+    figures = verdict.figures
+    lines = [f"method       {verdict.method}"]
     if risk is not None:
         lines.append(f"probability  of failing, at worst: {risk.lower:.9g} to {risk.upper:.9g}{_explained(risk)}")
-    told = [f"{figures[key]:,} {name}" for key, name in
-            (("starts", "starts"), ("states", "states"), ("transitions", "transitions"), ("near_ties", "near ties"))
-            if isinstance(figures.get(key), int)]  # fmt: skip
-    if told:
-        lines.append(f"searched     {', '.join(told)}")
+    counts = [key for key in ("starts", "states", "transitions", "near_ties") if isinstance(figures.get(key), int)]
+    if counts:
+        shown = (f"{figures[key]:,} {key.replace('_', ' ')}" for key in counts)
+        lines.append(f"searched     {', '.join(shown)}")
     if figures.get("left_out"):
         lines.append(
             f"left out     {', '.join(figures['left_out'])} (nothing depends on them; errors in computing them are not looked for)"
         )
-    if isinstance(found, verdicts.Unsafe):
-        lines.append(f"run          {len(found.run.actions):,} steps to {found.run.end.text}")
+    if isinstance(verdict, verdicts.Unsafe):
+        lines.append(f"run          {len(verdict.run.actions):,} steps to {verdict.run.end.text}")
         semantics = bound.compiled.semantics
-        states = found.run.states
+        states = verdict.run.states
         lines.append(f"  start      {semantics.show(states[0])}")
-        for k, (action, state) in enumerate(zip(found.run.actions, states[1:], strict=True)):
-            if k < MOST_SHOWN - 1 or k == len(found.run.actions) - 1:
+        for k, (action, state) in enumerate(zip(verdict.run.actions, states[1:], strict=True)):
+            if k < MOST_SHOWN - 1 or k == len(verdict.run.actions) - 1:
                 lines.append(f"  {action or '(silent)'} -> {semantics.show(state)}")
             elif k == MOST_SHOWN - 1:
-                lines.append(f"  ... {len(found.run.actions) - MOST_SHOWN:,} more")
+                lines.append(f"  ... {len(verdict.run.actions) - MOST_SHOWN:,} more")
     if regions := getattr(result, "proved_starts", ()):
         lines.append(f"proved       {len(regions):,} start regions")
         lines += [f"  {region}" for region in regions[:MOST_SHOWN]]

@@ -14,12 +14,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.confidence import binomial_interval, mean_interval
 from polvet.debug.goal_chance import goal_chances
 from polvet.errors import LimitReached
+from polvet.files import Figures
 from polvet.kernel.starts import Starts
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
@@ -87,7 +87,9 @@ class Evaluation:
         return self._judged(Judgement.NEAR_TIE)
 
     def _judged(self, wanted: Judgement) -> list[State]:
-        return [state for state, found in zip(self.starts.states, self.judgements, strict=True) if found is wanted]
+        return [
+            state for state, judgement in zip(self.starts.states, self.judgements, strict=True) if judgement is wanted
+        ]
 
 
 def evaluation_starts(
@@ -158,25 +160,48 @@ def evaluate(
         goal_interval = (goal, goal) if chances is None else chances.mean
     ends = {end.text: batch.count(end) for end in End if batch.count(end)}
     return Evaluation(
-        starts, judgements, sampled, undecided, share, interval, goal, goal_interval, batch, inspection,
-        inspection.limit or batch.limit, ends, certain, chances is not None, unsolved,
-    )  # fmt: skip
+        starts,
+        judgements,
+        sampled,
+        undecided,
+        share,
+        interval,
+        goal,
+        goal_interval,
+        batch,
+        inspection,
+        inspection.limit or batch.limit,
+        ends,
+        certain,
+        chances is not None,
+        unsolved,
+    )
 
 
-def evaluation_figures(evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_figures(evaluation: Evaluation) -> Figures:
     """Return the evaluation as figures for people and files, percentages in points."""
     low, high = evaluation.unsafe_interval
     goal_low, goal_high = evaluation.goal_interval
     return {
-        "unsafe_percent": 100 * evaluation.unsafe, "unsafe_percent_interval": [100 * low, 100 * high],
-        "goal_percent": 100 * evaluation.goal, "goal_percent_interval": [100 * goal_low, 100 * goal_high],
-        "confidence": 0.95, "starts": len(evaluation.starts.states), "starts_total": evaluation.starts.total,
-        "starts_complete": evaluation.starts.complete, "start_method": evaluation.starts.method,
-        "unsafe_by_search": len(evaluation.unsafe_starts), "unsafe_by_runs": evaluation.sampled_unsafe,
-        "certain": evaluation.certain, "goal_exact": evaluation.goal_is_exact, "run_length": evaluation.run_length,
-        "undecided": evaluation.open, "near_tie_starts": len(evaluation.near_tie_starts), "ends": evaluation.ends,
+        "unsafe_percent": 100 * evaluation.unsafe,
+        "unsafe_percent_interval": [100 * low, 100 * high],
+        "goal_percent": 100 * evaluation.goal,
+        "goal_percent_interval": [100 * goal_low, 100 * goal_high],
+        "confidence": 0.95,
+        "starts": len(evaluation.starts.states),
+        "starts_total": evaluation.starts.total,
+        "starts_complete": evaluation.starts.complete,
+        "start_method": evaluation.starts.method,
+        "unsafe_by_search": len(evaluation.unsafe_starts),
+        "unsafe_by_runs": evaluation.sampled_unsafe,
+        "certain": evaluation.certain,
+        "goal_exact": evaluation.goal_is_exact,
+        "run_length": evaluation.run_length,
+        "undecided": evaluation.open,
+        "near_tie_starts": len(evaluation.near_tie_starts),
+        "ends": evaluation.ends,
         "search": evaluation.inspection.figures,
-    }  # fmt: skip
+    }
 
 
 def _unsafe_share(unsafe: int, undecided: int, count: int, complete: bool) -> tuple[float, Interval]:

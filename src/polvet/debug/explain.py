@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polvet.files import Json
 from polvet.model.network import Variable
 from polvet.model.semantics import State, show_value
 from polvet.model.task import Task
@@ -89,18 +90,25 @@ class Explanation:
             lines.append(f"    ... and {len(self.leaves) - SHOWN_LEAVES} more trees that matter less")
         return lines
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the explanation as JSON data."""
         write = StateFormat(self.task).write
         return {
-            "state": write(self.fault.state), "action": self.fault.action, "safe_actions": list(self.fault.safe_actions),
+            "state": write(self.fault.state),
+            "action": self.fault.action,
+            "safe_actions": list(self.fault.safe_actions),
             "actions": [
                 {
-                    "action": action.label, "taken": action.taken, "safe": action.safe, "score": action.score,
+                    "action": action.label,
+                    "taken": action.taken,
+                    "safe": action.safe,
+                    "score": action.score,
                     "outcomes": [
                         {
-                            "state": write(outcome.state), "probability": outcome.probability,
-                            "verdict": outcome.verdict.value, "silent": outcome.silent,
+                            "state": write(outcome.state),
+                            "probability": outcome.probability,
+                            "verdict": outcome.verdict.value,
+                            "silent": outcome.silent,
                             "changes": {name: list(pair) for name, pair in outcome.changes.items()},
                         }
                         for outcome in action.outcomes
@@ -108,9 +116,11 @@ class Explanation:
                 }
                 for action in self.actions
             ],
-            "best_safe": self.best_safe, "margin": self.margin, "rounding": self.rounding,
+            "best_safe": self.best_safe,
+            "margin": self.margin,
+            "rounding": self.rounding,
             "leaves": [{"tree": x.tree, "leaf": x.node, "taken": x.taken, "safe": x.safe} for x in self.leaves],
-        }  # fmt: skip
+        }
 
 
 def explain_fault(bound: Bound, decider: Decider, fault: Fault) -> Explanation:

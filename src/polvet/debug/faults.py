@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures
 from polvet.fuzz.packed import PackedRuns
 from polvet.kernel.compiled import Words, describe_limit
 from polvet.kernel.starts import Starts, is_start_of
@@ -79,24 +79,25 @@ class FaultAnalysis:
         return int((self.first_faults != NO_FAULT).sum())
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return counts for people and files."""
         return {
-            "faults": len(self.faults), "states": self.states, "safe_states": self.safe_states, "open": self.open,
-            "unsafe_starts": len(self.unsafe_starts), "runs": len(self.first_faults),
-            "runs_never_safe": len(self.never_safe), "runs_with_fault": self.runs_with_fault,
-            "exhaustive": self.exhaustive, "near_ties": self.near_ties,
+            "faults": len(self.faults),
+            "states": self.states,
+            "safe_states": self.safe_states,
+            "open": self.open,
+            "unsafe_starts": len(self.unsafe_starts),
+            "runs": len(self.first_faults),
+            "runs_never_safe": len(self.never_safe),
+            "runs_with_fault": self.runs_with_fault,
+            "exhaustive": self.exhaustive,
+            "near_ties": self.near_ties,
             "unjudged": self.unjudged,
-        }  # fmt: skip
+        }
 
 
 def find_faults(
-    bound: Bound,
-    decider: Decider,
-    runs: Iterable[Run] | PackedRuns,
-    *,
-    budget: Budget = UNLIMITED,
-    relax: bool = True,
+    bound: Bound, decider: Decider, runs: Iterable[Run] | PackedRuns, *, budget: Budget = UNLIMITED, relax: bool = True
 ) -> FaultAnalysis:
     """Return all faults on the given runs of the policy; every state on them is decided.
 
@@ -145,12 +146,7 @@ def find_faults(
 
 
 def all_faults(
-    bound: Bound,
-    decider: Decider,
-    *,
-    starts: Words | None = None,
-    budget: Budget = UNLIMITED,
-    relax: bool = True,
+    bound: Bound, decider: Decider, *, starts: Words | None = None, budget: Budget = UNLIMITED, relax: bool = True
 ) -> FaultAnalysis:
     """Return every fault of the policy: all states it reaches from all starts (or the given, packed ones) are judged.
 
@@ -312,11 +308,11 @@ class _Judge:
             fresh = np.unique(numbers[middle])
             fresh = fresh[self.known[fresh] == UNDECIDED]
             self._decide(fresh, self._states(fresh))
-            found = self.known[numbers[middle]]
-            if (found == UNDECIDED).any():
+            verdicts = self.known[numbers[middle]]
+            if (verdicts == UNDECIDED).any():
                 return  # a limit: what is open is judged state by state, as far as that goes
-            low[open_[found == SAFE]] = middle[found == SAFE]
-            high[open_[found == UNSAFE]] = middle[found == UNSAFE]
+            low[open_[verdicts == SAFE]] = middle[verdicts == SAFE]
+            high[open_[verdicts == UNSAFE]] = middle[verdicts == UNSAFE]
         for begin, safe, end in zip(first.tolist(), low.tolist(), last.tolist(), strict=True):
             self.known[numbers[begin : safe + 1]] = SAFE
             self.known[numbers[safe + 1 : end + 1]] = UNSAFE

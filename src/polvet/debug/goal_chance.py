@@ -92,5 +92,7 @@ def _chain(space: _core.Space) -> SparseMdp:
     return SparseMdp(
         choice_start=np.concatenate([[0], np.cumsum(moving)]).astype(np.uint64),
         branch_start=np.concatenate([first[:-1][moving], first[-1:]]).astype(np.uint64),
-        target=target, probability=probability / shared, initial=space.initial,
-    )  # fmt: skip
+        target=target,
+        probability=probability / shared,
+        initial=space.initial,
+    )

@@ -117,10 +117,18 @@ def _surely(bound: Bound, starts: Words, budget: Budget) -> Prospects:
     game = solved.game
     able = solved.lost == NEVER
     return Prospects(
-        game.space, game.first, game.outcomes, game.target, game.label, able, _all_in(able, game.outcomes, game.target),
-        able.astype(np.float64), solved.distance,
-        _any_nearer(solved.distance, game.first, game.outcomes, game.target) & _all_in(able, game.outcomes, game.target),
-    )  # fmt: skip
+        game.space,
+        game.first,
+        game.outcomes,
+        game.target,
+        game.label,
+        able,
+        _all_in(able, game.outcomes, game.target),
+        able.astype(np.float64),
+        solved.distance,
+        _any_nearer(solved.distance, game.first, game.outcomes, game.target)
+        & _all_in(able, game.outcomes, game.target),
+    )
 
 
 def _with_probability(decider: Decider, starts: Words, least: Fraction | None, budget: Budget) -> Prospects:
@@ -138,9 +146,7 @@ def _with_probability(decider: Decider, starts: Words, least: Fraction | None, b
     first = np.searchsorted(steps.state, np.arange(len(world.space) + 1))
     distance = _steps_to_goal(world.goal & able, steps.state, outcomes, target, best)
     nearer = best & _any_nearer(distance, first, outcomes, target)
-    return Prospects(
-        world.space, first, outcomes, target, steps.label, able, keeps, worth, distance, nearer,
-    )  # fmt: skip
+    return Prospects(world.space, first, outcomes, target, steps.label, able, keeps, worth, distance, nearer)
 
 
 def _all_in(states: Mask, outcomes: Ints, target: Ints) -> Mask:
@@ -192,9 +198,9 @@ def _follow(bound: Bound, can: Prospects, starts: Words, budget: Budget) -> _Cha
     while len(frontier):
         budget.check()
         parts = [frontier[k : k + BLOCK] for k in range(0, len(frontier), BLOCK)]
-        found = [policy_steps(bound, _states(can.space, part)) for part in parts]
-        label = np.concatenate([one.label for one in found]).astype(np.int64)
-        end = np.concatenate([one.end for one in found])
+        steps = [policy_steps(bound, _states(can.space, part)) for part in parts]
+        label = np.concatenate([one.label for one in steps]).astype(np.int64)
+        end = np.concatenate([one.end for one in steps])
         goes = (label >= SILENT) & (end != End.FAIL) & (end != End.GOAL)
         action = np.full(len(frontier), NEVER, dtype=np.int64)
         wanted = frontier[goes] * width + label[goes] + 1
@@ -245,9 +251,10 @@ def _livelocked(can: Prospects, chain: _Chain) -> Iterator[int]:
     mdp = SparseMdp(
         np.concatenate([[0], np.cumsum(moving)]).astype(np.uint64),
         np.concatenate([[0], np.cumsum(lengths[moving])]).astype(np.uint64),
-        target.astype(np.uint32), np.repeat(1.0 / np.maximum(lengths[moving], 1), lengths[moving]),
+        target.astype(np.uint32),
+        np.repeat(1.0 / np.maximum(lengths[moving], 1), lengths[moving]),
         np.zeros(1, dtype=np.uint32),
-    )  # fmt: skip
+    )
     count, component = connected_components(mdp)
     component = component.astype(np.int64)
     source = np.repeat(np.arange(len(lengths)), lengths)
@@ -267,9 +274,7 @@ def _livelocked(can: Prospects, chain: _Chain) -> Iterator[int]:
         yield from best[distance[best] == distance[best].min(initial=len(can.space))].tolist()
 
 
-def _fault(
-    bound: Bound, can: Prospects, place: int, action: int | None, good: Mask, worse: Ints, kind: str
-) -> Fault:  # fmt: skip
+def _fault(bound: Bound, can: Prospects, place: int, action: int | None, good: Mask, worse: Ints, kind: str) -> Fault:
     state = bound.compiled.unpack(_states(can.space, np.array([place])))[0]
     mends = [one for one in can.actions_of(place) if good[one] and can.label[one] >= 0]
     mends.sort(

@@ -103,9 +103,7 @@ class SafeWorld:
         worth = np.where(self.safe | self.goal, value.uppers[: len(self.space)], 0.0)
         if not len(self.steps.state):
             return worth, np.zeros(0)
-        gained = np.add.reduceat(
-            self.matrix.probability * worth[self.matrix.target], self.matrix.branch_start[:-1]
-        )  # fmt: skip
+        gained = np.add.reduceat(self.matrix.probability * worth[self.matrix.target], self.matrix.branch_start[:-1])
         sums = np.add.reduceat(gained[self.steps.operator], self.steps.start[:-1])
         return worth, sums / np.diff(self.steps.start)
 
@@ -238,7 +236,7 @@ class SafeWorld:
             target=np.concatenate([matrix.target, behind.astype(np.uint32)])[branches],
             probability=np.concatenate([matrix.probability, 1.0 / np.repeat(count, count)])[branches],
             initial=np.unique(starts).astype(np.uint32),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

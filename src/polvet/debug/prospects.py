@@ -41,9 +41,10 @@ def prefer_goal(
     prospects = goal_prospects(bound, faults, runs=runs, max_steps=max_steps, seed=seed, threads=threads, budget=budget)
     return [
         replace(fault, safe_actions=tuple(a for a in fault.safe_actions if chances[a] >= max(chances.values()) - SLACK))
-        if chances else fault
+        if chances
+        else fault
         for fault, chances in zip(faults, prospects, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def goal_prospects(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from polvet.choices import one_of
 from polvet.errors import InputError, Where
+from polvet.files import Figures
 from polvet.numbers import exact
 from polvet.safety.bound import parse_risk
 
@@ -56,7 +56,7 @@ class Question:
         return cls(kind, None if best else Fraction(chance), most, Fraction(room))
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return what was asked as JSON documents hold it."""
         if self.kind == "goal":
             return {"kind": self.kind, "goal_chance": BEST if self.goal_chance is None else str(self.goal_chance)}

@@ -130,9 +130,12 @@ def find_risk_faults(
         outcomes = chosen.outcomes[int(chosen.outcome_start[k]) : int(chosen.outcome_start[k + 1])]
         worse = [state for state in outcomes if known.least[known.space.find(state)] > own * NEAR]
         fault = Fault(
-            bound.compiled.unpack(words[k : k + 1])[0], str(bound.label(label)), tuple(str(bound.label(one)) for one in good),
-            tuple(bound.compiled.unpack(np.array(worse, dtype=np.uint64))) if worse else (), RISK,
-        )  # fmt: skip
+            bound.compiled.unpack(words[k : k + 1])[0],
+            str(bound.label(label)),
+            tuple(str(bound.label(one)) for one in good),
+            tuple(bound.compiled.unpack(np.array(worse, dtype=np.uint64))) if worse else (),
+            RISK,
+        )
         raised.append((own - after[label], k, fault))
     begin = np.unique(chain.initial.astype(np.int64))
     beyond = begin[known.least[places[begin]] > allowed * NEAR]

@@ -67,10 +67,10 @@ class _Groups:
 
     def number(self, states: Ints, labels: Ints) -> Ints:
         """Return the number of each state's label; where it has none of that name, its first; -1 where it has none at all."""
-        found = np.where(self.first[states + 1] > self.first[states], self.first[states], -1)
+        numbers = np.where(self.first[states + 1] > self.first[states], self.first[states], -1)
         wanted = self.label == labels[self.owner]
-        found[self.owner[wanted]] = np.flatnonzero(wanted)
-        return np.asarray(found)
+        numbers[self.owner[wanted]] = np.flatnonzero(wanted)
+        return np.asarray(numbers)
 
     def best(self, world: RiskWorld, price: float, budget: Budget) -> Ints:
         """Return the label of each state with the most of P(goal) - price * P(fail)."""

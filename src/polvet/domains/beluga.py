@@ -58,17 +58,21 @@ def beluga(*, jigs: int = 4, racks: int = 2) -> Instance:
     swaps = m.int("num_swaps", 0, limit, initial=0)
     ends = ("front", "back")
     m.labels(
-        "unload_beluga_0", "send_to_factory", *(f"push_{end}_rack_{r}" for end in ends for r in range(racks)),
-        *(f"pop_{end}_rack_{r}" for end in ends for r in range(racks)), "unload_truck_0",
-    )  # fmt: skip
+        "unload_beluga_0",
+        "send_to_factory",
+        *(f"push_{end}_rack_{r}" for end in ends for r in range(racks)),
+        *(f"pop_{end}_rack_{r}" for end in ends for r in range(racks)),
+        "unload_truck_0",
+    )
 
     def ask(label: str, guard: Term, effect: Assignments) -> None:
         """Add the edges after which either line that still needs something may ask."""
         one, other = lines
         m.edge(
-            label, guard=every(guard, one >= 0, other >= 0),
+            label,
+            guard=every(guard, one >= 0, other >= 0),
             to=[(HALF, {**effect, wanted: one}), (HALF, {**effect, wanted: other})],
-        )  # fmt: skip
+        )
         m.edge(label, guard=every(guard, one == -1, other >= 0), to={**effect, wanted: other})
         m.edge(label, guard=every(guard, one >= 0, other == -1), to={**effect, wanted: one})
 
@@ -83,52 +87,60 @@ def beluga(*, jigs: int = 4, racks: int = 2) -> Instance:
                 (HALF, {**sent, wanted: other}),
             ]
             m.edge(
-                "send_to_factory", guard=every(ready, other >= 0),
+                "send_to_factory",
+                guard=every(ready, other >= 0),
                 to=both if following >= 0 else {**sent, wanted: other},
-            )  # fmt: skip
+            )
     for j in range(jigs):
         m.edge(
-            "unload_beluga_0", guard=every(trailer_free == 1, place[j] == aboard - 1),
+            "unload_beluga_0",
+            guard=every(trailer_free == 1, place[j] == aboard - 1),
             to={trailer_free: 0, place[j]: trailer, aboard: aboard - 1},
-        )  # fmt: skip
+        )
         ask(
-            "unload_truck_0", every(place[j] == truck, trailer_free == 1),
+            "unload_truck_0",
+            every(place[j] == truck, trailer_free == 1),
             {truck_free: 1, trailer_free: 0, place[j]: trailer},
-        )  # fmt: skip
+        )
         for r in range(racks):
             for end, near, far, inward, outward in (
                 ("front", front[r], back[r], behind, ahead),
                 ("back", back[r], front[r], ahead, behind),
             ):
                 pushed: Assignments = {
-                    trailer_free: 1, room[r]: room[r] - 1, place[j]: on_rack[r], near: j, swaps: swaps + 1
-                }  # fmt: skip
+                    trailer_free: 1,
+                    room[r]: room[r] - 1,
+                    place[j]: on_rack[r],
+                    near: j,
+                    swaps: swaps + 1,
+                }
                 loaded = every(place[j] == trailer, room[r] >= 1, swaps < limit)
-                ask(
-                    f"push_{end}_rack_{r}", every(loaded, near == -1),
-                    {**pushed, far: j, ahead[j]: -1, behind[j]: -1},
-                )  # fmt: skip
-                popped: Assignments = {
-                    truck_free: 0, place[j]: truck, inward[j]: -1, room[r]: room[r] + 1
-                }  # fmt: skip
+                ask(f"push_{end}_rack_{r}", every(loaded, near == -1), {**pushed, far: j, ahead[j]: -1, behind[j]: -1})
+                popped: Assignments = {truck_free: 0, place[j]: truck, inward[j]: -1, room[r]: room[r] + 1}
                 first = every(place[j] == on_rack[r], near == j, truck_free == 1)
                 m.edge(f"pop_{end}_rack_{r}", guard=every(first, inward[j] == -1), to={**popped, near: -1, far: -1})
                 for k in range(jigs):
                     if k != j:
-                        ask(
-                            f"push_{end}_rack_{r}", every(loaded, near == k),
-                            {**pushed, inward[j]: k, outward[k]: j},
-                        )  # fmt: skip
+                        ask(f"push_{end}_rack_{r}", every(loaded, near == k), {**pushed, inward[j]: k, outward[k]: j})
                         m.edge(
-                            f"pop_{end}_rack_{r}", guard=every(first, inward[j] == k),
+                            f"pop_{end}_rack_{r}",
+                            guard=every(first, inward[j] == k),
                             to={**popped, near: k, outward[k]: -1},
-                        )  # fmt: skip
+                        )
     different = [one != other for k, one in enumerate(place) for other in place[:k]]
     nowhere = [one == -1 for one in (*ahead, *behind, *front, *back)]
     first_orders = [line == (order[0] if order else -1) for line, order in zip(lines, orders, strict=True)]
     start = every(
-        *(one < jigs for one in place), *different, *nowhere, *(one == 3 * jigs for one in room), trailer_free == 1,
-        truck_free == 1, aboard == jigs, wanted == 0, *first_orders, swaps == 0,
-    )  # fmt: skip
+        *(one < jigs for one in place),
+        *different,
+        *nowhere,
+        *(one == 3 * jigs for one in room),
+        trailer_free == 1,
+        truck_free == 1,
+        aboard == jigs,
+        wanted == 0,
+        *first_orders,
+        swaps == 0,
+    )
     delivered = every(*(one == factory for one in place), swaps < limit)
     return Instance.of(m, start=start, fail=swaps >= limit, goal=delivered)

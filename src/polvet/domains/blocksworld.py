@@ -62,21 +62,24 @@ def blocksworld(*, n: int = 6, cost: int = 12, failing: Fraction = Fraction(1, 2
         put: Assignments = {empty: 1, clear[b]: 1}
         holding = [place[b] == HAND, empty == 0, clear[b] == 0]
         move(
-            f"choose_block_{b}", b, [empty == 1, clear[b] == 1, place[b] == TABLE],
-            {**grasped, on_table: on_table - 1},
-        )  # fmt: skip
+            f"choose_block_{b}", b, [empty == 1, clear[b] == 1, place[b] == TABLE], {**grasped, on_table: on_table - 1}
+        )
         move("choose_table", b, holding, {**put, place[b]: TABLE, on_table: on_table + 1})
         for below in range(n):
             if below != b:
                 position = on(b, below)
                 move(
-                    f"choose_block_{below}", b, [clear[below] == 1, *holding],
+                    f"choose_block_{below}",
+                    b,
+                    [clear[below] == 1, *holding],
                     {**put, place[b]: position, clear[below]: 0},
-                )  # fmt: skip
+                )
                 move(
-                    f"choose_block_{b}", b, [empty == 1, clear[b] == 1, place[b] == position, clear[below] == 0],
+                    f"choose_block_{b}",
+                    b,
+                    [empty == 1, clear[b] == 1, place[b] == position, clear[below] == 0],
                     {**grasped, clear[below]: 1},
-                )  # fmt: skip
+                )
 
     stacked = [(place[b] == TABLE) | (place[b] >= on(b, b + 1)) if b < n - 1 else place[b] == TABLE for b in range(n)]
     topped = [clear[b] + total(*(when(place[o] == on(o, b), 1, 0) for o in range(n) if o != b)) == 1 for b in range(n)]

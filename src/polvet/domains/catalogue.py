@@ -12,6 +12,7 @@ from typing import Any
 
 from polvet.domains.instance import Instance
 from polvet.errors import InputError, Where, did_you_mean
+from polvet.files import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Parameter:
             raise InputError(f"'{self.name}' is {given}.", where, f"It must be {limit}.")
         return int(number) if self.kind == "int" else number
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return the parameter as JSON data."""
         default = str(self.default) if isinstance(self.default, Fraction) else self.default
         limits = {
@@ -72,17 +73,19 @@ class Entry:
     @property
     def generator(self) -> Callable[..., Instance]:
         """Return the generator: a function of the parameters by keyword."""
-        found: Callable[..., Instance] = getattr(
+        generator: Callable[..., Instance] = getattr(
             import_module(f"polvet.domains.{self.module}"), self.name.replace("-", "_")
         )
-        return found
+        return generator
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return the entry as JSON data."""
         return {
-            "name": self.name, "summary": self.summary, "paper": self.paper,
+            "name": self.name,
+            "summary": self.summary,
+            "paper": self.paper,
             "parameters": [parameter.describe() for parameter in self.parameters],
-        }  # fmt: skip
+        }
 
     def explain(self) -> str:
         """Return what the generator says about itself: the source, and what was decided where the source is silent."""
@@ -104,72 +107,75 @@ LINE = (
     Parameter("park", "flag", False, "the truck can park at the end"),
     Parameter("ice", "text", "", "the icy places, such as 4,5; absent: the two in the middle"),
 )
+RACETRACK = (
+    Parameter("map", "text", "corner", "a shipped map, or the path of an ASCII map"),
+    Parameter("speed", "int", 3, "the greatest speed in each direction", 1, 20),
+    Parameter("slip", "number", Fraction(0), "how likely an acceleration has no effect", 0, 1),
+    Parameter("anywhere", "flag", False, "start in any free place at any speed"),
+)
+BLOCKSWORLD = (
+    Parameter("n", "int", 6, "blocks", 2, 60),
+    Parameter("cost", "int", 12, "the greatest cost of moving one block; 0: no costs", 0, 1000),
+    Parameter("failing", "number", Fraction(1, 2), "how likely a move fails", 0, 1),
+)
+SLIDING_TILES = (
+    Parameter("n", "int", 8, "tiles: 3, 5, 8, 11 or 15, ...", 3, 63),
+    Parameter("cost", "int", 12, "the greatest cost of moving one tile; 0: no costs", 0, 1000),
+    Parameter("failing", "number", Fraction(1, 2), "how likely a move fails", 0, 1),
+    Parameter("wrap", "flag", False, "tiles also slide from the end of a row to the next"),
+)
+TRANSPORT = (
+    Parameter("locations", "int", 10, "places on the road", 2, 1000),
+    Parameter("packages", "int", 15, "packages", 1, 1000),
+    Parameter("empty_backward", "flag", False, "driving backward with a load is unsafe as well"),
+)
+BELUGA = (Parameter("jigs", "int", 4, "parts", 2, 12), Parameter("racks", "int", 2, "racks", 1, 4))
+BALL = (Parameter("tau", "number", Fraction(1, 100), TAU, Fraction(1, 1000), 1),)
+PENDULUM = (Parameter("tau", "number", Fraction(1, 10), TAU, Fraction(1, 1000), 1),)
+CAR = (Parameter("tau", "number", Fraction(2, 5), TAU, Fraction(1, 1000), 2),)
+FLAPPY_BIRD = (
+    Parameter("width", "int", 50, "columns", 2, 100_000),
+    Parameter("height", "int", 20, "rows", 3, 10_000),
+    Parameter("walls", "int", 5, "walls with a gap", 0, 10_000),
+    Parameter("seed", "int", 1, "where walls and gaps are", 0, 2**31),
+)
+LAYERS = (Parameter("d", "int", 8, "layers", 1, 1_000_000),)
+JANITOR = (Parameter("width", "int", 5, "columns", 2, 100), Parameter("height", "int", 5, "rows", 2, 100))
+FOLLINE = (
+    Parameter("length", "int", 30, "positions along the line", 4, 1000),
+    Parameter("width", "int", 15, "deviations seen as different", 3, 201),
+    Parameter("stray", "int", 0, "per cent more straying to each side", 0, 20),
+)
+COMEXP = (
+    Parameter("width", "int", 6, "columns", 2, 100),
+    Parameter("height", "int", 6, "rows", 2, 100),
+    Parameter("distance", "int", 6, "how far the radio reaches", 1, 100),
+)
 
 CATALOGUE: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("racetrack", "racetrack", ABSTRACTION, "drive a car over a map without hitting a wall", (
-            Parameter("map", "text", "corner", "a shipped map, or the path of an ASCII map"),
-            Parameter("speed", "int", 3, "the greatest speed in each direction", 1, 20),
-            Parameter("slip", "number", Fraction(0), "how likely an acceleration has no effect", 0, 1),
-            Parameter("anywhere", "flag", False, "start in any free place at any speed"),
-        )),
-        Entry("blocksworld", "blocksworld", ABSTRACTION, "build a tower with little space on the table", (
-            Parameter("n", "int", 6, "blocks", 2, 60),
-            Parameter("cost", "int", 12, "the greatest cost of moving one block; 0: no costs", 0, 1000),
-            Parameter("failing", "number", Fraction(1, 2), "how likely a move fails", 0, 1),
-        )),
-        Entry("sliding-tiles", "sliding_tiles", ABSTRACTION, "sort tiles, one of them kept off one place", (
-            Parameter("n", "int", 8, "tiles: 3, 5, 8, 11 or 15, ...", 3, 63),
-            Parameter("cost", "int", 12, "the greatest cost of moving one tile; 0: no costs", 0, 1000),
-            Parameter("failing", "number", Fraction(1, 2), "how likely a move fails", 0, 1),
-            Parameter("wrap", "flag", False, "tiles also slide from the end of a row to the next"),
-        )),
-        Entry("transport", "transport", ABSTRACTION, "deliver packages over a bridge that bears one", (
-            Parameter("locations", "int", 10, "places on the road", 2, 1000),
-            Parameter("packages", "int", 15, "packages", 1, 1000),
-            Parameter("empty_backward", "flag", False, "driving backward with a load is unsafe as well"),
-        )),
-        Entry("beluga", "beluga", DEBUGGING, "bring parts from an aircraft through racks to a factory in order", (
-            Parameter("jigs", "int", 4, "parts", 2, 12),
-            Parameter("racks", "int", 2, "racks", 1, 4),
-        )),
+        Entry("racetrack", "racetrack", ABSTRACTION, "drive a car over a map without hitting a wall", RACETRACK),
+        Entry("blocksworld", "blocksworld", ABSTRACTION, "build a tower with little space on the table", BLOCKSWORLD),
+        Entry(
+            "sliding-tiles", "sliding_tiles", ABSTRACTION, "sort tiles, one of them kept off one place", SLIDING_TILES
+        ),
+        Entry("transport", "transport", ABSTRACTION, "deliver packages over a bridge that bears one", TRANSPORT),
+        Entry(
+            "beluga", "beluga", DEBUGGING, "bring parts from an aircraft through racks to a factory in order", BELUGA
+        ),
         Entry("one-way-line", "lines", DEBUGGING, "collect packages along a line, driving one way", LINE),
         Entry("two-way-line", "lines", DEBUGGING, "collect packages along a line, driving both ways", LINE),
-        Entry("bouncing-ball", "control", DEBUGGING, "keep a ball bouncing by hitting it in time", (
-            Parameter("tau", "number", Fraction(1, 100), TAU, Fraction(1, 1000), 1),
-        )),
-        Entry("inverted-pendulum", "control", DEBUGGING, "keep a pendulum upright", (
-            Parameter("tau", "number", Fraction(1, 10), TAU, Fraction(1, 1000), 1),
-        )),
-        Entry("follow-car", "control", DEBUGGING, "follow a car without hitting it", (
-            Parameter("tau", "number", Fraction(2, 5), TAU, Fraction(1, 1000), 2),
-        )),
-        Entry("flappy-bird", "flappy_bird", DECIDING, "fly through the gaps of walls in gusty wind", (
-            Parameter("width", "int", 50, "columns", 2, 100_000),
-            Parameter("height", "int", 20, "rows", 3, 10_000),
-            Parameter("walls", "int", 5, "walls with a gap", 0, 10_000),
-            Parameter("seed", "int", 1, "where walls and gaps are", 0, 2**31),
-        )),
-        Entry("layers", "layers", DECIDING, "the family on which policy-iteration oracles differ", (
-            Parameter("d", "int", 8, "layers", 1, 1_000_000),
-        )),
-        Entry("janitor", "janitor", CONSTRAINED, "cross a grid past a moving janitor", (
-            Parameter("width", "int", 5, "columns", 2, 100),
-            Parameter("height", "int", 5, "rows", 2, 100),
-        )),
-        Entry("folline", "folline", CONSTRAINED, "follow a line that is hard to see at speed", (
-            Parameter("length", "int", 30, "positions along the line", 4, 1000),
-            Parameter("width", "int", 15, "deviations seen as different", 3, 201),
-            Parameter("stray", "int", 0, "per cent more straying to each side", 0, 20),
-        )),
-        Entry("comexp", "comexp", CONSTRAINED, "explore a field while keeping in touch with the base", (
-            Parameter("width", "int", 6, "columns", 2, 100),
-            Parameter("height", "int", 6, "rows", 2, 100),
-            Parameter("distance", "int", 6, "how far the radio reaches", 1, 100),
-        )),
+        Entry("bouncing-ball", "control", DEBUGGING, "keep a ball bouncing by hitting it in time", BALL),
+        Entry("inverted-pendulum", "control", DEBUGGING, "keep a pendulum upright", PENDULUM),
+        Entry("follow-car", "control", DEBUGGING, "follow a car without hitting it", CAR),
+        Entry("flappy-bird", "flappy_bird", DECIDING, "fly through the gaps of walls in gusty wind", FLAPPY_BIRD),
+        Entry("layers", "layers", DECIDING, "the family on which policy-iteration oracles differ", LAYERS),
+        Entry("janitor", "janitor", CONSTRAINED, "cross a grid past a moving janitor", JANITOR),
+        Entry("folline", "folline", CONSTRAINED, "follow a line that is hard to see at speed", FOLLINE),
+        Entry("comexp", "comexp", CONSTRAINED, "explore a field while keeping in touch with the base", COMEXP),
     )
-}  # fmt: skip
+}
 
 
 def find_entry(name: str) -> Entry:
@@ -194,9 +200,10 @@ def generate(name: str, /, **given: str | int | float | Fraction | bool) -> Inst
             hint = did_you_mean(key, known) or f"Known are: {', '.join(known)}."
             raise InputError(f"no parameter '{key}'.", where, hint)
     values = {key: parameter.read(given.get(key, parameter.default), where) for key, parameter in known.items()}
-    made = entry.generator(**values)
+    instance = entry.generator(**values)
     return replace(
-        made, model=replace(made.model, metadata=(*made.model.metadata, (ORIGIN, dump_origin(name, values))))
+        instance,
+        model=replace(instance.model, metadata=(*instance.model.metadata, (ORIGIN, dump_origin(name, values)))),
     )
 
 
@@ -206,7 +213,7 @@ def dump_origin(name: str, values: Mapping[str, Any]) -> str:
     return json.dumps({"name": name, **plain}, ensure_ascii=False)
 
 
-def find_origin(metadata: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def find_origin(metadata: Mapping[str, str]) -> tuple[str, Json] | None:
     """Return the name and parameters of the world a model was generated from, where its metadata says so rightly."""
     try:
         values = json.loads(metadata.get(ORIGIN, ""))
@@ -223,10 +230,10 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, str]:
     >>> parse_parameters(["n=6", "icy"])
     {'n': '6', 'icy': 'true'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
-        if key in found:
+        if key in values:
             raise InputError(f"'{key}' is given twice.", Where("domains"), "Give it once.")
-        found[key.strip()] = value.strip() if sign else "true"
-    return found
+        values[key.strip()] = value.strip() if sign else "true"
+    return values

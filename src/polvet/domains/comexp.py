@@ -44,9 +44,11 @@ def comexp(*, width: int = 6, height: int = 6, distance: int = 6) -> Instance:
         through: Assignments = {moved: 0, tried: 0}
         outcomes = [(1 - loss, through), (loss, {tried: tried + 1})]
         m.edge(
-            channel, guard=every(here, tried < ATTEMPTS), to=[one for one in outcomes if one[0] != 0],
+            channel,
+            guard=every(here, tried < ATTEMPTS),
+            to=[one for one in outcomes if one[0] != 0],
             assign={energy: CHANNEL_COST[channel]},
-        )  # fmt: skip
+        )
 
     for column in range(width):
         for row in range(height):

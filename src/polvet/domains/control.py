@@ -44,14 +44,16 @@ def bouncing_ball(*, tau: Fraction = Fraction(1, 100)) -> Instance:
     for label, push, reach in (("push", 4, ["push_lower <= height", "height <= push_upper"]), ("skip", 0, [])):
         counted = episode + 1
         m.edge(
-            label, guard=every(*reach, flies, f"-100 <= velocity - {push} + gravity * timestep", counted <= LONGEST),
+            label,
+            guard=every(*reach, flies, f"-100 <= velocity - {push} + gravity * timestep", counted <= LONGEST),
             to={"height": fallen, "velocity": f"velocity + (timestep * gravity - {push})", "episode": counted},
-        )  # fmt: skip
+        )
         bounced = f"(velocity - {push}) * velocity_coefficient"
         m.edge(
-            label, guard=every(*reach, lands, f"{bounced} <= 100", counted <= LONGEST),
+            label,
+            guard=every(*reach, lands, f"{bounced} <= 100", counted <= LONGEST),
             to={"height": "height * height_coefficient", "velocity": bounced, "episode": counted},
-        )  # fmt: skip
+        )
     weak = [f"height {sign} velocity * (push_lower / return_velocity) <= push_lower - 0.0001" for sign in "+-"]
     start = every("5 <= height", "height <= 9", "-1 <= velocity", "velocity <= 1", episode == 0)
     return Instance.of(m, start=start, fail=every(*weak, episode <= STEPS - 1), goal=episode >= STEPS)
@@ -87,9 +89,10 @@ def inverted_pendulum(*, tau: Fraction = Fraction(1, 10)) -> Instance:
             held = f"-10 <= {speed}" if torque < 0 else f"{speed} <= 10"
             allowed = [f"-0.785 <= {angle}", f"{angle} <= 0.785", held]
         m.edge(
-            label, guard=every(upright, *allowed),
+            label,
+            guard=every(upright, *allowed),
             to={"angle": angle, "angular_velocity": speed, "episode": episode + 1},
-        )  # fmt: skip
+        )
     calm = ["-0.05 <= angle", "angle <= 0.05", "-0.1 <= angular_velocity", "angular_velocity <= 0.1"]
     start = every(*calm, episode == 0)
     return Instance.of(m, start=start, fail=some("0.785 <= angle", "angle <= -0.785"), goal=episode >= STEPS)

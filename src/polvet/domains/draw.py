@@ -14,9 +14,8 @@ from polvet.domains.catalogue import find_entry
 from polvet.errors import Where
 
 Values = Mapping[str, Any]
-INK, PAPER, GROUND, WALL, SAFE, DANGER, HERO, GOODS, COLD = (
-    "#333333", "#ffffff", "#eeeeee", "#777777", "#5aa469", "#d35d5d", "#3b6fb6", "#e0a24a", "#a9d3f0",
-)  # fmt: skip
+INK, PAPER, GROUND, WALL = "#333333", "#ffffff", "#eeeeee", "#777777"
+SAFE, DANGER, HERO, GOODS, COLD = "#5aa469", "#d35d5d", "#3b6fb6", "#e0a24a", "#a9d3f0"
 
 
 class Canvas:
@@ -28,7 +27,7 @@ class Canvas:
 
     def rect(
         self, x: float, y: float, w: float, h: float, fill: str, *, stroke: str = "none", round_: float = 0
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a rectangle."""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{round_:g}" fill="{fill}" stroke="{stroke}"/>'
@@ -77,10 +76,10 @@ def _grid(columns: int, rows: int, fill: Callable[[int, int], str], *, upward: b
     return canvas, size
 
 
-def _racetrack(state: Values, given: Values) -> Canvas:
+def _racetrack(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.racetrack import load_map
 
-    rows = load_map(given["map"])
+    rows = load_map(parameters["map"])
     colours = {"x": WALL, ".": GROUND, "s": COLD, "g": SAFE}
     canvas, size = _grid(len(rows[0]), len(rows), lambda x, y: colours[rows[y][x]], upward=False)
     x, y = (state["car0_x"] + 0.5) * size, (state["car0_y"] + 0.5) * size
@@ -89,10 +88,10 @@ def _racetrack(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _blocks(state: Values, given: Values) -> Canvas:
+def _blocks(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.blocksworld import HAND, TABLE, on
 
-    n = given["n"]
+    n = parameters["n"]
     size = 34.0
     canvas = Canvas((n + 0.5) * size, (n + 2) * size)
     canvas.line(0, (n + 1.5) * size, canvas.width, (n + 1.5) * size, INK, 3)
@@ -101,9 +100,8 @@ def _blocks(state: Values, given: Values) -> Canvas:
         canvas.rect(x + 2, y + 2, size - 4, size - 4, fill, stroke=INK, round_=4)
         canvas.text(x + size / 2, y + size / 2, number, 14)
 
-    stack, above = 0, {
-        below: b for b in range(n) for below in range(n) if b != below and state[f"block_{b}"] == on(b, below)
-    }  # fmt: skip
+    stack = 0
+    above = {below: b for b in range(n) for below in range(n) if b != below and state[f"block_{b}"] == on(b, below)}
     for b in range(n):
         if state[f"block_{b}"] == HAND:
             block(b, canvas.width - size - 4, 2, COLD)
@@ -118,10 +116,10 @@ def _blocks(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _tiles(state: Values, given: Values) -> Canvas:
+def _tiles(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.sliding_tiles import board
 
-    n = given["n"]
+    n = parameters["n"]
     columns, rows = board(n)
     size = 52.0
     canvas = Canvas(columns * size, rows * size)
@@ -157,18 +155,20 @@ def _road(state: Values, places: int, *, ice: frozenset[int] = frozenset(), brid
     return canvas
 
 
-def _transport(state: Values, given: Values) -> Canvas:
-    return _road(state, given["locations"], bridge=True)
+def _transport(state: Values, parameters: Values) -> Canvas:
+    return _road(state, parameters["locations"], bridge=True)
 
 
-def _line(state: Values, given: Values) -> Canvas:
+def _line(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.lines import ice_on_line
 
-    return _road(state, given["p"], ice=ice_on_line(p=given["p"], icy=given["icy"], ice=given["ice"]))
+    return _road(
+        state, parameters["p"], ice=ice_on_line(p=parameters["p"], icy=parameters["icy"], ice=parameters["ice"])
+    )
 
 
-def _beluga(state: Values, given: Values) -> Canvas:
-    jigs, racks = given["jigs"], given["racks"]
+def _beluga(state: Values, parameters: Values) -> Canvas:
+    jigs, racks = parameters["jigs"], parameters["racks"]
     size = 30.0
     canvas = Canvas((jigs + 5) * size, (racks + 2) * size + 36)
 
@@ -193,7 +193,7 @@ def _beluga(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _ball(state: Values, given: Values) -> Canvas:
+def _ball(state: Values, parameters: Values) -> Canvas:
     canvas = Canvas(220, 240)
     top = max(12.0, float(state["height"]) * 1.1)
 
@@ -207,7 +207,7 @@ def _ball(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _pendulum(state: Values, given: Values) -> Canvas:
+def _pendulum(state: Values, parameters: Values) -> Canvas:
     canvas = Canvas(240, 160)
     for side in (-1, 1):
         canvas.line(120, 140, 120 + side * 120 * math.sin(0.785), 140 - 120 * math.cos(0.785), DANGER, 1)
@@ -218,7 +218,7 @@ def _pendulum(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _cars(state: Values, given: Values) -> Canvas:
+def _cars(state: Values, parameters: Values) -> Canvas:
     canvas = Canvas(420, 90)
     canvas.rect(0, 60, 420, 14, GROUND)
     gap = min(state["gap"], 100.0) * 3
@@ -230,22 +230,22 @@ def _cars(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _bird(state: Values, given: Values) -> Canvas:
+def _bird(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.flappy_bird import layout
 
-    places = layout(given["width"], given["height"], given["walls"], given["seed"])
+    places = layout(parameters["width"], parameters["height"], parameters["walls"], parameters["seed"])
     walls = {column: (low, high) for column, low, high in places}
 
     def fill(x: int, y: int) -> str:
         return WALL if x in walls and not walls[x][0] <= y <= walls[x][1] else GROUND
 
-    canvas, size = _grid(given["width"], given["height"], fill)
+    canvas, size = _grid(parameters["width"], parameters["height"], fill)
     canvas.circle((state["x"] + 0.5) * size, canvas.height - (state["y"] + 0.5) * size, size * 0.45, HERO)
     return canvas
 
 
-def _layers(state: Values, given: Values) -> Canvas:
-    d = min(given["d"], 12)
+def _layers(state: Values, parameters: Values) -> Canvas:
+    d = min(parameters["d"], 12)
     step = 54.0
     canvas = Canvas((d + 2) * step, 120)
 
@@ -263,46 +263,64 @@ def _layers(state: Values, given: Values) -> Canvas:
     return canvas
 
 
-def _janitor(state: Values, given: Values) -> Canvas:
+def _janitor(state: Values, parameters: Values) -> Canvas:
     from polvet.domains.janitor import waiting_cells
 
-    width, height = given["width"], given["height"]
+    width, height = parameters["width"], parameters["height"]
     waiting = set(waiting_cells(width, height))
     canvas, size = _grid(
-        width, height,
-        lambda x, y: SAFE if (x, y) == (width - 1, height - 1) else COLD if (x, y) in waiting else GROUND,
-    )  # fmt: skip
+        width, height, lambda x, y: SAFE if (x, y) == (width - 1, height - 1) else COLD if (x, y) in waiting else GROUND
+    )
     for x, y, fill in (("x", "y", HERO), ("jx", "jy", DANGER)):
         canvas.circle((state[x] + 0.5) * size, canvas.height - (state[y] + 0.5) * size, size * 0.35, fill)
     return canvas
 
 
-def _folline(state: Values, given: Values) -> Canvas:
-    reach = given["width"] // 2 + 1
+def _folline(state: Values, parameters: Values) -> Canvas:
+    reach = parameters["width"] // 2 + 1
 
     def fill(x: int, y: int) -> str:
         deviation = abs(y - reach)
-        return DANGER if deviation == reach else COLD if deviation == 0 else SAFE if x > given["length"] - 3 else GROUND
+        return (
+            DANGER
+            if deviation == reach
+            else COLD
+            if deviation == 0
+            else SAFE
+            if x > parameters["length"] - 3
+            else GROUND
+        )
 
-    canvas, size = _grid(given["length"] + 1, 2 * reach + 1, fill)
+    canvas, size = _grid(parameters["length"] + 1, 2 * reach + 1, fill)
     y = canvas.height - (state["deviation"] + reach + 0.5) * size
     canvas.circle((state["position"] + 0.5) * size, y, size * 0.45, HERO)
     return canvas
 
 
-def _comexp(state: Values, given: Values) -> Canvas:
-    width, height = given["width"], given["height"]
+def _comexp(state: Values, parameters: Values) -> Canvas:
+    width, height = parameters["width"], parameters["height"]
     special = {(width - 1, height - 1): SAFE, (width // 2, height // 2): GOODS}
     canvas, size = _grid(width, height, lambda x, y: special.get((x, y), COLD if x == 0 else GROUND))
     x, y = (state["x"] + 0.5) * size, canvas.height - (state["y"] + 0.5) * size
-    canvas.circle(x, y, size * 0.38, DANGER if state["moved"] == given["distance"] - 1 else HERO)
+    canvas.circle(x, y, size * 0.38, DANGER if state["moved"] == parameters["distance"] - 1 else HERO)
     canvas.text(x, y, state["moved"], size * 0.4, PAPER)
     return canvas
 
 
 DRAWERS: Mapping[str, Callable[[Values, Values], Canvas]] = {
-    "racetrack": _racetrack, "blocksworld": _blocks, "sliding-tiles": _tiles, "transport": _transport,
-    "beluga": _beluga, "one-way-line": _line, "two-way-line": _line, "bouncing-ball": _ball,
-    "inverted-pendulum": _pendulum, "follow-car": _cars, "flappy-bird": _bird, "layers": _layers,
-    "janitor": _janitor, "folline": _folline, "comexp": _comexp,
-}  # fmt: skip
+    "racetrack": _racetrack,
+    "blocksworld": _blocks,
+    "sliding-tiles": _tiles,
+    "transport": _transport,
+    "beluga": _beluga,
+    "one-way-line": _line,
+    "two-way-line": _line,
+    "bouncing-ball": _ball,
+    "inverted-pendulum": _pendulum,
+    "follow-car": _cars,
+    "flappy-bird": _bird,
+    "layers": _layers,
+    "janitor": _janitor,
+    "folline": _folline,
+    "comexp": _comexp,
+}

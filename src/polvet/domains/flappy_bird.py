@@ -27,9 +27,10 @@ def layout(width: int, height: int, walls: int, seed: int) -> list[tuple[int, in
     """
     if walls > (width - 1) // 2:
         raise InputError(
-            f"{walls} walls do not fit into {width} columns.", Where("domains flappy-bird"),
+            f"{walls} walls do not fit into {width} columns.",
+            Where("domains flappy-bird"),
             f"Use at most {(width - 1) // 2}.",
-        )  # fmt: skip
+        )
     if walls == 0:
         return []
     rng = random.Random(seed)

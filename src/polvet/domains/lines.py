@@ -6,6 +6,7 @@ Source  the 1-way and 2-way lines of "safety debugging" (tree ensembles), after 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from polvet.domains.instance import Instance
@@ -62,9 +63,10 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
     for i, here in enumerate(loads):
         if two_way or i < p - 1:
             m.edge(
-                "pick_up_truck_0", guard=(truck == i) & (load < n) & (here >= 1) & (speed == 0),
+                "pick_up_truck_0",
+                guard=(truck == i) & (load < n) & (here >= 1) & (speed == 0),
                 to={here: here - 1, load: load + 1},
-            )  # fmt: skip
+            )
     for i, here in enumerate(loads):
         if two_way or i == p - 1:
             m.edge("drop_truck_0", guard=(truck == i) & (load >= 1) & (speed == 0), to={here: here + 1, load: load - 1})
@@ -82,15 +84,20 @@ def _line(n: int, p: int, *, two_way: bool, icy: bool, park: bool, ice: str) -> 
     return Instance.of(m, start=start, fail=crashed <= -1, goal=goal)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Line:
     """Adds the edges of driving away from one place; what may happen there depends on ice and on the load."""
 
-    def __init__(
-        self, m: ModelBuilder, loads: list[Term], truck: Term, load: Term, speed: Term, crashed: Term,
-        parked: Term | None, places: int, two_way: bool, icy: frozenset[int] | None,
-    ) -> None:  # fmt: skip
-        self.m, self.loads, self.truck, self.load, self.speed = m, loads, truck, load, speed
-        self.crashed, self.parked, self.places, self.two_way, self.icy = crashed, parked, places, two_way, icy
+    m: ModelBuilder
+    loads: list[Term]
+    truck: Term
+    load: Term
+    speed: Term
+    crashed: Term
+    parked: Term | None
+    places: int
+    two_way: bool
+    icy: frozenset[int] | None
 
     def add_driving(self, label: str, change: int, i: int) -> None:
         """Add the edges of one label at place i, one for each speed that behaves in its own way."""
@@ -159,10 +166,10 @@ def _icy_places(text: str, places: int) -> frozenset[int]:
     """Return the places listed in `4,5`; nothing listed: the two in the middle."""
     if not text:
         return frozenset({places // 2 - 1, places // 2})
-    found = frozenset(int(part) if part.strip().isdecimal() else -1 for part in text.split(","))
-    if not found <= set(range(places)):
+    icy = frozenset(int(part) if part.strip().isdecimal() else -1 for part in text.split(","))
+    if not icy <= set(range(places)):
         raise InputError(f"'ice' is '{text}'.", Where("domains"), f"List places from 0 to {places - 1}: ice=4,5.")
-    return found
+    return icy
 
 
 def _runs(kinds: dict[int, bool]) -> list[tuple[int, int, bool]]:

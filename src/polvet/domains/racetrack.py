@@ -83,9 +83,13 @@ def racetrack(*, map: str = "corner", speed: int = 3, slip: Fraction = Fraction(
         to = x + new_dx, y + new_dy
         free = function("is_free", *to)
         return {
-            dx: new_dx, dy: new_dy, x: when(free, to[0], x), y: when(free, to[1], y), crashed: ~free,
+            dx: new_dx,
+            dy: new_dy,
+            x: when(free, to[0], x),
+            y: when(free, to[1], y),
+            crashed: ~free,
             finished: function("is_goal", *to),
-        }  # fmt: skip
+        }
 
     for ax in (-1, 0, 1):
         for ay in (-1, 0, 1):

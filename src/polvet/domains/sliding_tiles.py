@@ -28,9 +28,7 @@ def board(n: int) -> tuple[int, int]:
     return places // rows, rows
 
 
-def sliding_tiles(
-    *, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1, 2), wrap: bool = False
-) -> Instance:  # fmt: skip
+def sliding_tiles(*, n: int = 8, cost: int = 12, failing: Fraction = Fraction(1, 2), wrap: bool = False) -> Instance:
     """Return the puzzle of n tiles; tile 3 on the last-but-one place is the failure.
 
     `move_left` moves the gap to the left, that is, the tile left of it to the right; and so on. A move fails with

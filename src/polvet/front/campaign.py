@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where, suggest
+from polvet.files import Json
 from polvet.front.result import Result, Verdict
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Campaign(Result):
         write_report(self.folder, path)
         return Path(path)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON document that the command line prints with `--json`; the certificate is a file of the folder."""
         document = Result.to_dict(self)
         proof = None if self.source.certificate is None else str(self.source.certificate)
@@ -81,7 +82,7 @@ def run_campaign(
     folder: Path,
     settings: Mapping[str, Any],
     work: Work,
-    progress: bool | Callable[[dict[str, Any]], Any],
+    progress: bool | Callable[[Json], Any],
 ) -> Campaign:
     """Return the campaign in the folder, begun or gone on with."""
     from polvet.campaign.loop import debug
@@ -98,16 +99,28 @@ def run_campaign(
     chosen = {"mode" if name == "repair_mode" else name: value for name, value in settings.items()}
     listener = (lambda record: progress(record.to_json())) if callable(progress) else (lambda record: None)
     ended = debug(
-        policy.task.model_task, file, folder, Settings(**chosen), threads=work.threads(), budget=work.budget,
+        policy.task.model_task,
+        file,
+        folder,
+        Settings(**chosen),
+        threads=work.threads(),
+        budget=work.budget,
         listener=listener,
-    )  # fmt: skip
+    )
     certificate = None if ended.certificate is None else read_json(ended.certificate)
-    figures: dict[str, Any] = {"faults": ended.faults, "repairs": ended.iterations}
+    figures: Json = {"faults": ended.faults, "repairs": ended.iterations}
     figures |= ended.figures
     useful = ended.usefulness
     return Campaign(
-        figures=figures, certificate=certificate, reason=ended.reason, outcome=ended.outcome.value,
-        policy=policy.reopen(ended.policy), folder=folder, iterations=tuple(row.to_json() for row in fold(ended.records)),
-        warning=None if useful is None else useful.warning(), source=ended, confirmation=ended.checked,
-        **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=certificate,
+        reason=ended.reason,
+        outcome=ended.outcome.value,
+        policy=policy.reopen(ended.policy),
+        folder=folder,
+        iterations=tuple(row.to_json() for row in fold(ended.records)),
+        warning=None if useful is None else useful.warning(),
+        source=ended,
+        confirmation=ended.checked,
+        **work.account(),
+    )

@@ -44,11 +44,15 @@ def certify(
     one = None if policy is None or isinstance(policy, str | os.PathLike) else _policy(policy, task)
     file = one.file if one is not None else None if policy is None else Path(policy)
     function = None if one is None else one.function
-    asked = None if allow_options else options
+    conditions = None if allow_options else options
     subjects = Subjects(
-        _source_of(task), file if function is None else GIVEN_FUNCTION, asked, Budget(time_limit, memory_limit),
-        options.domain, function,
-    )  # fmt: skip
+        _source_of(task),
+        file if function is None else GIVEN_FUNCTION,
+        conditions,
+        Budget(time_limit, memory_limit),
+        options.domain,
+        function,
+    )
     return judge(certificate, subjects)
 
 
@@ -66,13 +70,13 @@ def judge(certificate: Any, subjects: Subjects) -> Accepted | Rejected | Unknown
             from polvet.verify.split_tree import completed  # what it finds is checked like any other
 
             document = completed(dict(document), subjects)
-        found = check(document, subjects, where)
+        verdict = check(document, subjects, where)
     except LimitReached as limit:
         return Unknown(written=named, **why(limit), seconds=spent())
-    if isinstance(found, Proved):
+    if isinstance(verdict, Proved):
         about = claim_of(document, subjects)
-        return Accepted(certificate=document, claim=found.claim, about=about, written=named, seconds=spent())
-    return Rejected(certificate=document, reason=found.reason, written=named, seconds=spent())
+        return Accepted(certificate=document, claim=verdict.claim, about=about, written=named, seconds=spent())
+    return Rejected(certificate=document, reason=verdict.reason, written=named, seconds=spent())
 
 
 def subjects_of(
@@ -93,23 +97,23 @@ def _source_of(task: Any) -> Path | None:
     return None if source is None else Path(source.file)
 
 
-def _task(given: Any) -> Task:
+def _task(task: Any) -> Task:
     from polvet.front.task import Task
 
-    if not isinstance(given, Task):
+    if not isinstance(task, Task):
         raise InputError(
-            f"a {type(given).__name__} is no task.", Where("task"), "Give its path, or what polvet.load returned."
+            f"a {type(task).__name__} is no task.", Where("task"), "Give its path, or what polvet.load returned."
         )
-    return given
+    return task
 
 
-def _policy(given: Any, task: Any) -> Policy:
+def _policy(policy: Any, task: Any) -> Policy:
     """Return the policy; an object needs the task, which says what its inputs and outputs are."""
     from polvet.front.loading import load
     from polvet.front.policy import Policy
 
-    if isinstance(given, Policy):
-        return given
+    if isinstance(policy, Policy):
+        return policy
     if task is None:
         raise InputError("a policy in memory needs its task.", Where("policy"), "Give the task, too.")
-    return load(task).policy(given)
+    return load(task).policy(policy)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Result, Verdict, why, write_certificate
 from polvet.front.results import Safe, Unknown, Unsafe
@@ -27,9 +28,12 @@ SHARPENING_SHARE, WON_SHARE = 0.3, 0.3
 AROUND = 10_000
 """States that cells of real values are laid around."""
 FILES = {
-    "safe": "safe.json", "safe by projection": "safe-by-projection.json", "unsafe": "unsafe.json", "strong-cyclic": "strong-cyclic.json",
+    "safe": "safe.json",
+    "safe by projection": "safe-by-projection.json",
+    "unsafe": "unsafe.json",
+    "strong-cyclic": "strong-cyclic.json",
     "not-strong-cyclic": "no-strong-cyclic.json",
-}  # fmt: skip
+}
 TRUTH = {"safe": True, "unsafe": False, "unknown": None}
 ONE: dict[str, type[Safe] | type[Unsafe] | type[Unknown]] = {"safe": Safe, "unsafe": Unsafe, "unknown": Unknown}
 
@@ -57,7 +61,7 @@ class Decisions(Result):
     """Which of several states are safe: `safe` has True, False or None (unknown) per state, in the given order."""
 
     safe: tuple[bool | None, ...] = field(default=(), repr=False)
-    rows: Callable[[], list[dict[str, Any]]] = field(default=list, repr=False)  # each state with what was found
+    rows: Callable[[], list[Json]] = field(default=list, repr=False)  # each state with what was found
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -71,7 +75,7 @@ class Decisions(Result):
         """The states, in the given order."""
         return tuple(row["state"] for row in self.rows())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON document that the command line prints with `--json`."""
         document = Result.to_dict(self)
         return {**document, "figures": {"states": self.rows(), **document["figures"]}}
@@ -93,21 +97,21 @@ class GoalReaching(Decisions):
         return Verdict.STRONG_CYCLIC if all(self.safe) else Verdict.NOT_STRONG_CYCLIC
 
 
-def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
+def decide_states(task: Task, question: Question, work: Work) -> Safe | Unsafe | Unknown | Decisions:
     """Return whether some policy surely avoids `fail` from each state; about one state alone with a certificate."""
     from polvet.safety import Decider, prove
     from polvet.safety.confirmed import confirm_answers
     from polvet.safety.decide import Verdict as StateVerdict
 
-    decided, found = decide_unproved(task, asked, work)
-    won = _won(task, work) if asked.sharpen else None
-    if not asked.alone and asked.certificates is None:
-        checked = confirm_answers(task, asked.states, decided, found=work.spent(), budget=work.budget, won=won)
-        return replace(found, confirmation=checked)
+    decided, decisions = decide_unproved(task, question, work)
+    won = _won(task, work) if question.sharpen else None
+    if not question.alone and question.certificates is None:
+        checked = confirm_answers(task, question.states, decided, found=work.spent(), budget=work.budget, won=won)
+        return replace(decisions, confirmation=checked)
     prover = Decider(task, algorithm="lazy", share=True)
     claims = {
         word: (
-            [state for state, one in zip(asked.states, decided, strict=True) if one.verdict.value == word],
+            [state for state, one in zip(question.states, decided, strict=True) if one.verdict.value == word],
             partial(prove, prover, verdict=StateVerdict(word), budget=work.budget),
         )
         for word in ("safe", "unsafe")
@@ -119,36 +123,50 @@ def decide_states(task: Task, asked: Question, work: Work) -> Safe | Unsafe | Un
             [state for state in states if won.holds(state)],
             partial(won.prove, budget=work.budget),
         )
-    evidence = _proved(task, claims, replace(asked, output=asked.output if asked.alone else None), found.word, work)
-    if not asked.alone:
-        return replace(found, **evidence.told())
-    return ONE[found.word](
-        figures={"states": found.rows(), **found.figures}, certificate=evidence.certificates.get(found.word),
-        reason=found.reason, limit=found.limit, method=asked.algorithm, source=found, **evidence.told(), **work.told(),
-    )  # fmt: skip
+    evidence = _proved(
+        task, claims, replace(question, output=question.output if question.alone else None), decisions.word, work
+    )
+    if not question.alone:
+        return replace(decisions, **evidence.fields())
+    return ONE[decisions.word](
+        figures={"states": decisions.rows(), **decisions.figures},
+        certificate=evidence.certificates.get(decisions.word),
+        reason=decisions.reason,
+        limit=decisions.limit,
+        method=question.algorithm,
+        source=decisions,
+        **evidence.fields(),
+        **work.account(),
+    )
 
 
 def _won(task: Task, work: Work) -> WonProjection | None:
     """Return what a smaller game wins, with evidence, where there is such a game."""
     from polvet.verify.won_projection import find_won
 
-    found = find_won(task, budget=work.budget.share(WON_SHARE))
-    return None if isinstance(found, str) else found
+    won = find_won(task, budget=work.budget.share(WON_SHARE))
+    return None if isinstance(won, str) else won
 
 
-def decide_unproved(task: Task, asked: Question, work: Work) -> tuple[Any, Decisions]:
+def decide_unproved(task: Task, question: Question, work: Work) -> tuple[Any, Decisions]:
     """Return the answers about the states, as they were found and as decisions; nothing is proved or checked yet."""
     _refuse(task)
-    decided, figures = (_by_search if ALGORITHMS[asked.algorithm].search else _by_diagrams)(task, asked, work)
+    decided, figures = (_by_search if ALGORITHMS[question.algorithm].search else _by_diagrams)(task, question, work)
     counts = Counter(answer.verdict.value for answer in decided)
     figures = {
-        **{name: counts[name] for name in TRUTH}, "expanded": sum(answer.expanded for answer in decided), **figures,
-    }  # fmt: skip
+        **{name: counts[name] for name in TRUTH},
+        "expanded": sum(answer.expanded for answer in decided),
+        **figures,
+    }
     reason = why(next((answer.limit for answer in decided if answer.limit is not None), None))
     return decided, Decisions(
-        figures=figures, source=(task, asked.states), safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
-        rows=partial(_listed, task, asked.states, decided), **reason, **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        source=(task, question.states),
+        safe=tuple(TRUTH[answer.verdict.value] for answer in decided),
+        rows=partial(_listed, task, question.states, decided),
+        **reason,
+        **work.account(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +177,12 @@ class Evidence:
     written: Any
     confirmation: Any
 
-    def told(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return what a result says of them."""
         return {"written": self.written, "confirmation": self.confirmation}
 
 
-def _proved(task: Task, claims: Mapping[str, Any], asked: Question, word: str, work: Work) -> Evidence:
+def _proved(task: Task, claims: Mapping[str, Any], question: Question, word: str, work: Work) -> Evidence:
     """Prove and check the claims (the states of a verdict, and who proves it), and write what was asked for."""
     from polvet.confirm.outcome import Confirmation, NotChecked, worst
     from polvet.safety.confirmed import confirm_states
@@ -176,21 +194,21 @@ def _proved(task: Task, claims: Mapping[str, Any], asked: Question, word: str, w
         if not states:
             continue
         verdict = name.removesuffix(" by projection")
-        place = None if asked.certificates is None else asked.certificates / FILES[name]
-        place = asked.output if asked.output is not None and verdict == word else place
+        place = None if question.certificates is None else question.certificates / FILES[name]
+        place = question.output if question.output is not None and verdict == word else place
         try:
             certificates[verdict], outcome = confirm_states(
                 task, verdict, states, prover, found=work.spent(), budget=work.budget, output=place
             )
         except LimitReached as limit:
-            if not asked.sharpen:
+            if not question.sharpen:
                 raise
             checked = worst(checked, NotChecked(f"smaller games tell it, and a proof was not found: {limit}"))
             continue
         checked = worst(checked, outcome)
         if place is not None:
-            paths[name if asked.output is None else word] = str(write_certificate(certificates[verdict], place))
-    return Evidence(certificates, paths.get(word) if asked.output is not None else paths or None, checked)
+            paths[name if question.output is None else word] = str(write_certificate(certificates[verdict], place))
+    return Evidence(certificates, paths.get(word) if question.output is not None else paths or None, checked)
 
 
 def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -> Decisions:
@@ -200,16 +218,20 @@ def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -
     from polvet.shield.world import parse_bound
 
     most = parse_bound(bound, Where("bound"))
-    found = [bounded.decide_within(task, state, most, budget=work.budget) for state in states]
+    answers = [bounded.decide_within(task, state, most, budget=work.budget) for state in states]
     rows = [
         {
-            "state": state_to_json(task, state), "safe": TRUTH[one.verdict.value], "expanded": one.states,
-            "lower": one.lower, "upper": one.upper, **({"reason": str(one.limit)} if one.limit else {}),
+            "state": state_to_json(task, state),
+            "safe": TRUTH[one.verdict.value],
+            "expanded": one.states,
+            "lower": one.lower,
+            "upper": one.upper,
+            **({"reason": str(one.limit)} if one.limit else {}),
         }
-        for state, one in zip(states, found, strict=True)
-    ]  # fmt: skip
-    reason = why(next((one.limit for one in found if one.limit), None))
-    safe = tuple(TRUTH[one.verdict.value] for one in found)
+        for state, one in zip(states, answers, strict=True)
+    ]
+    reason = why(next((one.limit for one in answers if one.limit), None))
+    safe = tuple(TRUTH[one.verdict.value] for one in answers)
     return Decisions(
         figures={"bound": str(most)},
         source=(task, states),
@@ -220,14 +242,14 @@ def decide_within(task: Task, states: Sequence[State], bound: str, work: Work) -
     )
 
 
-def decide_goal_reaching(task: Task, asked: Question, work: Work) -> GoalReaching:
+def decide_goal_reaching(task: Task, question: Question, work: Work) -> GoalReaching:
     """Return for each state whether a strong-cyclic policy exists; about one state alone with a certificate."""
     from polvet.confirm.confirmation import SMALL_STATES, seconds_for
     from polvet.records.state_json import state_to_json
     from polvet.safety.confirmed import confirm_batches
     from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
-    states = asked.states
+    states = question.states
     try:
         solved = solve(task, states, budget=work.budget)
     except LimitReached as limit:
@@ -235,9 +257,11 @@ def decide_goal_reaching(task: Task, asked: Question, work: Work) -> GoalReachin
     won = tuple(solved.is_won(state) for state in states)
     figures = {"strong_cyclic": all(won), "won": sum(won), "lost": len(won) - sum(won), "explored": solved.game.states}
     rows = [{"state": state_to_json(task, state), "strong_cyclic": one} for state, one in zip(states, won, strict=True)]
-    found = GoalReaching(figures=figures, source=(solved, states), safe=won, rows=lambda: rows, seconds=work.spent())
+    decisions = GoalReaching(
+        figures=figures, source=(solved, states), safe=won, rows=lambda: rows, seconds=work.spent()
+    )
     within = work.budget
-    written = asked.alone or asked.output is not None or asked.certificates is not None
+    written = question.alone or question.output is not None or question.certificates is not None
     if not written:
         within = within.at_most(seconds_for(work.spent(), small=solved.game.states <= SMALL_STATES))
     claims = {
@@ -249,22 +273,22 @@ def decide_goal_reaching(task: Task, asked: Question, work: Work) -> GoalReachin
     }
     if not written:
         listed = [(word, chosen, prover) for word, (chosen, prover) in claims.items() if chosen]
-        return replace(found, confirmation=confirm_batches(task, listed, found=work.spent(), budget=within))
-    evidence = _proved(task, claims, asked, found.word, work)
-    own = evidence.certificates.get(found.word) if asked.alone else None
-    return replace(found, certificate=own, **evidence.told())
+        return replace(decisions, confirmation=confirm_batches(task, listed, found=work.spent(), budget=within))
+    evidence = _proved(task, claims, question, decisions.word, work)
+    own = evidence.certificates.get(decisions.word) if question.alone else None
+    return replace(decisions, certificate=own, **evidence.fields())
 
 
 def all_starts(task: Task, work: Work) -> list[State]:
     """Return all start states, or raise LimitReached: a start condition may describe more than can be listed."""
     from polvet.kernel.starts import Starts
 
-    found: list[State] = []
+    states: list[State] = []
     for state in Starts.of(task, work.budget).states(budget=work.budget):
-        found.append(state)
-        if len(found) > MOST_STARTS:
+        states.append(state)
+        if len(states) > MOST_STARTS:
             raise LimitReached(f"more than {MOST_STARTS:,} start states; narrow them with --start, or use --states")
-    return found
+    return states
 
 
 def _refuse(task: Task) -> None:
@@ -274,49 +298,63 @@ def _refuse(task: Task) -> None:
         raise InputError("only a policy loops.", Where("avoid"), "Use --goal-reaching.")
 
 
-def _by_search(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+def _by_search(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
     from polvet.safety.batch import decide_many
     from polvet.safety.decide import ActionOrder, Decider
     from polvet.safety.foresight import sharpen
 
-    threads = 1 if work.is_cluster else work.threads(max(1, len(asked.states) // 256))
-    preference = None if asked.policy is None else asked.policy.bound
-    order = ActionOrder(asked.order, work.chance, preference)
+    threads = 1 if work.is_cluster else work.threads(max(1, len(question.states) // 256))
+    preference = None if question.policy is None else question.policy.bound
     decider = Decider(
-        task, algorithm=asked.algorithm, order=order, share=asked.share, threads=threads, radius=asked.radius
+        task,
+        algorithm=question.algorithm,
+        order=ActionOrder(question.order, work.chance, preference),
+        share=question.share,
+        threads=threads,
+        radius=question.radius,
     )
-    with work.crew(task, None if asked.policy is None else asked.policy.file) as crew:
+    with work.crew(task, None if question.policy is None else question.policy.file) as crew:
         deciding = stopwatch()
-        if asked.sharpen:
-            around = decider.compiled.pack(asked.states[:AROUND])
+        if question.sharpen:
+            around = decider.compiled.pack(question.states[:AROUND])
             sharpen(decider, around, budget=work.budget.share(SHARPENING_SHARE))
         batch = decide_many(
-            decider, asked.states, file=None if asked.alone else asked.output, budget=work.budget, crew=crew
+            decider, question.states, file=None if question.alone else question.output, budget=work.budget, crew=crew
         )
         seconds = deciding()
     return batch.decided, {
-        "algorithm": asked.algorithm, "order": asked.order, "shared": decider.share, "threads": threads,
-        "resumed": batch.resumed, "decide_seconds": round(seconds, 6), "peak_bytes": decider.peak_bytes,
-        "known_states": decider.known_states, **({"smaller_games": decider.smaller_games} if asked.sharpen else {}),
-    }  # fmt: skip
+        "algorithm": question.algorithm,
+        "order": question.order,
+        "shared": decider.share,
+        "threads": threads,
+        "resumed": batch.resumed,
+        "decide_seconds": round(seconds, 6),
+        "peak_bytes": decider.peak_bytes,
+        "known_states": decider.known_states,
+        **({"smaller_games": decider.smaller_games} if question.sharpen else {}),
+    }
 
 
-def _by_diagrams(task: Task, asked: Question, work: Work) -> tuple[list[Any], dict[str, Any]]:
+def _by_diagrams(task: Task, question: Question, work: Work) -> tuple[list[Any], Figures]:
     from polvet.safety.propagate_bdd import decide_by_diagrams
 
     spent = stopwatch()
-    decided, nodes = decide_by_diagrams(task, asked.states, budget=work.budget)
-    return decided, {"algorithm": asked.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
+    decided, nodes = decide_by_diagrams(task, question.states, budget=work.budget)
+    return decided, {"algorithm": question.algorithm, "decide_seconds": round(spent(), 6), "diagram_nodes": nodes}
 
 
-def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[dict[str, Any]]:
+def _listed(task: Task, states: Sequence[State], decided: Sequence[Any]) -> list[Json]:
     from polvet.records.state_files import StateFormat
 
     names = StateFormat(task)
     return [
         {
-            "state": names.write(state), "safe": TRUTH[one.verdict.value], "expanded": one.expanded, "passes": one.passes,
-            "seconds": round(one.seconds, 9), **({"reason": str(one.limit)} if one.limit is not None else {}),
+            "state": names.write(state),
+            "safe": TRUTH[one.verdict.value],
+            "expanded": one.expanded,
+            "passes": one.passes,
+            "seconds": round(one.seconds, 9),
+            **({"reason": str(one.limit)} if one.limit is not None else {}),
         }
         for state, one in zip(states, decided, strict=True)
-    ]  # fmt: skip
+    ]

@@ -8,7 +8,8 @@ from typing import Any
 
 from polvet.budget import stopwatch
 from polvet.errors import InputError
-from polvet.front.given import path as given_path
+from polvet.files import Json
+from polvet.front.arguments import path as path_of
 from polvet.front.results import Description
 from polvet.model.automata import Model
 from polvet.model.infix import dump_expression
@@ -22,7 +23,7 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     """
     from polvet.front.loading import load
 
-    spent, path = stopwatch(), given_path(what, "what")
+    spent, path = stopwatch(), path_of(what, "what")
     if _is_policy(path):
         return _of_policy(path, spent())
     task, reason = None, None
@@ -42,23 +43,26 @@ def info(what: str | os.PathLike[str], **conditions: Any) -> Description:
     return Description(figures=figures, source=(model, task, reason), seconds=spent())
 
 
-def _of_model(model: Model) -> dict[str, Any]:
+def _of_model(model: Model) -> Json:
     from polvet.jani.features import used_features
 
     automata = model.automata
     return {
-        "type": model.type.value, "automata": len(automata),
+        "type": model.type.value,
+        "automata": len(automata),
         "variables": len(model.variables) + sum(len(automaton.variables) for automaton in automata),
         "edges": sum(len(automaton.edges) for automaton in automata),
-        "locations": sum(len(automaton.locations) for automaton in automata), "actions": len(model.actions),
+        "locations": sum(len(automaton.locations) for automaton in automata),
+        "actions": len(model.actions),
         "constants": len(model.constants),
         "open_constants": [constant.name for constant in model.constants if constant.value is None],
-        "functions": len(model.functions), "properties": [one.name for one in model.properties],
+        "functions": len(model.functions),
+        "properties": [one.name for one in model.properties],
         "features": list(used_features(model)),
-    }  # fmt: skip
+    }
 
 
-def _of_task(task: Task) -> dict[str, Any]:
+def _of_task(task: Task) -> Json:
     from polvet.kernel.layout import bits_of, lay_out
 
     network = task.network
@@ -68,10 +72,13 @@ def _of_task(task: Task) -> dict[str, Any]:
         for role, one in (("start", task.start), ("fail", task.fail), ("goal", task.goal))
     }
     return {
-        "scalars": len(network.variables), "labels": list(network.labels), "words_per_state": words,
+        "scalars": len(network.variables),
+        "labels": list(network.labels),
+        "words_per_state": words,
         "bits_per_state": sum(map(bits_of, network.variables)),
-        "state_variables": [variable.name for variable in network.variables], **conditions,
-    }  # fmt: skip
+        "state_variables": [variable.name for variable in network.variables],
+        **conditions,
+    }
 
 
 def _is_policy(path: Path) -> bool:
@@ -87,6 +94,6 @@ def _is_policy(path: Path) -> bool:
 def _of_policy(path: Path, seconds: float) -> Description:
     from polvet.policy.describe import describe_policy
 
-    found = describe_policy(path)
-    figures = {"inputs": list(found.inputs), "outputs": list(found.outputs), **found.facts}
-    return Description(figures=figures, source=found, seconds=seconds)
+    description = describe_policy(path)
+    figures = {"inputs": list(description.inputs), "outputs": list(description.outputs), **description.facts}
+    return Description(figures=figures, source=description, seconds=seconds)

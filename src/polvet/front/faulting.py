@@ -1,18 +1,19 @@
-"""Finding the faults of a policy, of each kind, and repairing them, as people ask for it."""
+"""Finding the faults of a policy, of each kind, repairing them, and fencing the policy in, as people ask for it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from polvet.budget import Budget
 from polvet.debug.questions import Question
 from polvet.errors import InputError, LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.front.limits import Work
 from polvet.front.result import Run, why, write_certificate
-from polvet.front.results import Fault, Faults, Repair
+from polvet.front.results import Fault, Faults, Fence, Repair
 from polvet.front.workplace import new_folder
 from polvet.records.fault_files import GOAL_KINDS, FaultList
 
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def find_policy_faults(
-    policy: Policy, asked: Question, runs: Sequence[Run] | str | Path | None, work: Work, *, tries: int, max_steps: int
+    policy: Policy,
+    question: Question,
+    runs: Sequence[Run] | str | Path | None,
+    work: Work,
+    *,
+    tries: int,
+    max_steps: int,
 ) -> Faults:
     """Return the faults of the policy, all there are or those on the runs."""
     from polvet.debug.everywhere import find_everywhere
@@ -36,28 +43,37 @@ def find_policy_faults(
     bound = policy.bound
     decider = Decider(bound.task, threads=work.threads())
     packed, how = (None, "") if runs is None else _packed(policy, runs)
-    if asked.kind != "safety":
-        found, how = _by_worlds(policy, asked, decider, packed, how, work)
+    if question.kind != "safety":
+        analysis, how = _by_worlds(policy, question, decider, packed, how, work)
     elif packed is not None:
-        found = find_faults(bound, decider, packed, budget=work.budget)
+        analysis = find_faults(bound, decider, packed, budget=work.budget)
     else:
-        found, how = find_everywhere(
-            bound, decider, budget=work.budget, tries=tries, max_steps=max_steps, seed=work.chance,
+        analysis, how = find_everywhere(
+            bound,
+            decider,
+            budget=work.budget,
+            tries=tries,
+            max_steps=max_steps,
+            seed=work.chance,
             threads=work.threads(),
-        )  # fmt: skip
-    reason = why(found.limit)
-    if not reason and not found.faults and found.near_ties:
-        reason = {"reason": f"near-tie in {found.near_ties} states"}
+        )
+    reason = why(analysis.limit)
+    if not reason and not analysis.faults and analysis.near_ties:
+        reason = {"reason": f"near-tie in {analysis.near_ties} states"}
     names = policy.names
     shown = tuple(
         Fault(names(one.state), one.action, one.safe_actions, tuple(map(names, one.unsafe_outcomes)), one.kind)
-        for one in found.faults
+        for one in analysis.faults
     )
-    figures = {**found.figures, **asked.figures, "how": how, "policy": policy.fitted.describe()}
+    figures = {**analysis.figures, **question.figures, "how": how, "policy": policy.fitted.describe()}
     return Faults(
-        figures=figures, source=(bound, decider, found), faults=shown, exhaustive=found.exhaustive, **reason,
-        **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        source=(bound, decider, analysis),
+        faults=shown,
+        exhaustive=analysis.exhaustive,
+        **reason,
+        **work.account(),
+    )
 
 
 def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRuns, str]:
@@ -67,21 +83,21 @@ def _packed(policy: Policy, runs: Sequence[Run] | str | Path) -> tuple[PackedRun
 
     bound = policy.bound
     if isinstance(runs, str | Path):
-        given, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
+        known, how = iter_runs(bound.task, runs), f"on the runs of {runs}"
     else:
         listed = [run for run in runs if isinstance(run, Run)] if isinstance(runs, Sequence) else []
         if not isinstance(runs, Sequence) or len(listed) != len(runs):
             hint = "Give Run objects, as Policy.fuzz returns them, or a file."
             raise InputError("these are no runs.", Where("runs"), hint)
-        given = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
+        known = (run_from_json(bound.task, run.to_dict(), Where("runs").at(k)) for k, run in enumerate(listed))
         how = "on the given runs"
-    packed = PackedRuns.of(bound, given)
+    packed = PackedRuns.of(bound, known)
     refuse_foreign_runs(bound, packed)
     return packed, how
 
 
 def _by_worlds(
-    policy: Policy, asked: Question, decider: Decider, runs: PackedRuns | None, how: str, work: Work
+    policy: Policy, question: Question, decider: Decider, runs: PackedRuns | None, how: str, work: Work
 ) -> tuple[FaultAnalysis, str]:
     """Return faults of a kind that needs to know all that could be reached; without it they are unknown, and why."""
     from polvet.debug.faults import nothing_judged
@@ -91,28 +107,28 @@ def _by_worlds(
     among = None if runs is None else runs.states
     where = how or "in all states the policy reaches"
     try:
-        if asked.kind == "goal":
+        if question.kind == "goal":
             return find_goal_faults(
-                policy.bound, decider, among=among, least=asked.goal_chance, budget=work.budget
-            ), where  # fmt: skip
-        assert asked.max_risk is not None
+                policy.bound, decider, among=among, least=question.goal_chance, budget=work.budget
+            ), where
+        assert question.max_risk is not None
         return find_risk_faults(
-            policy.bound, asked.max_risk, delta=asked.delta, among=among, budget=work.budget
-        ), where  # fmt: skip
+            policy.bound, question.max_risk, delta=question.delta, among=among, budget=work.budget
+        ), where
     except LimitReached as limit:
         return nothing_judged(limit), f"nowhere ({limit})"
 
 
-def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, dict[str, Any]]:
+def prove_goal_faults(faults: Faults, budget: Budget) -> dict[str, Json]:
     """Return certificates that the faulty states are won, and that the outcomes by which the goal is given up are lost."""
     from polvet.safety.strong_cyclic import prove_lost, prove_won, solve
 
-    bound, _, found = faults.source
+    bound, _, analysis = faults.source
     if faults.figures["kind"] != "goal" or faults.figures["goal_chance"] != "1":
         what = "there is no kind of certificate for these faults."
         raise InputError(what, Where("--certificates"), "Leave it out; verify --max-risk certifies the policy's risk.")
-    states = [one.state for one in found.faults]
-    lost = [outcome for one in found.faults for outcome in one.unsafe_outcomes[:1]]
+    states = [one.state for one in analysis.faults]
+    lost = [outcome for one in analysis.faults for outcome in one.unsafe_outcomes[:1]]
     solved = solve(bound.task, [*states, *lost], budget=budget)
     proofs = {"won": prove_won(solved, states, budget=budget)}
     return {**proofs, "lost": prove_lost(solved, lost, budget=budget)} if lost else proofs
@@ -146,23 +162,77 @@ def repair_policy(
             not_kept = limit
     work.tell("repairing", faults=len(listed.faults), kept_states=len(kept))
     how = replace(how, keep=kept)
-    more: dict[str, Any] = {}
+    more: Figures = {}
     if any(fault.kind in GOAL_KINDS for fault in listed.faults):
-        made, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
+        repair, agreement, guard = repair_guarded(bound, listed.faults, how, budget=budget)
         more = guard.figures
     else:
-        made, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
-    work.tell(fixed=len(made.fixed), left=len(made.left), objective=made.objective)
+        repair, agreement = repair_checked(policy.fitted, listed.faults, how, budget=budget, compiled=bound.compiled)
+    work.tell(fixed=len(repair.fixed), left=len(repair.left), objective=repair.objective)
     target = new_folder() / f"policy{file.suffix}" if output is None else output
-    save_policy(made.policy, target)
+    save_policy(repair.policy, target)
     document, checked = confirm_repair(
-        policy.fitted, made, None if output is None else target, found=work.spent(), budget=budget,
+        policy.fitted,
+        repair,
+        None if output is None else target,
+        found=work.spent(),
+        budget=budget,
         output=target if certificate is None else certificate,
-    )  # fmt: skip
+    )
     written = None if certificate is None else str(write_certificate(document, certificate))
     done = Repair(
-        figures={**repair_figures(made, agreement), **more}, source=(made, agreement, document), confirmation=checked,
-        written=written, left=tuple(sorted({left.reason for left in made.left})), not_kept=not_kept, **why(made.limit),
-        **work.told(),
-    )  # fmt: skip
+        figures={**repair_figures(repair, agreement), **more},
+        source=(repair, agreement, document),
+        confirmation=checked,
+        written=written,
+        left=tuple(sorted({left.reason for left in repair.left})),
+        not_kept=not_kept,
+        **why(repair.limit),
+        **work.account(),
+    )
     return policy.reopen(target, done)
+
+
+def fence_policy(policy: Policy, work: Work, certificate: str | Path | None, output: str | Path | None) -> Fence:
+    """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe."""
+    from polvet.confirm.confirmation import about_policy, confirm
+    from polvet.policy.save import save_policy
+    from polvet.repair.fence import fence_exits
+    from polvet.verify.certificates import certificate_of
+    from polvet.verify.portfolio import verify
+    from polvet.verify.verdicts import Safe as Proved
+    from polvet.verify.verdicts import Unknown as Open
+
+    bound, file = policy.bound, policy.own_file("Fence")
+    exits, repair = fence_exits(bound, budget=work.budget)
+    if exits is None or isinstance(repair, str):
+        return Fence(reason=str(repair), **work.account())
+    target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
+    save_policy(repair.policy, target)
+    fenced = policy.reopen(target)
+    work.tell("proving")
+    result = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
+    figures = {
+        "exits": int(exits.labels.sum()),
+        "won_cells": len(exits.cells),
+        "variables": [bound.task.network.variables[k].name for k in exits.variables],
+        "trees_added": repair.trees_added,
+        "units_added": repair.units_added,
+    }
+    proof = certificate_of(fenced.bound, result, work.budget) if isinstance(result, Proved) else None
+    reason, written = None, None
+    if proof is None:
+        reason = result.reason if isinstance(result, Open) else "the fenced policy is not safe"
+    about = about_policy(fenced.fitted.task, target, fenced.digest)
+    checked = confirm("safe policy", proof, about, found=work.spent(), budget=work.budget, output=target)
+    if proof is not None and certificate is not None:
+        written = str(write_certificate(proof, certificate))
+    return Fence(
+        figures=figures,
+        certificate=proof,
+        reason=reason,
+        policy=fenced,
+        confirmation=checked,
+        written=written,
+        **work.account(),
+    )

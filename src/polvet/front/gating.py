@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from polvet.confirm.outcome import told
 from polvet.errors import InputError, Where, suggest
-from polvet.front.given import count
+from polvet.front.arguments import count
 from polvet.front.limits import Crowd, Work
 from polvet.front.loading import TaskLike, load
 from polvet.front.results import Gate
@@ -56,9 +56,15 @@ def gate(
     figures = {} if judged.runs is None else judged.runs.figures()
     figures |= {key: value for each in judged.checks for key, value in each.figures.items()}
     return Gate(
-        figures=figures, reason=reason, passing=judged.passing.value, checks=checks, source=judged,
-        only_goal_lost=judged.only_goal_lost, confirmation=judged.checked, **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        reason=reason,
+        passing=judged.passing.value,
+        checks=checks,
+        source=judged,
+        only_goal_lost=judged.only_goal_lost,
+        confirmation=judged.checked,
+        **work.account(),
+    )
 
 
 def _thresholds(options: dict[str, Any]) -> tuple[Thresholds, dict[str, Any]]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND, NotChecked
 from polvet.errors import InputError, LimitReached, Where, suggest
-from polvet.front.given import path
+from polvet.files import Figures, Json
+from polvet.front.arguments import path
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
 from polvet.front.result import Result, Run, Verdict, why, write_certificate
@@ -69,9 +70,13 @@ class Refuted(Result):
 
     def _more(self) -> Mapping[str, Any]:
         counterexample = {
-            "problem": self.problem, "failure": self.failure, "states": [list(state) for state in self.run.states],
-            "actions": list(self.run.actions), "valuations": [dict(one) for one in self.valuations], "back_to": self.back_to,
-        }  # fmt: skip
+            "problem": self.problem,
+            "failure": self.failure,
+            "states": [list(state) for state in self.run.states],
+            "actions": list(self.run.actions),
+            "valuations": [dict(one) for one in self.valuations],
+            "back_to": self.back_to,
+        }
         return {"problems": [dict(one) for one in self.problems], "counterexample": counterexample}
 
 
@@ -104,19 +109,19 @@ def generalizes(
     file, target = Path(policy), None if output is None else Path(output)
     checkable = _Checkable(file, domain_text, bool(functions), target)
     texts = [(str(problem), _text(problem)) for problem in problems]
-    told: list[Mapping[str, Any]] = []
-    more = {"problems": told}
+    rows: list[Mapping[str, Any]] = []
+    more = {"problems": rows}
     try:
         for name, text in texts:
             work.tell(f"following the rules in {name}")
             followed = follow(sketch, meanings, read_instance(text, Where(name), known), budget=work.budget)
             if followed.failure is not None:
-                return _refuted(sketch, name, followed, told, work, checkable)
+                return _refuted(sketch, name, followed, rows, work, checkable)
             checkable.add(name, text, followed)
-            told.append({"problem": name, "states": len(followed.ranks), "longest_run": followed.longest_run})
+            rows.append({"problem": name, "states": len(followed.ranks), "longest_run": followed.longest_run})
     except LimitReached as limit:
-        return Undecided(**why(limit), figures=_figures(told), more=more, **work.told())
-    return _proved(sketch, told, work, checkable)
+        return Undecided(**why(limit), figures=_figures(rows), more=more, **work.account())
+    return _proved(sketch, rows, work, checkable)
 
 
 @dataclass(slots=True)
@@ -127,7 +132,7 @@ class _Checkable:
     domain: str
     by_execution: bool  # features are Python functions: nothing can be checked
     output: Path | None
-    problems: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[Json] = field(default_factory=list)
     places: int = 0
 
     @property
@@ -157,7 +162,7 @@ class _Checkable:
 
 
 def _refuted(
-    sketch: Sketch, name: str, followed: Followed, told: list[Mapping[str, Any]], work: Work, checkable: _Checkable
+    sketch: Sketch, name: str, followed: Followed, rows: list[Mapping[str, Any]], work: Work, checkable: _Checkable
 ) -> Refuted:
     from polvet.features.instances import shown
 
@@ -176,54 +181,84 @@ def _refuted(
     written = None
     if not checkable.by_execution:
         proof = {
-            "kind": "general-refuted", "domain": checkable.domain, "problem": {"name": name, "text": instance.text},
-            "failure": failure.kind, "places": [[memory, f"{state:x}"] for memory, state in failure.places],
-            "actions": list(failure.actions), "back_to": failure.back_to,
-        }  # fmt: skip
+            "kind": "general-refuted",
+            "domain": checkable.domain,
+            "problem": {"name": name, "text": instance.text},
+            "failure": failure.kind,
+            "places": [[memory, f"{state:x}"] for memory, state in failure.places],
+            "actions": list(failure.actions),
+            "back_to": failure.back_to,
+        }
         certificate, checked, written = checkable.confirmed("refuted", proof, work)
     return Refuted(
-        problem=name, failure=failure.kind, reason=f"{name}: {failure.why}", run=Run(states, failure.actions, failure.kind),
-        valuations=valuations, back_to=failure.back_to, problems=tuple(told), figures=_figures(told), source=followed,
-        certificate=certificate, written=written, confirmation=checked, **work.told(),
-    )  # fmt: skip
+        problem=name,
+        failure=failure.kind,
+        reason=f"{name}: {failure.why}",
+        run=Run(states, failure.actions, failure.kind),
+        valuations=valuations,
+        back_to=failure.back_to,
+        problems=tuple(rows),
+        figures=_figures(rows),
+        source=followed,
+        certificate=certificate,
+        written=written,
+        confirmation=checked,
+        **work.account(),
+    )
 
 
 def _proved(
-    sketch: Sketch, told: list[Mapping[str, Any]], work: Work, checkable: _Checkable
+    sketch: Sketch, rows: list[Mapping[str, Any]], work: Work, checkable: _Checkable
 ) -> Generalizing | Undecided:
     """Return that it holds if the rules are proved to end, with the ranking and the places, which the checker has accepted."""
     from polvet.termination.sketches import sketch_terminates
     from polvet.termination.verdicts import Terminating
 
-    reached = f"in all {len(told)} problems every run reaches the goal, but"
-    more = {"problems": told}
+    reached = f"in all {len(rows)} problems every run reaches the goal, but"
+    more = {"problems": rows}
     work.tell("proving that the rules end")
-    found, _ = sketch_terminates(sketch, work.budget)
-    if not isinstance(found, Terminating):
-        reason = getattr(found, "reason", None) or "from some valuation of the features they can be followed for ever"
+    termination, _ = sketch_terminates(sketch, work.budget)
+    if not isinstance(termination, Terminating):
+        reason = (
+            getattr(termination, "reason", None) or "from some valuation of the features they can be followed for ever"
+        )
         return Undecided(
-            reason=f"{reached} the rules are not proved to end: {reason}", limit=getattr(found, "limit", None),
-            figures=_figures(told), more=more, method=found.method, **work.told(),
-        )  # fmt: skip
-    assert found.certificate is not None
+            reason=f"{reached} the rules are not proved to end: {reason}",
+            limit=getattr(termination, "limit", None),
+            figures=_figures(rows),
+            more=more,
+            method=termination.method,
+            **work.account(),
+        )
+    assert termination.certificate is not None
     if checkable.is_whole:
-        bundle = {**found.certificate, "kind": "general", "domain": checkable.domain, "problems": checkable.problems}
+        bundle = {
+            **termination.certificate,
+            "kind": "general",
+            "domain": checkable.domain,
+            "problems": checkable.problems,
+        }
         certificate, checked, written = checkable.confirmed("holds", bundle, work)
     else:
-        certificate, checked, written = checkable.confirmed("terminating", found.certificate, work)
+        certificate, checked, written = checkable.confirmed("terminating", termination.certificate, work)
         reason = str(checked) if isinstance(checked, NotChecked) else RANKING_ALONE
         checked = NotChecked(reason + BY_EXECUTION if checkable.by_execution else reason)
     return Generalizing(
-        problems=tuple(told), figures=_figures(told), certificate=certificate, written=written, source=found,
-        confirmation=checked, **work.told(),
-    )  # fmt: skip
+        problems=tuple(rows),
+        figures=_figures(rows),
+        certificate=certificate,
+        written=written,
+        source=termination,
+        confirmation=checked,
+        **work.account(),
+    )
 
 
-def _figures(told: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(rows: list[Mapping[str, Any]]) -> Figures:
     return {
-        "problems": len(told),
-        "states": sum(one["states"] for one in told),
-        "longest_run": max((one["longest_run"] for one in told), default=0),
+        "problems": len(rows),
+        "states": sum(one["states"] for one in rows),
+        "longest_run": max((one["longest_run"] for one in rows), default=0),
     }
 
 
@@ -241,9 +276,10 @@ def _sketch(file: Path) -> Sketch:
     for rule in sketch.rules:
         if rule.kind not in MODELLED:
             raise InputError(
-                f"'{rule.label}' is a rule of the kind '{rule.kind}', which is not followed in problems.", where,
+                f"'{rule.label}' is a rule of the kind '{rule.kind}', which is not followed in problems.",
+                where,
                 "Rules there are one step of the world each: no registers, calls or searches. `polvet terminates` reads it.",
-            )  # fmt: skip
+            )
     return sketch
 
 
@@ -260,12 +296,12 @@ def _functions(sketch: Sketch, features: str | os.PathLike[str] | Mapping[str, F
     from polvet.policy.functions import load_functions
 
     file = Path(features)
-    found = {name: _answering(file, name, one) for name, one in load_functions(file).items() if name in names}
-    if not found:
+    functions = {name: _answering(file, name, one) for name, one in load_functions(file).items() if name in names}
+    if not functions:
         raise InputError(
             "has no function with the name of a feature.", Where(str(file)), f"Define one of: {', '.join(names)}."
         )
-    return found
+    return functions
 
 
 def _answering(file: Path, name: str, function: Callable[..., Any]) -> Function:
@@ -280,12 +316,12 @@ def _answering(file: Path, name: str, function: Callable[..., Any]) -> Function:
     return ask
 
 
-def _domain(problem: Path, given: str | os.PathLike[str] | None) -> tuple[Any, str]:
+def _domain(problem: Path, domain: str | os.PathLike[str] | None) -> tuple[Any, str]:
     """Return the domain, and its text."""
     from polvet.pddl import domain_beside
     from polvet.pddl.parse import parse_domain
 
-    file = domain_beside(problem) if given is None else Path(given)
+    file = domain_beside(problem) if domain is None else Path(domain)
     text = _text(file)
     return parse_domain(text, Where(str(file))), text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from polvet.budget import Budget, Stopwatch, stopwatch
 from polvet.errors import InputError, Where, suggest
-from polvet.front.given import count
+from polvet.front.arguments import count
 from polvet.front.progress import listener_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ class TimedCrowd(TimedChance, total=False):
     workers: int | str | None
 
 
+class Account(TypedDict):
+    """What every result says of its work."""
+
+    seconds: float
+    seed: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """One call's budget, seed and workers, since when it runs, and who is told of its phases."""
@@ -79,29 +86,31 @@ class Work:
 
     @classmethod
     def begin(
-        cls, given: Mapping[str, Any], keywords: type, *, max_states: int | None = None, seed: int | None = 0
+        cls, options: Mapping[str, Any], keywords: type, *, max_states: int | None = None, seed: int | None = 0
     ) -> Work:
         """Return the work with the given keywords, which must be among those of the class; `max_states` where none is given."""
         known: frozenset[str] = keywords.__optional_keys__  # type: ignore[attr-defined]
-        for name in given:
+        for name in options:
             if name not in known:
                 raise InputError(
                     f"there is no keyword '{name}'.", Where(name), suggest(name, sorted(known - {"within"}))
                 )
-        budget: Budget | None = given.get("within")
+        budget: Budget | None = options.get("within")
         if budget is None:
             limits = {
-                name: given[name] for name in ("time_limit", "memory_limit", "max_states", "progress") if name in given
+                name: options[name]
+                for name in ("time_limit", "memory_limit", "max_states", "progress")
+                if name in options
             }
             budget = budget_of(**limits)
         if budget.states is None and max_states is not None:
             budget = budget.at_most(states=max_states)
-        chance = given.get("seed", seed) if "seed" in known else None
+        chance = options.get("seed", seed) if "seed" in known else None
         if chance is not None:
             chance = count(chance, "seed", least=0)
-        return cls(budget, stopwatch(), chance, given.get("workers"))
+        return cls(budget, stopwatch(), chance, options.get("workers"))
 
-    def told(self) -> dict[str, Any]:
+    def account(self) -> Account:
         """Return what every result says of the work: its seconds and its seed."""
         ended = getattr(self.budget.on_progress, "end", None)
         if ended is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.front.task import Task
 from polvet.front.workplace import new_folder
 from polvet.model.automata import Model
@@ -48,10 +49,15 @@ def load(
     from polvet.sources import load_task, parse_avoid, parse_mode, parse_out_of_bounds
 
     options = TaskOptions(
-        _constants(constants or {}), start, fail, goal, parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
-        parse_mode(mode, Where("mode")), parse_avoid(avoid or "", Where("avoid")),
+        _constants(constants or {}),
+        start,
+        fail,
+        goal,
+        parse_out_of_bounds(out_of_bounds, Where("out_of_bounds")),
+        parse_mode(mode, Where("mode")),
+        parse_avoid(avoid or "", Where("avoid")),
         None if domain is None else Path(domain),
-    )  # fmt: skip
+    )
     if isinstance(what, Task):
         return _reloaded(what, options)
     if isinstance(what, Model | ModelBuilder):
@@ -88,15 +94,19 @@ def from_gym(
     from polvet.front.limits import budget_of
     from polvet.worlds.gym import Visiting, make_env, read_env, task_of_world
 
-    made = make_env(env, make) if isinstance(env, str) else env
-    if not hasattr(made, "unwrapped"):
+    environment = make_env(env, make) if isinstance(env, str) else env
+    if not hasattr(environment, "unwrapped"):
         raise InputError(
             f"a {type(env).__name__} is no environment.", Where("env"), "Give an id or gymnasium.make(...)."
         )
     world = read_env(
-        made, fail=fail if callable(fail) else None, goal=goal if callable(goal) else None, labels=labels, state=state,
+        environment,
+        fail=fail if callable(fail) else None,
+        goal=goal if callable(goal) else None,
+        labels=labels,
+        state=state,
         visiting=Visiting(snapshot, restore, seeds, cuts, budget_of(time_limit, None, max_states, progress)),
-    )  # fmt: skip
+    )
     document = task_of_world(world)
     conditions = dict(document.conditions)
     conditions |= {role: text for role, text in (("fail", fail), ("goal", goal)) if isinstance(text, str)}
@@ -125,8 +135,8 @@ def from_matrix(
     from polvet.worlds.table import build_table
 
     table = _table(matrices, labels, features, start)
-    given = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
-    conditions = {role: one if isinstance(one, str) else _among(one, role, table.states) for role, one in given}
+    named = ((role, one) for role, one in (("fail", fail), ("goal", goal)) if one is not None)
+    conditions = {role: one if isinstance(one, str) else _among(one, role, table.states) for role, one in named}
     return Task(_written(build_table(table).build(), conditions, OBSERVED, TaskOptions()))
 
 
@@ -367,12 +377,12 @@ def _worlds() -> str:
     return f"Give a task.toml, {listed([*(one.help for one in FORMATS.values()), 'a Model', 'a ModelBuilder'])}."
 
 
-def _constants(given: Mapping[str, Any]) -> dict[str, Any]:
+def _constants(values: Mapping[str, Any]) -> Json:
     from polvet.sources import parse_constants
 
-    if not isinstance(given, Mapping):
-        raise InputError(f"{given!r} names no constants.", Where("constants"), "Give a dictionary: {'N': 4}.")
+    if not isinstance(values, Mapping):
+        raise InputError(f"{values!r} names no constants.", Where("constants"), "Give a dictionary: {'N': 4}.")
     return {
         name: value if isinstance(value, bool | int) else parse_constants(f"{name}={value}")[name]
-        for name, value in given.items()
+        for name, value in values.items()
     }

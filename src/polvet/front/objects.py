@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from polvet.errors import InputError, MissingExtra, Where
+from polvet.files import Json
 from polvet.policy.arrays import table_from_array
 from polvet.policy.tables import table_text
 
@@ -49,12 +50,12 @@ class Payload:
     given: Any = None
 
 
-def payload_of(given: Any) -> Payload | None:
+def payload_of(value: Any) -> Payload | None:
     """Return the library object as bytes; None where it is of no library that polvet knows."""
-    libraries = {cls.__module__.partition(".")[0] for cls in type(given).__mro__}
+    libraries = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
     for kind in KINDS:
         if kind.library in libraries:
-            return Payload(kind.dump(given), kind.suffix, kind, given)
+            return Payload(kind.dump(value), kind.suffix, kind, value)
     return None
 
 
@@ -83,7 +84,7 @@ def table_payload(given: Any, inputs: Sequence[str], labels: Sequence[str]) -> P
     return Payload((json.dumps(document, ensure_ascii=False) + "\n").encode(), ".json", TABLE, given)
 
 
-def _restore_table(data: bytes, given: Any) -> Any:
+def _restore_table(data: bytes, value: Any) -> Any:
     """Return a dictionary of labels by state (its keys as they came), or an array of scores of the given one's shape."""
     document = json.loads(data)
     labels, rows = document["outputs"], document["rows"]
@@ -91,63 +92,63 @@ def _restore_table(data: bytes, given: Any) -> Any:
         tuple(row["state"].values()): row["scores"] if "scores" in row else [float(x == row["action"]) for x in labels]
         for row in rows
     }
-    if _is_frame(given):
-        return _restored_frame(given, document["inputs"], labels, by_state)
-    if not isinstance(given, Mapping):
-        fresh = np.array(given)
+    if _is_frame(value):
+        return _restored_frame(value, document["inputs"], labels, by_state)
+    if not isinstance(value, Mapping):
+        fresh = np.array(value)
         numbers = fresh.ndim == len(document["inputs"])
         fresh = fresh if numbers else fresh.astype(float)
         for key, scores in by_state.items():
             fresh[tuple(map(int, key))] = scores.index(max(scores)) if numbers else scores
         return fresh
     chosen = {key: labels[scores.index(max(scores))] for key, scores in by_state.items()}
-    return {key: chosen[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)] for key in given} | {
-        key if len(key) > 1 else key[0]: label for key, label in chosen.items() if not _has(given, key)
+    return {key: chosen[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)] for key in value} | {
+        key if len(key) > 1 else key[0]: label for key, label in chosen.items() if not _has(value, key)
     }
 
 
-def _is_frame(given: Any) -> bool:
-    return type(given).__module__.partition(".")[0] == "pandas"
+def _is_frame(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas"
 
 
-def _pairs(given: Any, inputs: Sequence[str], labels: Sequence[str], where: Where) -> list[tuple[Any, Any]]:
+def _pairs(value: Any, inputs: Sequence[str], labels: Sequence[str], where: Where) -> list[tuple[Any, Any]]:
     """Return states and answers of a dictionary, a Series or a frame."""
-    if not hasattr(given, "columns"):
-        return list(given.items())
-    if set(labels) <= set(given.columns):
-        return list(zip(given.index, given[list(labels)].to_numpy(dtype=float), strict=True))
-    if {*inputs, "action"} <= set(given.columns):
-        states = given[list(inputs)].itertuples(index=False, name=None)
-        return list(zip(states, given["action"], strict=True))
+    if not hasattr(value, "columns"):
+        return list(value.items())
+    if set(labels) <= set(value.columns):
+        return list(zip(value.index, value[list(labels)].to_numpy(dtype=float), strict=True))
+    if {*inputs, "action"} <= set(value.columns):
+        states = value[list(inputs)].itertuples(index=False, name=None)
+        return list(zip(states, value["action"], strict=True))
     raise InputError(
-        f"the frame has the columns {', '.join(map(str, given.columns))}.",
+        f"the frame has the columns {', '.join(map(str, value.columns))}.",
         where,
         f"Give a column of scores for each of {', '.join(labels)}; or columns {', '.join(inputs)} and action.",
     )
 
 
-def _restored_frame(given: Any, inputs: Sequence[str], labels: Sequence[str], scores: Mapping[Any, list[float]]) -> Any:
+def _restored_frame(value: Any, inputs: Sequence[str], labels: Sequence[str], scores: Mapping[Any, list[float]]) -> Any:
     """Return a pandas object of the given shape with the scores or labels of its states."""
-    fresh = given.copy()
+    fresh = value.copy()
     listed = [
         scores[tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)]
-        for key, _ in _pairs(given, inputs, labels, Where("policy"))
+        for key, _ in _pairs(value, inputs, labels, Where("policy"))
     ]
     best = [labels[one.index(max(one))] for one in listed]
-    if not hasattr(given, "columns"):
-        return type(given)(best, index=given.index, name=given.name)
-    if set(labels) <= set(given.columns):
+    if not hasattr(value, "columns"):
+        return type(value)(best, index=value.index, name=value.name)
+    if set(labels) <= set(value.columns):
         fresh[list(labels)] = np.array(listed, dtype=float)
     else:
         fresh["action"] = best
     return fresh
 
 
-def _has(given: Mapping[Any, Any], key: tuple[Any, ...]) -> bool:
-    return key in given or (len(key) == 1 and key[0] in given)
+def _has(value: Mapping[Any, Any], key: tuple[Any, ...]) -> bool:
+    return key in value or (len(key) == 1 and key[0] in value)
 
 
-def _answer(answer: Any, labels: Sequence[str], where: Where) -> dict[str, Any]:
+def _answer(answer: Any, labels: Sequence[str], where: Where) -> Json:
     answer = _plain(answer)
     if isinstance(answer, str):
         return {"action": answer}
@@ -176,38 +177,38 @@ def _library(name: str, extra: str) -> Any:
         raise MissingExtra(name, extra) from None
 
 
-def _dump_xgboost(given: Any) -> bytes:
-    booster = given
-    if hasattr(given, "get_booster"):  # an estimator's predict leaves out what came after the best round
-        booster = given.get_booster()
+def _dump_xgboost(model: Any) -> bytes:
+    booster = model
+    if hasattr(model, "get_booster"):  # an estimator's predict leaves out what came after the best round
+        booster = model.get_booster()
         best = booster.attr("best_iteration")
         booster = booster if best is None else booster[: int(best) + 1]
     return bytes(booster.save_raw("json"))
 
 
-def _restore_xgboost(data: bytes, given: Any) -> Any:
-    fresh = type(given)()
+def _restore_xgboost(data: bytes, model: Any) -> Any:
+    fresh = type(model)()
     fresh.load_model(bytearray(data))
     return fresh
 
 
-def _dump_lightgbm(given: Any) -> bytes:
-    booster = given if hasattr(given, "model_to_string") else given.booster_
+def _dump_lightgbm(model: Any) -> bytes:
+    booster = model if hasattr(model, "model_to_string") else model.booster_
     text: str = booster.model_to_string()
     return text.encode()
 
 
-def _restore_lightgbm(data: bytes, given: Any) -> Any:
+def _restore_lightgbm(data: bytes, model: Any) -> Any:
     booster = _library("lightgbm", "trees").Booster(model_str=data.decode())
-    if hasattr(given, "model_to_string"):
+    if hasattr(model, "model_to_string"):
         return booster
-    estimator = copy.copy(given)
+    estimator = copy.copy(model)
     estimator._Booster = booster
     return estimator
 
 
-def _dump_sklearn(given: Any) -> bytes:
-    return _renumbered(_library("skops.io", "trees").dumps(given))
+def _dump_sklearn(model: Any) -> bytes:
+    return _renumbered(_library("skops.io", "trees").dumps(model))
 
 
 def _renumbered(data: bytes) -> bytes:
@@ -232,28 +233,28 @@ def _renumbered(data: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def _restore_sklearn(data: bytes, given: Any) -> Any:
+def _restore_sklearn(data: bytes, model: Any) -> Any:
     library = _library("skops.io", "trees")
     return library.loads(data, trusted=library.get_untrusted_types(data=data))
 
 
-def _dump_stable_baselines(given: Any) -> bytes:
+def _dump_stable_baselines(model: Any) -> bytes:
     from polvet.policy.stable_baselines import NORMALIZATION, normalization_of
 
     buffer = io.BytesIO()
-    given.save(buffer)
-    wrapper = given.get_vec_normalize_env()
+    model.save(buffer)
+    wrapper = model.get_vec_normalize_env()
     if wrapper is not None and wrapper.norm_obs:
         with zipfile.ZipFile(buffer, "a") as archive:
             archive.writestr(zipfile.ZipInfo(NORMALIZATION), normalization_of(wrapper))
     return buffer.getvalue()
 
 
-def _restore_stable_baselines(data: bytes, given: Any) -> Any:
-    return type(given).load(io.BytesIO(data), env=given.get_env(), device="cpu")
+def _restore_stable_baselines(data: bytes, model: Any) -> Any:
+    return type(model).load(io.BytesIO(data), env=model.get_env(), device="cpu")
 
 
-def _dump_torch(given: Any) -> bytes:
+def _dump_torch(model: Any) -> bytes:
     import tempfile
     from pathlib import Path
 
@@ -262,11 +263,11 @@ def _dump_torch(given: Any) -> bytes:
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policy.onnx"
-        save_policy(network_from_torch(given), file)
+        save_policy(network_from_torch(model), file)
         return file.read_bytes()
 
 
-def _restore_torch(data: bytes, given: Any) -> Any:
+def _restore_torch(data: bytes, model: Any) -> Any:
     """Return a copy of the module with the network's weights; layers may have become wider, and a plain chain longer."""
     from polvet.policy.networks import Network
     from polvet.policy.onnx_file import network_from_onnx
@@ -274,11 +275,11 @@ def _restore_torch(data: bytes, given: Any) -> Any:
 
     torch = _library("torch", "train")
     network = network_from_onnx(data, Where("policy"))
-    fresh = copy.deepcopy(given)
+    fresh = copy.deepcopy(model)
     linear = [part for part in fresh.modules() if isinstance(part, torch.nn.Linear)]
     layers = dense_layers(network)
     is_chain = isinstance(network, Network)  # of layers and ReLU: nothing of it stands outside of its layers
-    if is_chain and len(linear) != len(layers) and type(given) is torch.nn.Sequential and _only_rectified(given, torch):
+    if is_chain and len(linear) != len(layers) and type(model) is torch.nn.Sequential and _only_rectified(model, torch):
         linear = [torch.nn.Linear(1, 1) for _ in layers]
         fresh = torch.nn.Sequential(*(part for one in linear for part in (one, torch.nn.ReLU())))[:-1]
     same = [tuple(part.weight.shape) for part in linear] == [weights.shape for weights, _ in layers]
@@ -295,12 +296,12 @@ def _restore_torch(data: bytes, given: Any) -> Any:
     return fresh
 
 
-def _only_rectified(given: Any, torch: Any) -> bool:
+def _only_rectified(model: Any, torch: Any) -> bool:
     """Return whether the chain is one of linear layers and ReLU alone, so that a longer one is of the same kind."""
-    return all(isinstance(part, torch.nn.Linear | torch.nn.ReLU) for part in given)
+    return all(isinstance(part, torch.nn.Linear | torch.nn.ReLU) for part in model)
 
 
-def _dump_table(given: Any) -> bytes:
+def _dump_table(model: Any) -> bytes:
     raise AssertionError("a table is dumped by `table_payload`, which knows the task")
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polvet.choices import AUTO
 from polvet.errors import InputError, LimitReached, Where
-from polvet.front import given
+from polvet.files import Json
+from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.result import Result, Verdict, write_certificate
 from polvet.front.results import Unknown
@@ -102,8 +103,8 @@ def terminates(
     from polvet.termination.its import its_terminates
     from polvet.termination.sketches import sketch_terminates
 
-    work, path = Work.begin(limits, Chance), given.path(plan, "plan")
-    own = None if forest is None else read_forest(given.path(forest, "forest"))
+    work, path = Work.begin(limits, Chance), arguments.path(plan, "plan")
+    own = None if forest is None else read_forest(arguments.path(forest, "forest"))
     if own is not None:
         if method not in (AUTO, "gensieve"):
             raise InputError(f"the method {method} takes no forest.", Where("forest"), "Ask for --method gensieve.")
@@ -116,16 +117,16 @@ def terminates(
                 "--goal is for finite-memory policies, not for .qnp problems or transition systems.", hint=HINT
             )
         if read.sketch is not None and method == AUTO and goal is None:
-            found, seen = sketch_terminates(read.sketch, work.budget)
+            termination, seen = sketch_terminates(read.sketch, work.budget)
             shown = seen or project(read.sketch, ())[0]
-            judged = judge_plan(shown, found, None, work.budget)
+            judged = judge_plan(shown, termination, None, work.budget)
         else:
             shown = read.whole(work.budget)
             work.tell(control_states=len(shown.control_states), edges=len(shown.edges))
             if read.system is not None:
-                found = its_terminates(read.system, work.budget)
+                termination = its_terminates(read.system, work.budget)
             else:
-                found = decide(
+                termination = decide(
                     shown,
                     method=method,
                     seed=work.chance,
@@ -134,31 +135,42 @@ def terminates(
                     budget=work.budget,
                     forest=own,
                 )
-            judged = judge_plan(shown, found, None if goal is None else parse_goal(goal, shown), work.budget)
+            judged = judge_plan(shown, termination, None if goal is None else parse_goal(goal, shown), work.budget)
         proof = judged.certificate
-        if proof is not None and "trace_rounds" in found.figures:
-            proof = {**proof, "rounds": found.figures["trace_rounds"]}  # for pictures: the checker reads the ranking
+        if proof is not None and "trace_rounds" in termination.figures:
+            proof = {
+                **proof,
+                "rounds": termination.figures["trace_rounds"],
+            }  # for pictures: the checker reads the ranking
         target = None if output is None else Path(output)
         certificate, checked = confirmed(
             judged.word, proof, path, chosen, found=work.spent(), budget=work.budget, output=target
         )
     written = None if target is None or certificate is None else str(write_certificate(certificate, target))
-    figures = dict(found.figures)
+    figures = dict(termination.figures)
     trace, rounds = figures.pop("trace", []), figures.pop("trace_rounds", [])
-    more: dict[str, Any] = {"trace": trace, "trace_rounds": rounds} if trace else {}
+    more: Json = {"trace": trace, "trace_rounds": rounds} if trace else {}
     if read.problem is not None:
         stuck = dead_ends(read.problem, shown)
         more |= {"solves": judged.word == "terminating" and not stuck, "dead_ends": stuck}
     more |= _further(read, shown, work, why=why, bound=bound)
     result: Terminating | Nonterminating | GoalMissed | Undecided = _RESULTS[judged.word](
-        figures=figures, certificate=certificate, confirmation=checked, written=written, reason=judged.reason, limit=judged.limit,
-        source=(shown, found), method=found.method, more=more,
-        **({"goal": goal} if judged.word == "goal-reaching" else {}), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=certificate,
+        confirmation=checked,
+        written=written,
+        reason=judged.reason,
+        limit=judged.limit,
+        source=(shown, termination),
+        method=termination.method,
+        more=more,
+        **({"goal": goal} if judged.word == "goal-reaching" else {}),
+        **work.account(),
+    )
     return result
 
 
-def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> dict[str, Any]:
+def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool, bound: bool) -> Json:
     """Return what else was asked about the plan; a limit that is reached here is told in its place.
 
     What blocks a proof is told of the plan that is shown; how long runs get, of all of it.
@@ -166,7 +178,7 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
     from polvet.termination.bound import Bound, longest_run
     from polvet.termination.why import find_blocking_edges
 
-    more: dict[str, Any] = {}
+    more: Json = {}
     if why:
         try:
             blocking = find_blocking_edges(shown, work.budget)
@@ -183,6 +195,9 @@ def _further(read: PlanFile, shown: FiniteMemoryPolicy, work: Work, *, why: bool
 
 
 _RESULTS: dict[str, Callable[..., Any]] = {
-    "terminating": Terminating, "goal-reaching": Terminating, "nonterminating": Nonterminating,
-    "goal-missed": GoalMissed, "unknown": Undecided,
-}  # fmt: skip
+    "terminating": Terminating,
+    "goal-reaching": Terminating,
+    "nonterminating": Nonterminating,
+    "goal-missed": GoalMissed,
+    "unknown": Undecided,
+}

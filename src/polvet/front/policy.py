@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from polvet.errors import InputError, Where
-from polvet.front.given import count, path
+from polvet.files import Json
+from polvet.front.arguments import count, path
 from polvet.front.limits import Chance, Crowd, TimedChance, TimedCrowd, Work
 from polvet.front.objects import Kind, payload_of, table_payload
-from polvet.front.result import Run, why, write_certificate
+from polvet.front.result import Run, why
 from polvet.front.results import (
     Comparison,
     Evaluation,
@@ -27,7 +27,7 @@ from polvet.front.results import (
     Unsafe,
 )
 from polvet.front.states import read_states
-from polvet.front.workplace import keep_file, new_folder
+from polvet.front.workplace import keep_file
 from polvet.model.task import state_to_names
 from polvet.policy.binding import Fitted, default_inputs, default_outputs, fit_function, load_fitted
 from polvet.policy.compiled import Bound, compile_policy
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from polvet.front.region import SafeRegion
     from polvet.front.task import Task
     from polvet.model.semantics import State
-    from polvet.policy.runs import Batch
     from polvet.policy.runs import Run as EngineRun
 
 HINT = (
@@ -48,41 +47,6 @@ HINT = (
 )
 MOST_STATES = 20_000_000
 MOST_COMPARED = 5_000_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Simulated:
-    """Simulated runs, which are made again one by one when they are looked at."""
-
-    policy: Policy
-    starts: Sequence[State]
-    batch: Batch
-    max_steps: int
-    seed: int
-
-    def run(self, number: int) -> EngineRun:
-        """Return the run of that number."""
-        from polvet.policy.runs import trace
-
-        if not 0 <= number < len(self.starts):
-            raise InputError(f"there is no run {number}.", Where("show"), f"Give a number below {len(self.starts)}.")
-        return trace(self.policy.bound, self.starts[number], number, max_steps=self.max_steps, seed=self.seed)
-
-    def ended(self) -> Iterator[EngineRun]:
-        """Yield the runs that ended."""
-        from polvet.policy.runs import End
-
-        return (self.run(k) for k in range(len(self.starts)) if self.batch.ends[k] != End.UNFINISHED)
-
-    def runs(self) -> Iterator[Run]:
-        """Yield the runs that ended, by names."""
-        return map(self.policy.named, self.ended())
-
-    def write(self, path: str | Path) -> int:
-        """Write the runs that ended, one line of JSON each, and return how many there are."""
-        from polvet.records.run_files import write_runs
-
-        return write_runs(self.policy.fitted.task, self.ended(), path)
 
 
 class Policy:
@@ -168,8 +132,8 @@ class Policy:
     def scores(self, state: Any) -> dict[str, float]:
         """Return the score of each output in the state."""
         (one,) = self._states(state)
-        found = self._fitted.policy.scores(self._fitted.row(one))[0]
-        return {name: float(score) for name, score in zip(self.outputs, found.tolist(), strict=True)}
+        scores = self._fitted.policy.scores(self._fitted.row(one))[0]
+        return {name: float(score) for name, score in zip(self.outputs, scores.tolist(), strict=True)}
 
     def evaluate(
         self,
@@ -184,60 +148,21 @@ class Policy:
 
         First states of the states or runs in the file `exclude` are left out.
         """
-        from polvet.debug.evaluate import evaluate, evaluation_figures, evaluation_starts
-        from polvet.records.state_files import iter_first_states
+        from polvet.front.running import evaluate_policy
 
-        work, bound = Work.begin(limits, Crowd, max_states=MOST_STATES), self.bound
+        work = Work.begin(limits, Crowd, max_states=MOST_STATES)
         starts, runs, max_steps = count(starts, "starts"), count(runs, "runs"), count(max_steps, "max_steps")
-        excluded = set() if exclude is None else set(iter_first_states(bound.task, exclude))
-        sample = evaluation_starts(bound.task, starts, work.chance, exclude=excluded, budget=work.budget)
-        with work.crew(self._task.model_task, self._file) as crew:
-            found = evaluate(
-                bound, sample, runs=runs, max_steps=max_steps, seed=work.chance, budget=work.budget, crew=crew,
-                threads=1 if work.is_cluster else work.threads(starts),
-            )  # fmt: skip
-        reason = why(found.limit)
-        if found.unsafe == 0 and found.near_tie_starts:
-            _, tie = found.inspection.doubtful_witness(found.near_tie_starts[0])
-            reason = {"reason": f"near-tie in state {'' if tie is None else bound.compiled.semantics.show(tie)}"}
-        figures = evaluation_figures(found) | {"policy": self._fitted.describe()}
-        return Evaluation(figures=figures, source=found, **reason, **work.told())
+        return evaluate_policy(self, starts, runs, exclude, max_steps, work)
 
     def simulate(
         self, runs: int = 10, *, state: Any = None, max_steps: int = 10_000, **limits: Unpack[TimedCrowd]
     ) -> Simulation:
         """Return runs of the policy from a state, or from start states drawn uniformly."""
-        from polvet.kernel.starts import Starts
-        from polvet.policy.runs import End, simulate
+        from polvet.front.running import simulate_policy
 
-        work, bound = Work.begin(limits, TimedCrowd), self.bound
+        work = Work.begin(limits, TimedCrowd)
         runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
-        if state is not None:
-            starts, method = self._states(state) * runs, "by you"
-        else:
-            known = Starts.of(bound.task, work.budget)
-            starts, method = (
-                known.sample(runs, random.Random(work.chance), budget=work.budget),
-                f"uniformly ({known.method})",
-            )
-        begun = time.process_time()
-        batch = simulate(
-            bound, bound.compiled.pack(starts), max_steps=max_steps, seed=work.chance, threads=work.threads(runs),
-            budget=work.budget,
-        )  # fmt: skip
-        cpu = time.process_time() - begun
-        counts = {end.text: batch.count(end) for end in End}
-        finished = runs - counts["unfinished"]
-        figures = {
-            "runs": runs, "ends": {name: count for name, count in counts.items() if count},
-            "goal_percent": 100 * counts["goal"] / max(1, finished), "fail_percent": 100 * counts["fail"] / max(1, finished),
-            "steps": batch.steps,
-            "mean_length": float(batch.lengths[batch.ends != End.UNFINISHED].mean()) if finished else 0.0,
-            "start_method": method, "policy": self._fitted.describe(),
-            "steps_per_cpu_second": round(batch.steps / cpu) if cpu > 0 else None,
-        }  # fmt: skip
-        made = Simulated(self, starts, batch, max_steps, work.chance)
-        return Simulation(figures=figures, source=made, **why(batch.limit), **work.told())
+        return simulate_policy(self, runs, None if state is None else self._states(state), max_steps, work)
 
     def fuzz(
         self,
@@ -254,35 +179,17 @@ class Policy:
         **limits: Unpack[TimedCrowd],
     ) -> Fuzzing:
         """Return unsafe runs of the policy, shrunk (but for `whole`); with `output` written there, where the same call goes on."""
+        from polvet.front.running import fuzz_policy
         from polvet.fuzz.anytime import parse_stop_rule
-        from polvet.fuzz.rounds import Fuzzer, RoundOptions, Target, identity_of, journal_of, run_campaign
-        from polvet.fuzz.shrink import shrink_different
-        from polvet.records.run_files import write_runs
+        from polvet.fuzz.rounds import RoundOptions, Target
 
-        work, bound = Work.begin(limits, TimedCrowd), self.bound
+        work = Work.begin(limits, TimedCrowd)
         runs, max_steps = count(runs, "runs"), count(max_steps, "max_steps")
-        rule = None if stop_when is None else parse_stop_rule(stop_when)
-        budget = work.budget.told(None)
+        target = Target(runs, unsafe_runs, None if stop_when is None else parse_stop_rule(stop_when))
         options = RoundOptions(work.chance, round, tries, max_steps, not unbiased)
-        fuzzer = Fuzzer(bound, options, threads=1 if work.is_cluster else work.threads(), budget=budget)
-
-        def tell(so_far: Any) -> None:
-            low, high = so_far.unsafe.interval
-            known = {} if rule is not None else {"of": max(runs, so_far.tried)}
-            counts = {"runs": so_far.tried, "rounds": so_far.rounds, "unsafe_runs": len(so_far.runs)}
-            work.tell(**known, **counts, lower=100 * low, upper=100 * high)
-
-        with work.crew(self._task.model_task, self._file) as crew:
-            campaign = run_campaign(
-                fuzzer, Target(runs, unsafe_runs, rule), crew=crew, budget=budget, identity=identity_of(bound),
-                journal=None if output is None else journal_of(Path(output)), on_round=tell,
-            )  # fmt: skip
-        kept, shrunk = (campaign.runs, {}) if whole else shrink_different(bound, campaign.runs, budget=budget)
-        if output is not None:
-            write_runs(bound.task, kept, output)
-        figures = {**campaign.figures, **shrunk, "policy": self._fitted.describe()}
-        named = tuple(map(self.named, kept))
-        return Fuzzing(figures=figures, source=campaign, runs=named, **why(campaign.limit), **work.told())
+        return fuzz_policy(
+            self, target, options, work, shrink=not whole, output=None if output is None else Path(output)
+        )
 
     def verify(
         self,
@@ -340,8 +247,8 @@ class Policy:
         from polvet.front.faulting import find_policy_faults
 
         work = Work.begin({"workers": 1, **limits}, Crowd, max_states=MOST_STATES)
-        asked = Question.of(kind, goal_chance, max_risk, delta)
-        return find_policy_faults(self, asked, runs, work, tries=budget, max_steps=max_steps)
+        question = Question.of(kind, goal_chance, max_risk, delta)
+        return find_policy_faults(self, question, runs, work, tries=budget, max_steps=max_steps)
 
     def repair(
         self,
@@ -375,50 +282,15 @@ class Policy:
         return repair_policy(self, self.listed(faults), how, kept, work, *named)
 
     def fence(
-        self,
-        *,
-        certificate: str | Path | None = None,
-        output: str | Path | None = None,
-        **limits: Unpack[TimedChance],
+        self, *, certificate: str | Path | None = None, output: str | Path | None = None, **limits: Unpack[TimedChance]
     ) -> Fence:
         """Return the policy with every action forbidden that may leave the safe region, and the proof that it is safe.
 
         `output` names a file for the policy, `certificate` one for the proof.
         """
-        from polvet.confirm.confirmation import about_policy, confirm
-        from polvet.policy.save import save_policy
-        from polvet.repair.fence import fence_exits
-        from polvet.verify.certificates import certificate_of
-        from polvet.verify.portfolio import verify
-        from polvet.verify.verdicts import Safe as Proved
-        from polvet.verify.verdicts import Unknown as Open
+        from polvet.front.faulting import fence_policy
 
-        work, bound, file = Work.begin(limits, TimedChance), self.bound, self.own_file("Fence")
-        exits, made = fence_exits(bound, budget=work.budget)
-        if exits is None or isinstance(made, str):
-            return Fence(reason=str(made), **work.told())
-        target = new_folder() / f"policy{file.suffix}" if output is None else Path(output)
-        save_policy(made.policy, target)
-        fenced = self.reopen(target)
-        work.tell("proving")
-        found = verify(fenced.bound, method="projection", budget=work.budget, seed=work.chance)
-        figures = {
-            "exits": int(exits.labels.sum()), "won_cells": len(exits.cells),
-            "variables": [bound.task.network.variables[k].name for k in exits.variables],
-            "trees_added": made.trees_added, "units_added": made.units_added,
-        }  # fmt: skip
-        proof = certificate_of(fenced.bound, found, work.budget) if isinstance(found, Proved) else None
-        reason, written = None, None
-        if proof is None:
-            reason = found.reason if isinstance(found, Open) else "the fenced policy is not safe"
-        about = about_policy(fenced.fitted.task, target, fenced.digest)
-        checked = confirm("safe policy", proof, about, found=work.spent(), budget=work.budget, output=target)
-        if proof is not None and certificate is not None:
-            written = str(write_certificate(proof, certificate))
-        return Fence(
-            figures=figures, certificate=proof, reason=reason, policy=fenced, confirmation=checked, written=written,
-            **work.told(),
-        )  # fmt: skip
+        return fence_policy(self, Work.begin(limits, TimedChance), certificate, output)
 
     def compare(self, new: Any, *, starts: int | None = None, **limits: Unpack[Chance]) -> Comparison:
         """Return where a new policy chooses differently, over all start states, or over `starts` random ones."""
@@ -431,8 +303,10 @@ class Policy:
         if starts is not None:
             sample = Starts.of(bound.task, work.budget).sample(starts, random.Random(work.chance), budget=work.budget)
             drawn = list(dict.fromkeys(sample))
-        found = compare(self._fitted, after.fitted, starts=drawn, compiled=bound.compiled, budget=work.budget)
-        return Comparison(figures=found.figures, source=(bound.task, found), **why(found.limit), **work.told())
+        comparison = compare(self._fitted, after.fitted, starts=drawn, compiled=bound.compiled, budget=work.budget)
+        return Comparison(
+            figures=comparison.figures, source=(bound.task, comparison), **why(comparison.limit), **work.account()
+        )
 
     def debug(
         self,
@@ -441,7 +315,7 @@ class Policy:
         time_limit: float | None = None,
         memory_limit: int | None = None,
         workers: int | str | None = None,
-        progress: bool | Callable[[dict[str, Any]], Any] = False,
+        progress: bool | Callable[[Json], Any] = False,
         **settings: Any,
     ) -> Campaign:
         """Return the campaign: fuzz, find faults, repair, verify, until it is safe; everything is kept in the folder.
@@ -481,19 +355,19 @@ class Policy:
         world = dict(self._fitted.task.network.model.metadata)
         return Run(tuple(map(self.names, run.states)), run.actions, run.end.text, world)
 
-    def listed(self, given: Any) -> FaultList:
+    def listed(self, states: Any) -> FaultList:
         """Return the faults that are given as `Policy.faults` returned them, or in a file."""
-        if isinstance(given, Faults):
-            listed: FaultList = given.listed()
+        if isinstance(states, Faults):
+            listed: FaultList = states.listed()
             if listed.policy_sha256 != self._fitted.sha256:
                 raise InputError(
                     "these are faults of another policy.", Where("faults"), "Repair the policy that they were found in."
                 )
             return listed
-        if isinstance(given, str | Path):
-            return read_faults(self._fitted.task, given)
+        if isinstance(states, str | Path):
+            return read_faults(self._fitted.task, states)
         raise InputError(
-            f"a {type(given).__name__} is no list of faults.",
+            f"a {type(states).__name__} is no list of faults.",
             Where("faults"),
             "Give what Policy.faults() returns, or a file.",
         )
@@ -515,10 +389,10 @@ class Policy:
         return state_to_names(self._fitted.task.network, state)
 
     def _states(self, given: Any) -> list[State]:
-        found = read_states(self._fitted.task.network, given)
-        if len(found) != 1:
-            raise InputError(f"{len(found)} states are given.", Where("state"), "Give one.")
-        return found
+        states = read_states(self._fitted.task.network, given)
+        if len(states) != 1:
+            raise InputError(f"{len(states)} states are given.", Where("state"), "Give one.")
+        return states
 
 
 def _avoiding(task: Task, avoid: str) -> Task:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.front.limits import Work
 from polvet.front.result import Result, Run, Verdict, write_certificate
 from polvet.model.expressions import conjunction, disjunction, negation
@@ -39,12 +40,12 @@ class Rest:
     starts: int | None = None
     unsafe: bool = True  # False: open
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it as documents list it."""
-        told: dict[str, Any] = {"condition": self.condition, "starts": self.starts}
+        document: Json = {"condition": self.condition, "starts": self.starts}
         if self.run is not None:
-            told |= {"steps": len(self.run), "run": self.run.to_dict()}
-        return told if self.unsafe else {**told, "reason": self.reason}
+            document |= {"steps": len(self.run), "run": self.run.to_dict()}
+        return document if self.unsafe else {**document, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -90,17 +91,22 @@ class SafeRegion(Result):
     def _more(self) -> Mapping[str, Any]:
         return {
             "region": {
-                "condition": self.condition, "starts": self.starts, "proved": self.proved, "share": self.share,
-                "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]], "unsafe_parts": len(self.unsafe),
-                "open": [one.to_dict() for one in self.open[:LISTED]], "open_parts": len(self.open),
-            },
-        }  # fmt: skip
+                "condition": self.condition,
+                "starts": self.starts,
+                "proved": self.proved,
+                "share": self.share,
+                "unsafe": [one.to_dict() for one in self.unsafe[:LISTED]],
+                "unsafe_parts": len(self.unsafe),
+                "open": [one.to_dict() for one in self.open[:LISTED]],
+                "open_parts": len(self.open),
+            }
+        }
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         for one in self.rest:
-            told = one.to_dict()
-            told.pop("run", None)
-            yield {"unsafe": one.unsafe, **told}
+            row = one.to_dict()
+            row.pop("run", None)
+            yield {"unsafe": one.unsafe, **row}
 
 
 def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion:
@@ -115,34 +121,43 @@ def verify_region(policy: Policy, output: Path | None, work: Work) -> SafeRegion
         what = f"a region is about fail, not about {' and '.join(names)}."
         raise InputError(what, Where("--avoid"), "Leave --avoid out, or ask without --region.")
     with work.cluster() as elsewhere:
-        found, certificate = find_safe_starts(
+        starts, certificate = find_safe_starts(
             bound, budget=budget, seed=work.chance, threads=work.threads_here(), workers=elsewhere
         )
-    verdict = "safe policy" if found.is_everything else "safe region"
-    if certificate is None and (run := next((one.run for one in found.rest if one.run is not None), None)) is not None:
-        certificate, verdict = certificate_of(bound, Unsafe(run, found.method)), "unsafe policy"
+    verdict = "safe policy" if starts.is_everything else "safe region"
+    if certificate is None and (run := next((one.run for one in starts.rest if one.run is not None), None)) is not None:
+        certificate, verdict = certificate_of(bound, Unsafe(run, starts.method)), "unsafe policy"
     about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     checked = confirm(verdict, certificate, about, found=work.spent(), budget=budget, output=output)
     rest = tuple(
         Rest(
-            _text(bound.task.network, one.box), None if one.run is None else policy.named(one.run), one.reason,
-            one.starts, one.run is not None,
+            _text(bound.task.network, one.box),
+            None if one.run is None else policy.named(one.run),
+            one.reason,
+            one.starts,
+            one.run is not None,
         )
-        for one in found.rest
-    )  # fmt: skip
-    is_open = found.reason if any(not one.unsafe for one in rest) or not rest else None
+        for one in starts.rest
+    )
+    is_open = starts.reason if any(not one.unsafe for one in rest) or not rest else None
     return SafeRegion(
-        figures={**found.figures, "method": found.method, "policy": policy.fitted.describe()},
-        certificate=certificate, method=found.method, source=found, confirmation=checked,
-        condition=None if found.proof is None else _condition(bound.task.network, found),
-        rest=rest, starts=found.starts, proved=found.proved, estimate=found.figures.get("proved_share_of_drawn"),
-        reason=None if any(one.unsafe for one in rest) or found.is_everything else is_open or "nothing was proved",
+        figures={**starts.figures, "method": starts.method, "policy": policy.fitted.describe()},
+        certificate=certificate,
+        method=starts.method,
+        source=starts,
+        confirmation=checked,
+        condition=None if starts.proof is None else _condition(bound.task.network, starts),
+        rest=rest,
+        starts=starts.starts,
+        proved=starts.proved,
+        estimate=starts.figures.get("proved_share_of_drawn"),
+        reason=None if any(one.unsafe for one in rest) or starts.is_everything else is_open or "nothing was proved",
         written=None if output is None or certificate is None else str(write_certificate(certificate, output)),
-        **work.told(),
-    )  # fmt: skip
+        **work.account(),
+    )
 
 
-def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
+def decide_region(task: Task, question: Question, work: Work) -> SafeRegion:
     """Return from which start states some policy avoids `fail`, as a condition; both sides with certificates that were checked."""
     from polvet.confirm.confirmation import about_task, confirm
     from polvet.confirm.outcome import worst
@@ -153,59 +168,73 @@ def decide_region(task: Task, asked: Question, work: Work) -> SafeRegion:
     from polvet.safety.regions import tell_apart
 
     # `output` is the certificate's here; answers are not kept.
-    _, decided = decide_unproved(task, replace(asked, output=None), work)
-    found = tell_apart(task, asked.states, decided.safe, budget=work.budget)
+    _, decided = decide_unproved(task, replace(question, output=None), work)
+    region = tell_apart(task, question.states, decided.safe, budget=work.budget)
     prover = Decider(task, algorithm="lazy", share=True)
     paths: dict[str, str] = {}
     certificate, checked = None, None
-    safe = [state for state, one in zip(asked.states, decided.safe, strict=True) if one]
-    lost = [state for state, one in zip(asked.states, decided.safe, strict=True) if one is False]
+    safe = [state for state, one in zip(question.states, decided.safe, strict=True) if one]
+    lost = [state for state, one in zip(question.states, decided.safe, strict=True) if one is False]
     if safe:
         proof = prove(prover, safe, StateVerdict.SAFE, budget=work.budget)
-        certificate = _of_region(proof, found)
-        place = asked.output or (None if asked.certificates is None else asked.certificates / "safe.json")
+        certificate = _of_region(proof, region)
+        place = question.output or (None if question.certificates is None else question.certificates / "safe.json")
         checked = confirm(
             "safe region", certificate, about_task(task), found=work.spent(), budget=work.budget, output=place
         )
         if place is not None:
             paths["safe"] = str(write_certificate(certificate, place))
     if lost:
-        place = None if asked.certificates is None else asked.certificates / "unsafe.json"
-        if certificate is None and asked.output is not None:
-            place = asked.output
+        place = None if question.certificates is None else question.certificates / "unsafe.json"
+        if certificate is None and question.output is not None:
+            place = question.output
         ranked, outcome = confirm_states(
-            task, "unsafe", lost, partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
-            found=work.spent(), budget=work.budget, output=place,
-        )  # fmt: skip
+            task,
+            "unsafe",
+            lost,
+            partial(prove, prover, verdict=StateVerdict.UNSAFE, budget=work.budget),
+            found=work.spent(),
+            budget=work.budget,
+            output=place,
+        )
         checked = worst(checked, outcome)
         certificate = certificate or ranked
         if place is not None:
             paths["unsafe"] = str(write_certificate(ranked, place))
     rest = tuple(
-        Rest(_text(task.network, one.box), None, one.reason, one.starts, one.reason is None) for one in found.rest
+        Rest(_text(task.network, one.box), None, one.reason, one.starts, one.reason is None) for one in region.rest
     )
     figures = {name: value for name, value in decided.figures.items() if name != "states"}
     return SafeRegion(
-        figures=figures, certificate=certificate, method=asked.algorithm, source=decided, confirmation=checked,
-        condition=_condition(task.network, found) if safe else None, rest=rest, starts=found.starts,
-        proved=found.proved, reason=None if lost else decided.reason, limit=None if lost else decided.limit,
-        written=paths or None, **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=certificate,
+        method=question.algorithm,
+        source=decided,
+        confirmation=checked,
+        condition=_condition(task.network, region) if safe else None,
+        rest=rest,
+        starts=region.starts,
+        proved=region.proved,
+        reason=None if lost else decided.reason,
+        limit=None if lost else decided.limit,
+        written=paths or None,
+        **work.account(),
+    )
 
 
-def _of_region(proof: Mapping[str, Any], found: Region) -> dict[str, Any]:
+def _of_region(proof: Mapping[str, Any], region: Region) -> Json:
     """Return the certificate about the states of a region that this one about single states makes."""
     head = {key: value for key, value in proof.items() if key not in ("kind", "start", "states", "avoids")}
     body = {key: value for key, value in proof.items() if key in ("kind", "start", "states", "avoids")}
-    return {"kind": "safe-region", **head, "region": region_json(found), "proof": body}
+    return {"kind": "safe-region", **head, "region": region_json(region), "proof": body}
 
 
 def _text(network: Network, box: NamedBox) -> str:
     return dump_expression(condition_of_box(network, box))
 
 
-def _condition(network: Network, found: Region) -> str:
-    parts = [condition_of_box(network, box) for box in found.boxes]
-    if found.side == "in":
+def _condition(network: Network, region: Region) -> str:
+    parts = [condition_of_box(network, box) for box in region.boxes]
+    if region.side == "in":
         return dump_expression(disjunction(*parts))
     return dump_expression(conjunction(*(negation(part) for part in parts)))

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, overload
 
 from polvet.confirm.outcome import Checked, Confirmation, NotChecked, told
 from polvet.errors import InputError, Limit, LimitReached, MissingExtra
+from polvet.files import Json
 
 T = TypeVar("T")
 MOST = 100
@@ -92,8 +93,8 @@ class Result:
 
     def __repr__(self) -> str:
         shown = [(one.name, getattr(self, one.name)) for one in fields(self) if one.repr]
-        told = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
-        return f"{type(self).__name__}({', '.join([*told, *self._told()])})"
+        fields_ = [f"{name}={_short(value)}" for name, value in shown if value not in (None, "", ())]
+        return f"{type(self).__name__}({', '.join([*fields_, *self._told()])})"
 
     def _told(self) -> Iterator[str]:
         """Yield what else stands in the short form: figures that say most."""
@@ -122,7 +123,7 @@ class Result:
             raise InputError(f"a {self.word} result has no certificate.", hint="Save a result that has one.")
         return write_certificate(self.certificate, path)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON document that the command line prints with `--json`."""
         return {
             "verdict": self.word,
@@ -184,7 +185,14 @@ def write_certificate(certificate: Mapping[str, Any], path: str | Path) -> Path:
     return Path(path)
 
 
-def why(limit: LimitReached | None) -> dict[str, Any]:
+class Halt(TypedDict, total=False):
+    """Why a result is not all that it could be: which limit was reached."""
+
+    reason: str
+    limit: Limit | None
+
+
+def why(limit: LimitReached | None) -> Halt:
     """Return the reason and the kind of a limit that was reached, as results hold them."""
     return {} if limit is None else {"reason": str(limit), "limit": limit.kind}
 
@@ -204,7 +212,7 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({len(self)} steps, end={self.end!r})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the run as a line of a run file holds it."""
         return {"states": [dict(state) for state in self.states], "actions": list(self.actions), "end": self.end}
 

@@ -133,8 +133,8 @@ class Value(Result):
         """Write a scheduler that attains the value: the label (null: silent) and the choice in every state that has one."""
         from polvet.mdp.scheduler_files import dump_scheduler
 
-        network, name, found = self.source
-        dump_scheduler(network, found, name, Path(path))
+        network, name, value = self.source
+        dump_scheduler(network, value, name, Path(path))
         return Path(path)
 
 
@@ -254,29 +254,29 @@ class Faults(Result):
     def _more(self) -> Mapping[str, Any]:
         from polvet.records.fault_files import fault_to_json
 
-        bound, _, found = self.source
-        return {"faults": None, "first_faults": [fault_to_json(bound.task, one) for one in found.faults[:SHOWN]]}
+        bound, _, analysis = self.source
+        return {"faults": None, "first_faults": [fault_to_json(bound.task, one) for one in analysis.faults[:SHOWN]]}
 
     def listed(self) -> Any:
         """Return the faults as `polvet faults -o` writes them."""
         from polvet.records.fault_files import FaultList
 
-        bound, _, found = self.source
-        return FaultList(found.faults, bound.task.sha256, bound.fitted.sha256, found.exhaustive)
+        bound, _, analysis = self.source
+        return FaultList(analysis.faults, bound.task.sha256, bound.fitted.sha256, analysis.exhaustive)
 
     def explain(self, number: int) -> Any:
         """Return why this one is a fault: `.lines()` for people, `.to_json()` as data."""
         from polvet.debug.explain import explain_fault
 
-        bound, decider, found = self.source
+        bound, decider, analysis = self.source
         if self.figures["kind"] != "safety":
             what = "only safety faults are explained."
             raise InputError(
                 what, Where("explain"), "The outcomes that give the goal or the risk up stand in the list."
             )
-        if not 0 <= number < len(found.faults):
-            raise InputError(f"there is no fault {number}.", Where("explain"), f"There are {len(found.faults)}.")
-        return explain_fault(bound, decider, found.faults[number])
+        if not 0 <= number < len(analysis.faults):
+            raise InputError(f"there is no fault {number}.", Where("explain"), f"There are {len(analysis.faults)}.")
+        return explain_fault(bound, decider, analysis.faults[number])
 
     def prove(self, **limits: Unpack[Limits]) -> Mapping[str, Mapping[str, Any]]:
         """Return two certificates: the faulty states are `safe`, an outcome of each is `unsafe`.
@@ -286,16 +286,16 @@ class Faults(Result):
         from polvet.front import limits as keywords
         from polvet.safety import Decider, prove_states
 
-        bound, _, found = self.source
+        bound, _, analysis = self.source
         if self.figures["kind"] != "safety":
             from polvet.front.faulting import prove_goal_faults
 
             return prove_goal_faults(self, keywords.Work.begin(limits, keywords.Limits).budget)
-        asked = {
-            "safe": [one.state for one in found.faults],
-            "unsafe": [one.unsafe_outcomes[0] for one in found.faults],
+        questions = {
+            "safe": [one.state for one in analysis.faults],
+            "unsafe": [one.unsafe_outcomes[0] for one in analysis.faults],
         }
-        return prove_states(Decider(bound.task), asked, budget=keywords.Work.begin(limits, keywords.Limits).budget)
+        return prove_states(Decider(bound.task), questions, budget=keywords.Work.begin(limits, keywords.Limits).budget)
 
     def save(self, path: str | Path) -> Path:
         """Write the faults as `polvet faults -o` does."""
@@ -376,8 +376,8 @@ class Comparison(Result):
         return Verdict.DIFFERENT if self.differences else Verdict.EQUAL
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
-        task, found = self.source
-        yield from (one.to_json(task) for one in found.differences)
+        task, comparison = self.source
+        yield from (one.to_json(task) for one in comparison.differences)
 
     def save(self, path: str | Path) -> Path:
         """Write the differences, one line of JSON each."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.model.network import Network
 from polvet.model.semantics import State
 from polvet.model.task import state_from_names
@@ -13,34 +14,34 @@ from polvet.model.task import state_from_names
 HINT = "Give a dictionary by variable name, a list of them, a DataFrame, or an array with one column per variable."
 
 
-def read_states(network: Network, given: Any) -> list[State]:
+def read_states(network: Network, states: Any) -> list[State]:
     """Return the states; what does not fit is an InputError that names the state by its number."""
-    if isinstance(given, Mapping):
-        return [state_from_names(network, _plain(given), Where("state"))]
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        given = given.to_dict("records")
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise InputError(f"a {type(given).__name__} is no state.", Where("state"), HINT)
-    if given and not isinstance(given[0], Mapping | Sequence):
-        return [_from_row(network, given, Where("state"))]
-    return [_read_one(network, one, Where("states").at(number)) for number, one in enumerate(given)]
+    if isinstance(states, Mapping):
+        return [state_from_names(network, _plain(states), Where("state"))]
+    if hasattr(states, "to_dict") and hasattr(states, "columns"):
+        states = states.to_dict("records")
+    if hasattr(states, "tolist"):
+        states = states.tolist()
+    if not isinstance(states, Sequence) or isinstance(states, str | bytes):
+        raise InputError(f"a {type(states).__name__} is no state.", Where("state"), HINT)
+    if states and not isinstance(states[0], Mapping | Sequence):
+        return [_from_row(network, states, Where("state"))]
+    return [_read_one(network, one, Where("states").at(number)) for number, one in enumerate(states)]
 
 
-def is_one_state(given: Any) -> bool:
+def is_one_state(value: Any) -> bool:
     """Return whether a single state is given, not a list of states."""
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         return True
-    return getattr(given, "ndim", None) == 1 and not hasattr(given, "to_frame")
+    return getattr(value, "ndim", None) == 1 and not hasattr(value, "to_frame")
 
 
-def _read_one(network: Network, given: Any, where: Where) -> State:
-    if isinstance(given, Mapping):
-        return state_from_names(network, _plain(given), where)
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return _from_row(network, given, where)
-    raise InputError(f"a {type(given).__name__} is no state.", where, HINT)
+def _read_one(network: Network, value: Any, where: Where) -> State:
+    if isinstance(value, Mapping):
+        return state_from_names(network, _plain(value), where)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return _from_row(network, value, where)
+    raise InputError(f"a {type(value).__name__} is no state.", where, HINT)
 
 
 def _from_row(network: Network, row: Sequence[Any], where: Where) -> State:
@@ -53,10 +54,10 @@ def _from_row(network: Network, row: Sequence[Any], where: Where) -> State:
     return state_from_names(network, _plain(dict(zip(names, row, strict=True))), where)
 
 
-def _plain(given: Mapping[Any, Any]) -> dict[str, Any]:
+def _plain(object_: Mapping[Any, Any]) -> Json:
     """Return the values as Python's own: numpy's scalars become ints, floats and bools; whole floats of arrays become ints."""
-    plain: dict[str, Any] = {}
-    for name, value in given.items():
+    plain: Json = {}
+    for name, value in object_.items():
         value = value.item() if hasattr(value, "item") else value
         plain[str(name)] = int(value) if isinstance(value, float) and value.is_integer() else value
     return plain

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 from polvet.confirm.outcome import NO_KIND
 from polvet.errors import InputError, LimitReached, Where
-from polvet.front import given
+from polvet.files import Figures
+from polvet.front import arguments
 from polvet.front.limits import Chance, Work
 from polvet.front.plans import Undecided
 from polvet.front.result import Result, Verdict, why, write_certificate
@@ -61,46 +62,61 @@ def synthesize(
     from polvet.termination.synthesis import synthesize as search
     from polvet.termination.verdicts import Terminating
 
-    work, file = Work.begin(limits, Chance), given.path(problem, "problem")
-    memory = given.count(memory, "memory")
+    work, file = Work.begin(limits, Chance), arguments.path(problem, "problem")
+    memory = arguments.count(memory, "memory")
     known = parse_qnp(read_text(file), Where(str(file)))
     fixed = () if policy is None else parse_rules(known, read_text(Path(policy)), Where(str(policy)))
     if any(rule.memory is not None or rule.following is not None for rule in fixed):
         raise InputError(
             "the rules of a partial plan have no memory.", Where(str(policy)), "Remove 'memory' and 'next'."
         )
-    figures: dict[str, Any] = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
+    figures: Figures = {"control_states": 0, "memory": 0, "proposals": 0, "tested": 0, "cores": 0}
     with memory_limited(work.budget.megabytes), TemporaryDirectory() as folder:
         try:
             for states in range(1, memory + 1):
                 work.tell(f"looking for a policy with {states} memory states" if states > 1 else "looking for a policy")
                 arena = build_arena(known, states, fixed, work.budget)
-                found = search(arena, work.budget)
+                answer = search(arena, work.budget)
                 figures = {
-                    "control_states": len(arena.nodes), "memory": states, "proposals": figures["proposals"] + found.proposals,
-                    "tested": figures["tested"] + found.tested, "cores": figures["cores"] + found.cores,
-                }  # fmt: skip
-                if found.chosen is not None:
+                    "control_states": len(arena.nodes),
+                    "memory": states,
+                    "proposals": figures["proposals"] + answer.proposals,
+                    "tested": figures["tested"] + answer.tested,
+                    "cores": figures["cores"] + answer.cores,
+                }
+                if answer.chosen is not None:
                     break
         except LimitReached as limit:
-            return Undecided(**why(limit), figures=figures, method="search", **work.told())
-        if found.chosen is None:
+            return Undecided(**why(limit), figures=figures, method="search", **work.account())
+        if answer.chosen is None:
             reason = f"no policy {'without memory' if memory == 1 else f'with up to {memory} memory states'} surely ends in the goal"
-            return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.told())
-        figures["rules"] = len((document := policy_document(known, arena, found.chosen, states))["rules"])
+            return Unsolvable(reason=reason, figures=figures, confirmation=NO_KIND, **work.account())
+        figures["rules"] = len((document := policy_document(known, arena, answer.chosen, states))["rules"])
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
         place = Path(folder) / "policy.json" if output is None else Path(output)
         write_whole(place, text)
         proof = terminates(build_from_qnp(known, text, Where(str(place)), work.budget), budget=work.budget)
         if not isinstance(proof, Terminating):  # Sieve and the complete test agree: only a limit comes between them
             reason = f"a policy was found, but no ranking: {getattr(proof, 'reason', '')}"
-            return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.told())
+            return Undecided(reason=reason, limit=getattr(proof, "limit", None), figures=figures, **work.account())
         target = None if certificate is None else Path(certificate)
         claim, checked = confirmed(
-            "solved", {**(proof.certificate or {}), "kind": "solves"}, file, place, found=work.spent(), budget=work.budget, output=target
-        )  # fmt: skip
+            "solved",
+            {**(proof.certificate or {}), "kind": "solves"},
+            file,
+            place,
+            found=work.spent(),
+            budget=work.budget,
+            output=target,
+        )
     written = None if target is None or claim is None else str(write_certificate(claim, target))
     return Solved(
-        figures=figures, certificate=claim, confirmation=checked, written=written, source=found, policy=document,
-        policy_file=None if output is None else str(output), **work.told(),
-    )  # fmt: skip
+        figures=figures,
+        certificate=claim,
+        confirmation=checked,
+        written=written,
+        source=answer,
+        policy=document,
+        policy_file=None if output is None else str(output),
+        **work.account(),
+    )

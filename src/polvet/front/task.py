@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from polvet.budget import stopwatch
 from polvet.choices import one_of
 from polvet.errors import InputError, Where, suggest
-from polvet.front.given import count, known_options
+from polvet.files import Figures
+from polvet.front.arguments import count, known_options
 from polvet.front.limits import Chance, Crowd, Threaded, TimedChance, Work
 from polvet.front.result import why
 from polvet.front.results import Exploration, Impossible, Safe, Training, Unknown, Unsafe, Value
@@ -23,9 +24,10 @@ from polvet.safety.algorithms import ALGORITHMS, DEFAULT
 
 if TYPE_CHECKING:
     from polvet.front.deciding import Decisions
+    from polvet.front.learning import LearnedScheduler
     from polvet.front.policy import Policy
     from polvet.front.region import SafeRegion
-    from polvet.front.shield import LearnedScheduler, Shield
+    from polvet.front.shield import Shield
     from polvet.shield.abstraction import AbstractionCheck
     from polvet.shield.deployment import Cost, Promise
 
@@ -93,15 +95,21 @@ class Task:
         followed = None if chosen is None else bind_policy(chosen.fitted, compiled).core
         space = compiled.explore(initial, budget=work.budget, policy=followed, threads=work.threads())
         seconds, states = exploring(), len(space)
-        figures: dict[str, Any] = {
-            "states": states, "transitions": space.transitions, "deadlocks": space.deadlocks, "choices": space.choices,
-            "operators": space.moves, "initial": len(space.initial), "explore_seconds": round(seconds, 6),
-            "bytes_per_state": round(space.bytes / max(1, states), 2), "words_per_state": compiled.program.words,
-        }  # fmt: skip
+        figures: Figures = {
+            "states": states,
+            "transitions": space.transitions,
+            "deadlocks": space.deadlocks,
+            "choices": space.choices,
+            "operators": space.moves,
+            "initial": len(space.initial),
+            "explore_seconds": round(seconds, 6),
+            "bytes_per_state": round(space.bytes / max(1, states), 2),
+            "words_per_state": compiled.program.words,
+        }
         if chosen is not None:
             figures |= {"stuck": space.stuck, "near_ties": space.near_ties, "policy": chosen.fitted.describe()}
         limit = describe_limit(space, work.budget)
-        return Exploration(figures=figures, source=(compiled, space), **why(limit), **work.told())
+        return Exploration(figures=figures, source=(compiled, space), **why(limit), **work.account())
 
     def check(
         self, property: str, *, policy: Any = None, exact: bool = False, gap: float = 1e-6, **limits: Unpack[Threaded]
@@ -119,22 +127,32 @@ class Task:
         task = self._task if fitted is None else fitted.task
         network = started(task) if self._says_start() else task.network
         wanted = self._property(property)
-        found = check_property(
+        answer = check_property(
             network, wanted, relative_gap=gap, exact=exact, budget=work.budget, policy=fitted, threads=work.threads()
         )
-        figures: dict[str, Any] = {
-            "value": number(found.value), "lower": number(found.lower), "upper": number(found.upper),
-            "states": found.states, "choices": found.choices, "transitions": found.transitions,
-            "build_seconds": round(found.build_seconds, 6),
-        }  # fmt: skip
-        if found.exact is not None:
-            figures["exact"] = str(found.exact)
+        figures: Figures = {
+            "value": number(answer.value),
+            "lower": number(answer.lower),
+            "upper": number(answer.upper),
+            "states": answer.states,
+            "choices": answer.choices,
+            "transitions": answer.transitions,
+            "build_seconds": round(answer.build_seconds, 6),
+        }
+        if answer.exact is not None:
+            figures["exact"] = str(answer.exact)
         if fitted is not None:
-            figures |= {"near_ties": found.near_ties, "policy": fitted.describe()}
+            figures |= {"near_ties": answer.near_ties, "policy": fitted.describe()}
         return Value(
-            figures=figures, source=(network, wanted.name, found), value=found.value, lower=found.lower,
-            upper=found.upper, exact=found.exact, **why(found.limit), **work.told(),
-        )  # fmt: skip
+            figures=figures,
+            source=(network, wanted.name, answer),
+            value=answer.value,
+            lower=answer.lower,
+            upper=answer.upper,
+            exact=answer.exact,
+            **why(answer.limit),
+            **work.account(),
+        )
 
     def decide(
         self,
@@ -179,16 +197,16 @@ class Task:
                 "Leave out --region, --bound, --goal-reaching, a cluster, and algorithms that are no search.",
             )
         if states is None:
-            asked = all_starts(self._task, work)
+            listed = all_starts(self._task, work)
         elif isinstance(states, Path):
-            asked = list(iter_states(self._task, states))
+            listed = list(iter_states(self._task, states))
         else:
-            asked = read_states(self._task.network, states)
-        if not asked:
+            listed = read_states(self._task.network, states)
+        if not listed:
             raise InputError("there is no state to decide.", Where("states"), "Give states, one per line.")
         chosen = None if policy is None else self.policy(policy)
         file, folder = (None if path is None else Path(path) for path in (output, certificates))
-        question = Question(asked, alone, algorithm, order, chosen, share, radius, file, folder, sharpen)
+        question = Question(listed, alone, algorithm, order, chosen, share, radius, file, folder, sharpen)
         if work.is_cluster and (bound is not None or not search):
             what = "a --bound" if bound is not None else f"the algorithm {algorithm}"
             raise InputError(f"{what} can only run on one machine.", Where("workers"), "Leave --workers out.")
@@ -201,7 +219,7 @@ class Task:
                 )
             return decide_goal_reaching(self._task, question, work)
         if bound is not None:
-            return decide_within(self._task, asked, str(bound), work)
+            return decide_within(self._task, listed, str(bound), work)
         if region:
             from polvet.front.region import decide_region
 
@@ -228,14 +246,15 @@ class Task:
         chosen, work = Course(kind, **options), Work.begin(limits, TimedChance)
         pupil = pupil_of(self._task)
         most = SMALL if max_states is None else max_states
-        made, figures = train(pupil, chosen, seed=work.chance, budget=work.budget, max_states=most)
+        trained, figures = train(pupil, chosen, seed=work.chance, budget=work.budget, max_states=most)
         target = new_folder() / ("policy.onnx" if kind == "mlp" else "policy.json") if output is None else Path(output)
-        save_policy(made, target)
+        save_policy(trained, target)
         figures |= {
             **shares(self._task, target, seed=work.chance, max_steps=chosen.max_steps, budget=work.budget.told(None)),
-            "inputs": list(pupil.policy.inputs), "outputs": list(pupil.policy.outputs),
-        }  # fmt: skip
-        return Training(figures=figures, policy=self.policy(target), **work.told())
+            "inputs": list(pupil.policy.inputs),
+            "outputs": list(pupil.policy.outputs),
+        }
+        return Training(figures=figures, policy=self.policy(target), **work.account())
 
     def policy(self, what: Any, *, mode: str | None = None) -> Policy:
         """Return a policy for this task: a file's path, or an object.
@@ -280,8 +299,8 @@ class Task:
         from polvet.front.shield import Permission, find_shield
 
         target = None if output is None else Path(output)
-        asked = Permission(bound, attempts, distributions, exact, target, per_state, relative, horizon, budget)
-        return find_shield(self._task, asked, Work.begin(limits, Chance))
+        permission = Permission(bound, attempts, distributions, exact, target, per_state, relative, horizon, budget)
+        return find_shield(self._task, permission, Work.begin(limits, Chance))
 
     def learn(
         self,
@@ -305,11 +324,11 @@ class Task:
         `options` are `kappa` (stop at this cost), `iterations`, `episodes`, `gap`, `deterministic`, the limits, and for `env`
         `state_of`, `labels`, and `learner`, which is handed the shielded environment in place of Q-learning.
         """
-        from polvet.front.shield import Lesson, learn_inside
+        from polvet.front.learning import Lesson, learn_inside
 
         own = {name: options.pop(name) for name in ("state_of", "labels", "learner") if name in options}
-        asked = Lesson(bound, cost, shield, cost_lower, cost_upper, confidence, to_goal, env, **own)
-        return learn_inside(self._task, asked, options)
+        lesson = Lesson(bound, cost, shield, cost_lower, cost_upper, confidence, to_goal, env, **own)
+        return learn_inside(self._task, lesson, options)
 
     def env(self, **options: Any) -> Any:
         """Return the task as a Gymnasium environment (extra `train`); the action is the number of a label.

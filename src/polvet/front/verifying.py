@@ -29,33 +29,42 @@ def verify_policy(
     bound, budget = policy.bound, work.budget
     threads = work.threads_here()
     with work.cluster() as elsewhere:
-        found = verify(
-            bound, method=method, seed=work.chance, threads=threads, workers=elsewhere,
+        result = verify(
+            bound,
+            method=method,
+            seed=work.chance,
+            threads=threads,
+            workers=elsewhere,
             budget=budget.share(0.5) if probability else budget,
-        )  # fmt: skip
-    figures = {**found.figures, "method": found.method, "policy": policy.fitted.describe()}
+        )
+    figures = {**result.figures, "method": result.method, "policy": policy.fitted.describe()}
     risk = None
     if probability:
         risk = find_risk(bound, budget=budget, seed=work.chance, parallelism=Parallelism(threads))
         figures |= {"probability_lower": risk.lower, "probability_upper": risk.upper, "probability_method": risk.method}
-    certificate = certificate_of(bound, found, budget)
+    certificate = certificate_of(bound, result, budget)
     about = about_policy(bound.task, policy.file, policy.digest, policy.function)
     checked = confirm(
-        f"{found.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
+        f"{result.verdict.value} policy", certificate, about, found=work.spent(), budget=budget, output=output
     )
     written = None if output is None or certificate is None else str(write_certificate(certificate, output))
     said: dict[str, Any] = {
-        "figures": figures, "certificate": certificate, "method": found.method, "source": (found, risk),
-        "confirmation": checked, "written": written, **work.told(),
-    }  # fmt: skip
-    match found:
+        "figures": figures,
+        "certificate": certificate,
+        "method": result.method,
+        "source": (result, risk),
+        "confirmation": checked,
+        "written": written,
+        **work.account(),
+    }
+    match result:
         case verdicts.Safe():
             return Safe(**said)
         case verdicts.Unsafe(run):
-            return Unsafe(run=policy.named(run), proved_starts=_proved(found), **said)
+            return Unsafe(run=policy.named(run), proved_starts=_proved(result), **said)
         case verdicts.Unknown():
-            limit = found.limit or ("time" if budget.is_over() else None)
-            return Unknown(reason=found.reason, limit=limit, proved_starts=_proved(found), **said)
+            limit = result.limit or ("time" if budget.is_over() else None)
+            return Unknown(reason=result.reason, limit=limit, proved_starts=_proved(result), **said)
 
 
 def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work: Work) -> Safe | Unsafe | Unknown:
@@ -68,26 +77,28 @@ def verify_risk(policy: Policy, max_risk: str | float, output: Path | None, work
 
     bound, budget = policy.bound, work.budget
     most = parse_risk(max_risk, Where("max_risk"))
-    found = judge_risk(bound, most, budget=budget, seed=work.chance, parallelism=Parallelism(work.threads_here()))
+    judgement = judge_risk(bound, most, budget=budget, seed=work.chance, parallelism=Parallelism(work.threads_here()))
     about = about_policy(bound.task, policy.file, policy.digest, policy.function)
-    verdict, certificate = found.verdict, found.certificate
+    verdict, certificate = judgement.verdict, judgement.certificate
     checked = confirm(f"{verdict.value} risk", certificate, about, found=work.spent(), budget=budget, output=output)
     unproved = NotChecked("no certificate of it was found, only bounds in floating point")
     said: dict[str, Any] = {
-        "figures": {**found.figures, "method": found.method, "policy": policy.fitted.describe()},
-        "certificate": certificate, "method": found.method, "source": found,
+        "figures": {**judgement.figures, "method": judgement.method, "policy": policy.fitted.describe()},
+        "certificate": certificate,
+        "method": judgement.method,
+        "source": judgement,
         "confirmation": unproved if certificate is None and verdict is not verdicts.Verdict.UNKNOWN else checked,
         "written": None if output is None or certificate is None else str(write_certificate(certificate, output)),
-        **work.told(),
-    }  # fmt: skip
+        **work.account(),
+    }
     match verdict:
         case verdicts.Verdict.SAFE:
             return Safe(**said)
         case verdicts.Verdict.UNSAFE:
             return Unsafe(**said)
         case verdicts.Verdict.UNKNOWN:
-            return Unknown(reason=found.reason or "the risk is not known", limit=found.limit, **said)
+            return Unknown(reason=judgement.reason or "the risk is not known", limit=judgement.limit, **said)
 
 
-def _proved(found: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:
-    return tuple(dump_expression(region) for region in found.proved_starts)
+def _proved(result: verdicts.Unsafe | verdicts.Unknown) -> tuple[str, ...]:
+    return tuple(dump_expression(region) for region in result.proved_starts)

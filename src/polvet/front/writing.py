@@ -77,9 +77,11 @@ def domains(
     network = task.network
     paths = dict(zip(("model", "task"), map(str, instance.write(output)), strict=True)) if output is not None else {}
     figures = {
-        "variables": len(network.variables), "edges": len(network.edges), "labels": len(network.labels),
+        "variables": len(network.variables),
+        "edges": len(network.edges),
+        "labels": len(network.labels),
         "start_states": _count(task),
-    }  # fmt: skip
+    }
     says = (Verdict.WRITTEN if paths else Verdict.GENERATED).value
     return Written(says=says, figures=figures, more={"name": network.model.name, **paths}, seconds=spent())
 

@@ -28,7 +28,7 @@ from polvet.model.expressions import (
     names,
     rebuild,
     size,
-)  # fmt: skip
+)
 from polvet.model.folding import binary, conditional, unary
 from polvet.model.kinds import kind_of
 from polvet.model.network import Kind, Network

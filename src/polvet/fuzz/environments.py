@@ -82,8 +82,7 @@ def fuzz_environment(
 
     The budget ends it between two episodes, and its `on_progress` is told the steps made and the episodes run.
     """
-    world = Clonable(env, snapshot, restore)
-    rng = np.random.default_rng(seed)
+    trial = _Trial(Clonable(env, snapshot, restore), policy, fail, np.random.default_rng(seed), tries, horizon)
     runs: list[EnvironmentRun] = []
     suspicions: list[Suspicion] = []
     share = Share()
@@ -98,98 +97,95 @@ def fuzz_environment(
         if budget.on_progress is not None:
             budget.on_progress(steps, episode)
         number = seed * 1_000_003 + episode
-        run, saved, failed = _run(world, policy, fail, number, max_steps, keep=len(runs) < most_runs)
+        run, saved, failed = trial.run(number, max_steps, keep=len(runs) < most_runs)
         steps += len(run.actions)
         share = share.seen(int(failed), 1)
         if not failed:
             continue
         runs.append(run)
         if saved:
-            new, more = _blame(world, policy, fail, run, saved, len(runs) - 1, rng, tries, horizon)
+            blamed, more = trial.blame(run, saved, len(runs) - 1)
+            suspicions += blamed
             steps += more
-            suspicions += new
     return EnvironmentReport(tuple(runs), tuple(suspicions), share, steps, limit=limit)
 
 
-def _run(
-    world: Clonable, policy: Choosing, fail: Failing, seed: int, max_steps: int, *, keep: bool
-) -> tuple[EnvironmentRun, list[Any], bool]:
-    observation, info = world.env.reset(seed=seed)
-    observations: list[Observation] = [observation]
-    actions: list[int] = []
-    saved: list[Any] = []
-    failed = fail(observation, info)
-    while not failed and len(actions) < max_steps:
-        if keep:
-            saved.append(world.save())
-        action = int(policy(observation))
-        observation, _, terminated, truncated, info = world.env.step(action)
-        observations.append(observation)
-        actions.append(action)
-        failed = fail(observation, info)
-        if terminated or truncated:
-            break
-    return EnvironmentRun(seed, tuple(observations), tuple(actions)), saved, failed
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """A policy in an environment that can be put back: its runs, and what would have come of other actions."""
 
+    world: Clonable
+    policy: Choosing
+    fail: Failing
+    rng: np.random.Generator
+    tries: int
+    horizon: int
 
-def _blame(
-    world: Clonable, policy: Choosing, fail: Failing, run: EnvironmentRun, saved: Sequence[Any], number: int,
-    rng: np.random.Generator, tries: int, horizon: int,
-) -> tuple[list[Suspicion], int]:  # fmt: skip
-    """Judge the steps of a run from its end backwards, until two in a row are blameless after one was not."""
-    suspicions: list[Suspicion] = []
-    steps = quiet = 0
-    for step in range(len(run.actions) - 1, -1, -1):
-        shares: dict[int, list[Share]] = {}
-        for action in range(world.actions):
-            shares[action] = []
-            for continuation in range(world.actions + 2):
-                failing = 0
-                for _ in range(tries):
-                    world.load(saved[step], int(rng.integers(2**63)))
-                    failed, length = _continue(world, policy, fail, action, continuation, rng, horizon)
-                    failing += failed
-                    steps += length
-                shares[action].append(Share(failing, tries))
-        taken = run.actions[step]
-        least = min(shares[taken], key=lambda share: share.interval[0])
-        better, best = min(
-            ((action, share) for action in shares if action != taken for share in shares[action]),
-            key=lambda pair: pair[1].interval[1],
-            default=(taken, least),
-        )
-        if least.interval[0] > best.interval[1]:
-            suspicions.append(
-                Suspicion(number, step, run.observations[step], taken, better, least.interval, best.interval)
-            )
-            quiet = 0
-        else:
-            quiet += 1
-            if suspicions and quiet >= 2:
+    def run(self, seed: int, max_steps: int, *, keep: bool) -> tuple[EnvironmentRun, list[Any], bool]:
+        """Return a run, the environment before each of its steps where it is kept, and whether the run failed."""
+        observation, info = self.world.env.reset(seed=seed)
+        observations: list[Observation] = [observation]
+        actions: list[int] = []
+        saved: list[Any] = []
+        failed = self.fail(observation, info)
+        while not failed and len(actions) < max_steps:
+            if keep:
+                saved.append(self.world.save())
+            action = int(self.policy(observation))
+            observation, _, terminated, truncated, info = self.world.env.step(action)
+            observations.append(observation)
+            actions.append(action)
+            failed = self.fail(observation, info)
+            if terminated or truncated:
                 break
-    return suspicions[::-1], steps
+        return EnvironmentRun(seed, tuple(observations), tuple(actions)), saved, failed
 
+    def blame(self, run: EnvironmentRun, saved: Sequence[Any], number: int) -> tuple[list[Suspicion], int]:
+        """Judge the steps of a run from its end backwards, until two in a row are blameless after one was not."""
+        suspicions: list[Suspicion] = []
+        steps = quiet = 0
+        for step in range(len(run.actions) - 1, -1, -1):
+            shares: dict[int, list[Share]] = {}
+            for action in range(self.world.actions):
+                shares[action] = []
+                for continuation in range(self.world.actions + 2):
+                    failing = 0
+                    for _ in range(self.tries):
+                        self.world.load(saved[step], int(self.rng.integers(2**63)))
+                        failed, length = self._continue(action, continuation)
+                        failing += failed
+                        steps += length
+                    shares[action].append(Share(failing, self.tries))
+            taken = run.actions[step]
+            least = min(shares[taken], key=lambda share: share.interval[0])
+            better, best = min(
+                ((action, share) for action in shares if action != taken for share in shares[action]),
+                key=lambda pair: pair[1].interval[1],
+                default=(taken, least),
+            )
+            if least.interval[0] > best.interval[1]:
+                suspicions.append(
+                    Suspicion(number, step, run.observations[step], taken, better, least.interval, best.interval)
+                )
+                quiet = 0
+            else:
+                quiet += 1
+                if suspicions and quiet >= 2:
+                    break
+        return suspicions[::-1], steps
 
-def _continue(
-    world: Clonable,
-    policy: Choosing,
-    fail: Failing,
-    action: int,
-    continuation: int,
-    rng: np.random.Generator,
-    horizon: int,
-) -> tuple[bool, int]:
-    """Take the action, then continue; continuation k < actions takes k for ever, then come the policy and chance."""
-    for length in range(1, horizon + 1):
-        observation, _, terminated, truncated, info = world.env.step(action)
-        if fail(observation, info):
-            return True, length
-        if terminated or truncated:
-            return False, length
-        if continuation < world.actions:
-            action = continuation
-        elif continuation == world.actions:
-            action = int(policy(observation))
-        else:
-            action = int(rng.integers(world.actions))
-    return False, horizon
+    def _continue(self, action: int, continuation: int) -> tuple[bool, int]:
+        """Take the action, then continue; continuation k < actions takes k for ever, then come the policy and chance."""
+        for length in range(1, self.horizon + 1):
+            observation, _, terminated, truncated, info = self.world.env.step(action)
+            if self.fail(observation, info):
+                return True, length
+            if terminated or truncated:
+                return False, length
+            if continuation < self.world.actions:
+                action = continuation
+            elif continuation == self.world.actions:
+                action = int(self.policy(observation))
+            else:
+                action = int(self.rng.integers(self.world.actions))
+        return False, self.horizon

@@ -43,9 +43,12 @@ class PackedRuns(Sequence[Run]):
             begin.append(len(states))
             ends.append(run.end)
         return cls(
-            bound, bound.compiled.pack(states), np.array(begin, dtype=np.uint64), np.array(labels, dtype=np.int32),
+            bound,
+            bound.compiled.pack(states),
+            np.array(begin, dtype=np.uint64),
+            np.array(labels, dtype=np.int32),
             np.array(ends, dtype=np.uint8),
-        )  # fmt: skip
+        )
 
     @classmethod
     def joined(cls, bound: Bound, parts: Sequence[PackedRuns]) -> PackedRuns:
@@ -58,9 +61,12 @@ class PackedRuns(Sequence[Run]):
             begin.append(part.begin[1:] + total)
             total += part.begin[-1]
         return cls(
-            bound, np.concatenate([part.states for part in parts]), np.concatenate(begin),
-            np.concatenate([part.labels for part in parts]), np.concatenate([part.ends for part in parts]),
-        )  # fmt: skip
+            bound,
+            np.concatenate([part.states for part in parts]),
+            np.concatenate(begin),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+        )
 
     def __len__(self) -> int:
         return len(self.begin) - 1

@@ -24,6 +24,7 @@ import numpy as np
 from polvet import _core
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import LimitReached, Where
+from polvet.files import Figures, Json
 from polvet.fuzz.anytime import Share, StopRule
 from polvet.fuzz.packed import PackedRuns
 from polvet.fuzz.population import Population
@@ -34,10 +35,11 @@ from polvet.fuzz.search import (
     UNBIASED,
     FuzzResult,
     GuidedPolicy,
+    Search,
     count_ends,
     find_unsafe_runs,
     try_once,
-)  # fmt: skip
+)
 from polvet.interrupts import noting
 from polvet.kernel.compiled import Words
 from polvet.kernel.starts import drawable_starts
@@ -114,15 +116,21 @@ class Campaign:
                 self.runs.append(run)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the campaign as figures for people and files, percentages in points."""
         return {
-            "runs": self.tried, "unsafe_runs": len(self.runs), "rounds": self.rounds, "steps": self.steps,
-            "ends": dict(self.ends), "starts_drawn": self.unsafe.draws, "unsafe_percent": 100 * self.unsafe.mean,
+            "runs": self.tried,
+            "unsafe_runs": len(self.runs),
+            "rounds": self.rounds,
+            "steps": self.steps,
+            "ends": dict(self.ends),
+            "starts_drawn": self.unsafe.draws,
+            "unsafe_percent": 100 * self.unsafe.mean,
             "unsafe_percent_interval": [100 * end for end in self.unsafe.interval],
-            "goal_percent": 100 * self.goal.mean, "goal_percent_interval": [100 * end for end in self.goal.interval],
+            "goal_percent": 100 * self.goal.mean,
+            "goal_percent_interval": [100 * end for end in self.goal.interval],
             "confidence": self.unsafe.confidence,
-        }  # fmt: skip
+        }
 
 
 class Fuzzer:
@@ -150,12 +158,15 @@ class Fuzzer:
         half = options.starts // 2
         uniform = population.draw(options.starts - half, budget)
         first_run = number * options.starts * (2 * options.tries + 2)
-        seed = options.seed
         guide = replace(self.guided, visits=_core.Visits())
         plain = try_once(
-            guide, uniform, np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run), inf, seed=seed,
-            max_steps=options.max_steps, threads=self.threads, budget=budget,
-        )  # fmt: skip
+            guide,
+            uniform,
+            np.arange(len(uniform), dtype=np.uint64) + np.uint64(first_run),
+            inf,
+            self._search(0.0),
+            budget=budget,
+        )
         ends: Counter[str] = Counter()
         count_ends(plain.ends, ends)
         unsafe = plain.ends == End.FAIL
@@ -198,12 +209,18 @@ class Fuzzer:
         self, guide: GuidedPolicy, starts: Words, first_run: int, novelty: float, tries: int, budget: Budget
     ) -> FuzzResult:
         """Return what so many tries from each start give, in the time that is left."""
+        search = replace(self._search(novelty), runs_per_start=tries, first_run=first_run)
+        return find_unsafe_runs(self.bound, starts, search, budget=budget, guided=guide)
+
+    def _search(self, novelty: float) -> Search:
         options = self.options
-        return find_unsafe_runs(
-            self.bound, starts, seed=options.seed, runs_per_start=tries, max_steps=options.max_steps,
-            temperatures=TEMPERATURES if options.biased else UNBIASED, novelty=novelty, first_run=first_run,
-            threads=self.threads, budget=budget, guided=guide,
-        )  # fmt: skip
+        return Search(
+            seed=options.seed,
+            max_steps=options.max_steps,
+            temperatures=TEMPERATURES if options.biased else UNBIASED,
+            novelty=novelty,
+            threads=self.threads,
+        )
 
     def _best(self, population: Population) -> tuple[tuple[State, float], ...]:
         rows = population.rows[:BEST]
@@ -281,9 +298,15 @@ class Target:
 
 
 def run_campaign(
-    fuzzer: Fuzzer, target: Target, *, journal: Path | None = None, budget: Budget = UNLIMITED, identity: Any = None,
-    crew: Crew | None = None, on_round: Callable[[Campaign], None] | None = None,
-) -> Campaign:  # fmt: skip
+    fuzzer: Fuzzer,
+    target: Target,
+    *,
+    journal: Path | None = None,
+    budget: Budget = UNLIMITED,
+    identity: Any = None,
+    crew: Crew | None = None,
+    on_round: Callable[[Campaign], None] | None = None,
+) -> Campaign:
     """Fuzz until the target is met or the budget is spent; with a journal, go on where an earlier call of the same identity was stopped.
 
     Ctrl-C ends the round under way and keeps all before; a kill loses nothing but that round, which is made again.
@@ -330,18 +353,22 @@ def journal_of(output: Path) -> Path:
     return output.with_name(output.name + ".journal")
 
 
-def identity_of(bound: Bound) -> dict[str, Any]:
+def identity_of(bound: Bound) -> Json:
     """Return what a campaign is about: one of another identity is not gone on with."""
     task = bound.task
     return {
-        "task_sha256": task.sha256, "policy_sha256": bound.fitted.sha256, "mode": task.reading.mode,
+        "task_sha256": task.sha256,
+        "policy_sha256": bound.fitted.sha256,
+        "mode": task.reading.mode,
         "constants": {name: str(value) for name, value in task.network.constants.items()},
-        "start": None if task.start is None else dump_expression(task.start), "fail": dump_expression(task.fail),
-        "goal": dump_expression(task.goal), "out_of_bounds": task.network.out_of_bounds.value,
-    }  # fmt: skip
+        "start": None if task.start is None else dump_expression(task.start),
+        "fail": dump_expression(task.fail),
+        "goal": dump_expression(task.goal),
+        "out_of_bounds": task.network.out_of_bounds.value,
+    }
 
 
-def _open(path: Path, head: dict[str, Any]) -> Journal:
+def _open(path: Path, head: Json) -> Journal:
     store = Journal(path)
     if store.records and store.records[0] != head:
         # Another policy, task or option: that campaign is over, but what it found is not thrown away.
@@ -353,21 +380,32 @@ def _open(path: Path, head: dict[str, Any]) -> Journal:
     return store
 
 
-def _round_to_json(bound: Bound, result: Round) -> dict[str, Any]:
+def _round_to_json(bound: Bound, result: Round) -> Json:
     write = StateFormat(bound.task).write
     return {
-        "round": result.number, "draws": result.draws, "unsafe_draws": result.unsafe_draws, "goal_draws": result.goal_draws,
-        "tried": result.tried, "steps": result.steps, "ends": dict(result.ends),
+        "round": result.number,
+        "draws": result.draws,
+        "unsafe_draws": result.unsafe_draws,
+        "goal_draws": result.goal_draws,
+        "tried": result.tried,
+        "steps": result.steps,
+        "ends": dict(result.ends),
         "runs": [run_to_json(bound.task, run) for run in result.runs],
         "best": [{"state": write(state), "nearest": nearest} for state, nearest in result.best],
-    }  # fmt: skip
+    }
 
 
-def _round_from_json(bound: Bound, record: dict[str, Any]) -> Round:
+def _round_from_json(bound: Bound, record: Json) -> Round:
     where = Where(f"round {record['round']}")
     reader = StateFormat(bound.task)
     return Round(
-        record["round"], record["draws"], record["unsafe_draws"], record["goal_draws"], record["tried"],
-        record["steps"], record["ends"], tuple(run_from_json(bound.task, run, where) for run in record["runs"]),
+        record["round"],
+        record["draws"],
+        record["unsafe_draws"],
+        record["goal_draws"],
+        record["tried"],
+        record["steps"],
+        record["ends"],
+        tuple(run_from_json(bound.task, run, where) for run in record["runs"]),
         tuple((reader.read(item["state"], where), item["nearest"]) for item in record["best"]),
-    )  # fmt: skip
+    )

@@ -37,6 +37,20 @@ LOOP = 6
 START = 2  # the place of the start condition among a guided program's conditions
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How unsafe runs are searched for; `temperatures=UNBIASED, novelty=0` draws outcomes as the model says."""
+
+    seed: int = 0
+    runs_per_start: int = 8
+    max_steps: int = MAX_STEPS
+    temperatures: Sequence[float] = TEMPERATURES
+    novelty: float = NOVELTY
+    first_only: bool = True  # one unsafe run per start, else all that are met
+    first_run: int = 0  # the number of the first run: with the seed, its chance
+    threads: int = 1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GuidedPolicy:
     """A bound policy whose program also measures how far `fail` is."""
@@ -50,9 +64,8 @@ class GuidedPolicy:
         task = bound.task
         start = task.start if task.start is not None else task.network.initial_condition
         compiled = Compiled(
-            task.network, conditions=[task.fail, task.goal, start],
-            rewards=[Reward(distance_to_fail(task), None)],
-        )  # fmt: skip
+            task.network, conditions=[task.fail, task.goal, start], rewards=[Reward(distance_to_fail(task), None)]
+        )
         return cls(bind_policy(bound.fitted, compiled), _core.Visits())
 
 
@@ -87,22 +100,14 @@ class FuzzResult:
 def find_unsafe_runs(
     bound: Bound,
     starts: Sequence[State] | Words,
+    search: Search = Search(),
     *,
-    seed: int = 0,
-    runs_per_start: int = 8,
-    max_steps: int = MAX_STEPS,
-    temperatures: Sequence[float] = TEMPERATURES,
-    novelty: float = NOVELTY,
-    first_only: bool = True,
-    first_run: int = 0,
-    threads: int = 1,
     budget: Budget = UNLIMITED,
     guided: GuidedPolicy | None = None,
 ) -> FuzzResult:
-    """Return unsafe runs of the policy from the start states; with `first_only` one per start, else all that were met.
+    """Return unsafe runs of the policy from the start states.
 
     Deterministic for a seed, whatever the number of threads, unless a time limit cuts it short.
-    `temperatures=UNBIASED, novelty=0` draws outcomes as the model says.
     """
     spent = stopwatch()
     guide = guided or GuidedPolicy.of(bound)
@@ -113,14 +118,12 @@ def find_unsafe_runs(
     ends: Counter[str] = Counter()
     steps = 0
     limit = None
-    for attempt in range(runs_per_start):
+    for attempt in range(search.runs_per_start):
         if not len(waiting):
             break
-        numbers = (first_run + attempt * len(packed) + waiting).astype(np.uint64)
-        tries = try_once(
-            guide, packed[waiting], numbers, temperatures[attempt % len(temperatures)], novelty=novelty, seed=seed,
-            max_steps=max_steps, threads=threads, budget=budget,
-        )  # fmt: skip
+        numbers = (search.first_run + attempt * len(packed) + waiting).astype(np.uint64)
+        temperature = search.temperatures[attempt % len(search.temperatures)]
+        tries = try_once(guide, packed[waiting], numbers, temperature, search, budget=budget)
         count_ends(tries.ends, ends)
         steps += tries.steps
         mine = waiting[tries.unsafe.astype(np.int64)]
@@ -128,7 +131,7 @@ def find_unsafe_runs(
         owners.append(mine)
         # A run without a choice on it is the only run from its start: trying again would repeat it.
         again = tries.choices > 0
-        if first_only:
+        if search.first_only:
             again &= tries.ends != End.FAIL
         waiting = waiting[again]
         if tries.limit is not None:
@@ -137,7 +140,7 @@ def find_unsafe_runs(
     runs = PackedRuns.joined(bound, parts)
     who = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
     tried = sum(count for name, count in ends.items() if name != "unfinished")
-    return FuzzResult(runs, who, tried, steps, dict(ends), spent(), seed, limit)
+    return FuzzResult(runs, who, tried, steps, dict(ends), spent(), search.seed, limit)
 
 
 def try_once(
@@ -145,20 +148,28 @@ def try_once(
     starts: Words,
     numbers: NDArray[np.uint64],
     temperature: float | NDArray[np.float64],
+    search: Search,
     *,
-    novelty: float = 0.0,
-    seed: int = 0,
-    max_steps: int = MAX_STEPS,
-    threads: int = 1,
     budget: Budget = UNLIMITED,
 ) -> Tries:
     """Return one run from each packed start; run k draws its chance by (seed, numbers[k])."""
     heat = np.broadcast_to(np.asarray(temperature, dtype=np.float64), (len(starts),))
     result = _core.fuzz(
-        guide.bound.core, np.ascontiguousarray(starts), np.ascontiguousarray(numbers), np.ascontiguousarray(heat), FAIL,
-        GOAL, 0, novelty, guide.visits if novelty > 0 else None, max_steps, seed, threads,
-        budget.left(), budget.on_progress,
-    )  # fmt: skip
+        guide.bound.core,
+        np.ascontiguousarray(starts),
+        np.ascontiguousarray(numbers),
+        np.ascontiguousarray(heat),
+        FAIL,
+        GOAL,
+        0,
+        search.novelty,
+        guide.visits if search.novelty > 0 else None,
+        search.max_steps,
+        search.seed,
+        search.threads,
+        budget.left(),
+        budget.on_progress,
+    )
     raise_what_broke(guide.bound, result["status"], result["faulty"], result["fault"], result["policy_broken"])
     limit = limit_of(result["status"], budget)
     runs = PackedRuns(

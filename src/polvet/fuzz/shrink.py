@@ -73,9 +73,9 @@ def shrink_different(
     """Return the runs shrunk, each only once, and figures of their lengths before and after."""
     if not runs:
         return [], {}
-    found = shrink_all(bound, runs, budget=budget)
-    before, after = (sum(len(run.actions) for run in some) / len(runs) for some in (runs, found))
-    different = list({(run.states, run.actions): run for run in found}.values())
+    shortest = shrink_all(bound, runs, budget=budget)
+    before, after = (sum(len(run.actions) for run in some) / len(runs) for some in (runs, shortest))
+    different = list({(run.states, run.actions): run for run in shortest}.values())
     return different, {"mean_length": before, "mean_length_shrunk": after, "shrunk_runs": len(different)}
 
 

@@ -12,13 +12,7 @@ from polvet.model.wellformed import check_model
 from polvet.model.world import World, WorldFile, WorldFormat
 from polvet.prism.lexer import MAX_CHARACTERS
 from polvet.prism.parse import FIRST_WORDS, parse_program
-from polvet.prism.properties import (
-    PropertyFile,
-    load_properties,
-    parse_property,
-    read_properties,
-    with_properties,
-)
+from polvet.prism.properties import PropertyFile, load_properties, parse_property, read_properties, with_properties
 from polvet.prism.syntax import Program
 from polvet.prism.translate import Vocabulary, translate, vocabulary_of_model, vocabulary_of_program
 
@@ -85,6 +79,11 @@ def _words(file: WorldFile) -> Vocabulary:
 
 _START = re.compile(rf"(?:\s|//[^\n]*(?:\n|$))*(?:{'|'.join(FIRST_WORDS)})\b")
 PRISM = WorldFormat(
-    "prism", "PRISM", "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...", _read,
-    lambda file: _START.match(file.opening) is not None, suffixes=(".prism", ".pm", ".nm"), words=_words,
-)  # fmt: skip
+    "prism",
+    "PRISM",
+    "one of PRISM's words first: `mdp`, `dtmc`, `const`, `module`, ...",
+    _read,
+    lambda file: _START.match(file.opening) is not None,
+    suffixes=(".prism", ".pm", ".nm"),
+    words=_words,
+)

@@ -24,16 +24,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from polvet.errors import Where, did_you_mean
-from polvet.model.expressions import (
-    FALSE,
-    TRUE,
-    Binary,
-    Conditional,
-    Expression,
-    Name,
-    RealLiteral,
-    Unary,
-)
+from polvet.model.expressions import FALSE, TRUE, Binary, Conditional, Expression, Name, RealLiteral, Unary
 from polvet.model.infix import chained_operands, exact_number, negative
 from polvet.model.properties import Comparison, PropertyExpression
 from polvet.prism.lexer import Cursor, Token
@@ -43,15 +34,31 @@ MAX_CHAIN = 150
 
 CONDITION, IMPLIES, IFF, OR, AND, NOT, EQUALITY, ORDER, SUM, PRODUCT, MINUS = range(1, 12)
 SIGNS: dict[str, tuple[int, str]] = {
-    "=>": (IMPLIES, "⇒"), "<=>": (IFF, "="), "|": (OR, "∨"), "&": (AND, "∧"),
-    "=": (EQUALITY, "="), "!=": (EQUALITY, "≠"),
-    "<": (ORDER, "<"), "<=": (ORDER, "≤"), ">": (ORDER, ">"), ">=": (ORDER, "≥"),
-    "+": (SUM, "+"), "-": (SUM, "-"), "*": (PRODUCT, "*"), "/": (PRODUCT, "/"),
-}  # fmt: skip
+    "=>": (IMPLIES, "⇒"),
+    "<=>": (IFF, "="),
+    "|": (OR, "∨"),
+    "&": (AND, "∧"),
+    "=": (EQUALITY, "="),
+    "!=": (EQUALITY, "≠"),
+    "<": (ORDER, "<"),
+    "<=": (ORDER, "≤"),
+    ">": (ORDER, ">"),
+    ">=": (ORDER, "≥"),
+    "+": (SUM, "+"),
+    "-": (SUM, "-"),
+    "*": (PRODUCT, "*"),
+    "/": (PRODUCT, "/"),
+}
 FUNCTIONS = {
-    "min": (2, None), "max": (2, None), "floor": (1, 1), "ceil": (1, 1), "round": (1, 1),
-    "pow": (2, 2), "mod": (2, 2), "log": (2, 2),
-}  # fmt: skip
+    "min": (2, None),
+    "max": (2, None),
+    "floor": (1, 1),
+    "ceil": (1, 1),
+    "round": (1, 1),
+    "pow": (2, 2),
+    "mod": (2, 2),
+    "log": (2, 2),
+}
 
 
 class ExpressionParser(Cursor):
@@ -193,18 +200,18 @@ class ExpressionParser(Cursor):
 
     def list_of_names(self, what: str) -> list[Token]:
         """Return one or more names with commas between them."""
-        found = [self.identifier(what)]
+        names = [self.identifier(what)]
         while self.take(","):
-            found.append(self.identifier(what))
-        return found
+            names.append(self.identifier(what))
+        return names
 
 
-RESERVED = frozenset({
-    "bool", "clock", "const", "ctmc", "double", "dtmc", "endinit", "endinvariant", "endmodule", "endobservables",
-    "endplayer", "endrewards", "endsystem", "false", "filter", "formula", "func", "global", "init", "int", "invariant",
-    "label", "max", "mdp", "min", "module", "nondeterministic", "observable", "observables", "of", "player", "pomdp",
-    "popta", "prob", "probabilistic", "pta", "rate", "rewards", "smg", "stochastic", "system", "true",
-})  # fmt: skip
+_WORDS = """
+    bool clock const ctmc double dtmc endinit endinvariant endmodule endobservables endplayer endrewards endsystem
+    false filter formula func global init int invariant label max mdp min module nondeterministic observable
+    observables of player pomdp popta prob probabilistic pta rate rewards smg stochastic system true
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 def _joined(sign: str, left: PropertyExpression, right: PropertyExpression) -> PropertyExpression:

@@ -54,7 +54,7 @@ def tokens(text: str, where: Where) -> list[Token]:
     """Return the words of the text, and an `end` behind the last one."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read.", where, "Split it.")
-    found: list[Token] = []
+    stream: list[Token] = []
     offset, line, line_start = 0, 1, 0
     match_at = TOKEN.match
     while offset < len(text):
@@ -64,7 +64,7 @@ def tokens(text: str, where: Where) -> list[Token]:
         kind, word = match.lastgroup or "", match.group()
         if kind != "space":
             token = Token(kind, word, line, offset - line_start + 1)
-            found.append(token)
+            stream.append(token)
             if len(word) > MAX_NAME and kind != "number":
                 what = f"the name {token.shown()} has {len(word)} characters; at most {MAX_NAME} are read."
                 raise InputError(what, token.at(where), "Use a shorter name.")
@@ -72,8 +72,8 @@ def tokens(text: str, where: Where) -> list[Token]:
             line += breaks
             line_start = offset + word.rindex("\n") + 1
         offset = match.end()
-    found.append(Token("end", "", line, offset - line_start + 1))
-    return found
+    stream.append(Token("end", "", line, offset - line_start + 1))
+    return stream
 
 
 def _refuse(text: str, offset: int, place: Where) -> NoReturn:

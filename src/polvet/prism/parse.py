@@ -32,17 +32,26 @@ from polvet.prism.syntax import (
 )
 
 MODEL_TYPES = {
-    "mdp": ModelType.MDP, "nondeterministic": ModelType.MDP,
-    "dtmc": ModelType.DTMC, "probabilistic": ModelType.DTMC,
-}  # fmt: skip
+    "mdp": ModelType.MDP,
+    "nondeterministic": ModelType.MDP,
+    "dtmc": ModelType.DTMC,
+    "probabilistic": ModelType.DTMC,
+}
 REFUSED_TYPES = {
-    "ctmc": "a continuous-time Markov chain", "stochastic": "a continuous-time Markov chain",
-    "ctmdp": "a continuous-time Markov decision process", "ma": "a Markov automaton",
-    "pta": "a probabilistic timed automaton", "popta": "a partially observable timed automaton",
-    "pomdp": "a partially observable Markov decision process", "smg": "a stochastic game", "csg": "a concurrent game",
-    "tsg": "a timed game", "imdp": "an interval Markov decision process", "idtmc": "an interval Markov chain",
+    "ctmc": "a continuous-time Markov chain",
+    "stochastic": "a continuous-time Markov chain",
+    "ctmdp": "a continuous-time Markov decision process",
+    "ma": "a Markov automaton",
+    "pta": "a probabilistic timed automaton",
+    "popta": "a partially observable timed automaton",
+    "pomdp": "a partially observable Markov decision process",
+    "smg": "a stochastic game",
+    "csg": "a concurrent game",
+    "tsg": "a timed game",
+    "imdp": "an interval Markov decision process",
+    "idtmc": "an interval Markov chain",
     "lts": "a labelled transition system",
-}  # fmt: skip
+}
 REFUSED_PARTS = {
     "invariant": "clock invariants belong to timed automata.",
     "observables": "observables belong to partially observable models.",
@@ -76,9 +85,15 @@ class _ProgramParser(ExpressionParser):
     def program(self) -> Program:
         """Return the whole program."""
         parts = {
-            "const": self._constant, "global": self._global, "formula": self._formula, "label": self._label,
-            "module": self._module, "rewards": self._rewards, "init": self._init, "system": self._system,
-        }  # fmt: skip
+            "const": self._constant,
+            "global": self._global,
+            "formula": self._formula,
+            "label": self._label,
+            "module": self._module,
+            "rewards": self._rewards,
+            "init": self._init,
+            "system": self._system,
+        }
         while (token := self.peek()).kind != "end":
             if token.kind == "name" and token.text in parts:
                 self.next()
@@ -86,10 +101,18 @@ class _ProgramParser(ExpressionParser):
             else:
                 self._model_type(token)
         return Program(
-            self.type or ModelType.MDP, tuple(self.constants), tuple(self.variables), tuple(self.modules),
-            tuple(self.formulas), tuple(self.labels), tuple(self.rewards), self.init, self.system, self.where,
+            self.type or ModelType.MDP,
+            tuple(self.constants),
+            tuple(self.variables),
+            tuple(self.modules),
+            tuple(self.formulas),
+            tuple(self.labels),
+            tuple(self.rewards),
+            self.init,
+            self.system,
+            self.where,
             tuple(self.uses),
-        )  # fmt: skip
+        )
 
     def _model_type(self, token: Token) -> None:
         if token.text in REFUSED_TYPES:
@@ -319,16 +342,16 @@ class _ProgramParser(ExpressionParser):
         return process
 
     def _renamings(self) -> tuple[tuple[str, str], ...]:
-        found: list[tuple[str, str]] = []
+        renamings: list[tuple[str, str]] = []
         while True:
             old = self.identifier("the action")
             self.expect("<", f"after '{old.text}'", "Renaming is written {old<-new}.")
             self.expect("-", f"after '{old.text}<'", "Renaming is written {old<-new}.")
-            if any(old.text == known for known, _ in found):
+            if any(old.text == known for known, _ in renamings):
                 self.refuse(f"'{old.text}' is renamed twice.", "Keep one of the two.", old)
-            found.append((old.text, self.identifier("the action").text))
+            renamings.append((old.text, self.identifier("the action").text))
             if not self.take(","):
-                return tuple(found)
+                return tuple(renamings)
 
 
 def constant_declaration(parser: ExpressionParser) -> Constant:

@@ -39,10 +39,10 @@ class PropertyFile:
 
 def parse_property(text: str, vocabulary: Vocabulary, where: Where = Where("property")) -> Property:
     """Return the one property that the text is; its name is the text, unless it brings one of its own."""
-    found = load_properties(text, vocabulary, where)
-    if len(found.properties) != 1 or found.constants:
-        raise InputError(f"the text has {len(found.properties)} properties.", where, "Write one property.")
-    (result,) = found.properties
+    file = load_properties(text, vocabulary, where)
+    if len(file.properties) != 1 or file.constants:
+        raise InputError(f"the text has {len(file.properties)} properties.", where, "Write one property.")
+    (result,) = file.properties
     return replace(result, name=" ".join(text.split())) if result.name == "#1" else result
 
 
@@ -56,20 +56,20 @@ def read_properties(path: str | Path, vocabulary: Vocabulary) -> PropertyFile:
     return load_properties(read_text(path, max_bytes=4 * MAX_CHARACTERS), vocabulary, Where(str(path)))
 
 
-def with_properties(model: Model, found: PropertyFile) -> Model:
+def with_properties(model: Model, file: PropertyFile) -> Model:
     """Return the model with the file's constants and properties added; a name that is taken is refused."""
     taken = {one.name for one in model.properties}
-    for one in found.properties:
+    for one in file.properties:
         if one.name in taken:
             raise InputError(f"the model already has a property '{one.name}'.", one.where, "Use another name.")
-    constants = (*model.constants, *found.constants)
-    return replace(model, constants=constants, properties=(*model.properties, *found.properties))
+    constants = (*model.constants, *file.constants)
+    return replace(model, constants=constants, properties=(*model.properties, *file.properties))
 
 
 class _PropertyParser(QuantityParser):
     def file(self) -> PropertyFile:
         """Return everything in the text."""
-        found: list[Property] = []
+        properties: list[Property] = []
         while self.peek().kind != "end":
             if self.take(";"):
                 continue
@@ -86,9 +86,9 @@ class _PropertyParser(QuantityParser):
                 self.known.add(name)
                 self.expect(";", "after the formula")
             else:
-                found.append(self._property(len(found) + 1, token))
+                properties.append(self._property(len(properties) + 1, token))
         self._check_uses()
-        return PropertyFile(tuple(self.local.constants), tuple(found))
+        return PropertyFile(tuple(self.local.constants), tuple(properties))
 
     def _constant(self) -> None:
         constant = constant_declaration(self)

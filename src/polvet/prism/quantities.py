@@ -39,19 +39,36 @@ from polvet.prism.translate import Reward, Vocabulary
 PREDICATES = {"init": "initial", "deadlock": "deadlock"}
 COMPARISONS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
 FILTERS = {
-    "min": "min", "max": "max", "sum": "sum", "+": "sum", "avg": "avg", "count": "count", "argmin": "argmin",
-    "argmax": "argmax", "forall": "∀", "&": "∀", "exists": "∃", "|": "∃", "state": "values", "first": "values",
-    "range": "values", "print": "values", "printall": "values", "values": "values",
-}  # fmt: skip
+    "min": "min",
+    "max": "max",
+    "sum": "sum",
+    "+": "sum",
+    "avg": "avg",
+    "count": "count",
+    "argmin": "argmin",
+    "argmax": "argmax",
+    "forall": "∀",
+    "&": "∀",
+    "exists": "∃",
+    "|": "∃",
+    "state": "values",
+    "first": "values",
+    "range": "values",
+    "print": "values",
+    "printall": "values",
+    "values": "values",
+}
 HEADS = {
     head + suffix: (head, optimum)
     for head in ("P", "R", "S", "LRA")
     for suffix, optimum in (("", None), ("min", Optimum.MIN), ("max", Optimum.MAX))
 }
 REFUSED = {
-    "multi": "multi-objective properties are not read.", "T": "time rewards are not read.",
-    "Tmin": "time rewards are not read.", "Tmax": "time rewards are not read.",
-}  # fmt: skip
+    "multi": "multi-objective properties are not read.",
+    "T": "time rewards are not read.",
+    "Tmin": "time rewards are not read.",
+    "Tmax": "time rewards are not read.",
+}
 TEMPORAL = ("F", "G", "X")
 
 
@@ -193,15 +210,15 @@ class QuantityParser(ExpressionParser):
             if name not in rewards:
                 hint = did_you_mean(name, named) or f"The rewards are {', '.join(named) or 'none'}."
                 self.refuse(f'no rewards "{name}" in the model.', hint, token)
-            found = rewards[name]
+            reward = rewards[name]
         else:
             number = self.expression()
             unique = list(dict.fromkeys(rewards.values()))
             if not isinstance(number, IntLiteral) or not 1 <= number.value <= len(unique):
                 self.refuse("no such reward structure.", f"Number it from 1 to {len(unique)}, or name it.", token)
-            found = unique[number.value - 1]
+            reward = unique[number.value - 1]
         self.expect("}", "after the rewards' name", "Close the brace.")
-        return found
+        return reward
 
     def _first_reward(self, token: Token) -> Reward:
         first = self.vocabulary.rewards.get(None)

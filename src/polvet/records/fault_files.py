@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import read_json, write_whole
+from polvet.files import Json, read_json, write_whole
 from polvet.model.semantics import State
 from polvet.model.task import Task
 from polvet.records.state_files import MAX_BYTES, StateFormat
@@ -49,23 +49,27 @@ class FaultList:
     exhaustive: bool = False
 
 
-def fault_to_json(task: Task, fault: Fault) -> dict[str, Any]:
+def fault_to_json(task: Task, fault: Fault) -> Json:
     """Return the fault as a fault file holds it."""
     write = StateFormat(task).write
-    found: dict[str, Any] = {
-        "state": write(fault.state), "action": fault.action, "safe_actions": list(fault.safe_actions),
+    found: Json = {
+        "state": write(fault.state),
+        "action": fault.action,
+        "safe_actions": list(fault.safe_actions),
         "unsafe_outcomes": [write(state) for state in fault.unsafe_outcomes],
-    }  # fmt: skip
+    }
     return found if fault.kind == UNSAFE else {**found, "kind": fault.kind}
 
 
-def write_faults(task: Task, found: FaultList, path: str | Path) -> None:
+def write_faults(task: Task, faults: FaultList, path: str | Path) -> None:
     """Write the faults, one to a line, whole or not at all."""
     head = {
-        "format": FORMAT, "task_sha256": found.task_sha256, "policy_sha256": found.policy_sha256,
-        "exhaustive": found.exhaustive,
-    }  # fmt: skip
-    rows = ",\n".join(json.dumps(fault_to_json(task, fault), ensure_ascii=False) for fault in found.faults)
+        "format": FORMAT,
+        "task_sha256": faults.task_sha256,
+        "policy_sha256": faults.policy_sha256,
+        "exhaustive": faults.exhaustive,
+    }
+    rows = ",\n".join(json.dumps(fault_to_json(task, fault), ensure_ascii=False) for fault in faults.faults)
     write_whole(path, f'{json.dumps(head, ensure_ascii=False)[:-1]}, "faults": [\n{rows}\n]}}\n')
 
 
@@ -103,9 +107,12 @@ def fault_from_json(reader: StateFormat, item: Any, where: Where) -> Fault:
         )
     _refuse_unknown(safe, labels, where.at("safe_actions"))
     return Fault(
-        reader.read(item["state"], where.at("state")), item["action"], tuple(safe),
-        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)), kind,
-    )  # fmt: skip
+        reader.read(item["state"], where.at("state")),
+        item["action"],
+        tuple(safe),
+        tuple(reader.read(outcome, where.at("unsafe_outcomes").at(k)) for k, outcome in enumerate(outcomes)),
+        kind,
+    )
 
 
 def _refuse_unknown(names: Iterable[Any], labels: Sequence[str], where: Where) -> None:

@@ -67,9 +67,10 @@ class Journal:
 
     def _full(self, error: OSError) -> InputError:
         return InputError(
-            f"cannot be written ({error.strerror}); what stood in it before is kept.", Where(str(self.path)),
+            f"cannot be written ({error.strerror}); what stood in it before is kept.",
+            Where(str(self.path)),
             "Make room on the disk and run the same command again.",
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> Journal:
         return self

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polvet.files import Json
 from polvet.model.network import Kind, Variable
 from polvet.model.semantics import State
 from polvet.records.state_json import Malformed
@@ -23,7 +24,7 @@ MOST_BYTES = 2**28
 """Of the columns together: a few kilobytes may unpack to a thousand times as much."""
 
 
-def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> dict[str, Any]:
+def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> Json:
     """Return the rows (reals as the bits of a double) as a certificate holds them."""
     order = np.lexsort(rows.T[::-1]) if rows.size else np.arange(len(rows))
     types, data = [], []
@@ -83,15 +84,15 @@ def unpack_arrays(variables: Sequence[Variable], item: Any, count: int) -> list[
 
 def _most_states(variables: Sequence[Variable]) -> int | None:
     """How many states the bounds leave; None where they leave infinitely many."""
-    found = 1
+    count = 1
     for variable in variables:
         if variable.kind is Kind.BOOL:
-            found *= 2
+            count *= 2
         elif variable.kind is Kind.REAL or variable.lower is None or variable.upper is None:
             return None
         else:
-            found *= int(variable.upper) - int(variable.lower) + 1
-    return found
+            count *= int(variable.upper) - int(variable.lower) + 1
+    return count
 
 
 def fits(variables: Sequence[Variable], count: int) -> bool:
@@ -121,5 +122,5 @@ def _checked(variable: Variable, kind: str, values: NDArray[Any]) -> NDArray[Any
 
 
 def _listed(variable: Variable, values: NDArray[Any]) -> list[Any]:
-    found: list[Any] = values.tolist()
-    return [bool(value) for value in found] if variable.kind is Kind.BOOL else found
+    numbers: list[Any] = values.tolist()
+    return [bool(value) for value in numbers] if variable.kind is Kind.BOOL else numbers

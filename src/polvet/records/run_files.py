@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, read_text, write_whole
+from polvet.files import Json, parse_json, read_text, write_whole
 from polvet.model.task import Task
 from polvet.policy.runs import End, Run
 from polvet.records.state_files import MAX_BYTES, StateFormat
@@ -16,7 +16,7 @@ from polvet.records.state_files import MAX_BYTES, StateFormat
 ENDS = {end.text: end for end in End if end is not End.UNFINISHED}
 
 
-def run_to_json(task: Task, run: Run) -> dict[str, Any]:
+def run_to_json(task: Task, run: Run) -> Json:
     """Return the run as a line of a run file holds it."""
     write = StateFormat(task).write
     return {"states": [write(state) for state in run.states], "actions": list(run.actions), "end": run.end.text}

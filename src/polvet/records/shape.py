@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from polvet.errors import InputError, Where
+from polvet.files import Json
 
 HINT = "Write it anew with the command that made it."
 WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
@@ -28,7 +29,7 @@ def later() -> Any:
     return field(default=None, metadata={_ALWAYS: True})
 
 
-def record_to_json(record: Any) -> dict[str, Any]:
+def record_to_json(record: Any) -> Json:
     """Return the record as a JSON object, its keys in the order of its fields."""
     return {one.name: _dump(getattr(record, one.name)) for one in fields(record) if _is_written(record, one)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from polvet.files import Json
 from polvet.model.expressions import Binary, Expression, IntLiteral, Name, RealLiteral, Unary, conjunction
 from polvet.model.network import Kind, Network
 from polvet.policy.runs import Run
@@ -54,9 +55,9 @@ class Region:
         return any(one.run is not None for one in self.rest)
 
 
-def region_json(found: Region) -> dict[str, Any]:
+def region_json(region: Region) -> Json:
     """Return the region as certificates hold it."""
-    return {found.side: [{name: list(ends) for name, ends in box.items()} for box in found.boxes]}
+    return {region.side: [{name: list(ends) for name, ends in box.items()} for box in region.boxes]}
 
 
 def condition_of_box(network: Network, box: NamedBox) -> Expression:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polvet.errors import InputError, Where
-from polvet.files import parse_json, read_text
+from polvet.files import Json, parse_json, read_text
 from polvet.model import atoms
 from polvet.model.arithmetic import Value
 from polvet.model.network import Kind, Variable
@@ -48,19 +48,21 @@ class StateFormat:
         self.task = task
         self._columns = [
             (
-                variable.name, variable.kind,
-                -inf if variable.lower is None else variable.lower, inf if variable.upper is None else variable.upper,
+                variable.name,
+                variable.kind,
+                -inf if variable.lower is None else variable.lower,
+                inf if variable.upper is None else variable.upper,
                 None if variable.locations is None else {name: k for k, name in enumerate(variable.locations)},
             )
             for variable in task.network.variables
-        ]  # fmt: skip
+        ]
         self._plain = not any(
             variable.is_location or (variable.kind is Kind.INT and not _fits_json(variable))
             for variable in task.network.variables
         )
         self._names = [variable.name for variable in task.network.variables]
 
-    def find(self, values: dict[str, Any]) -> State | None:
+    def find(self, values: Json) -> State | None:
         """Return the state if every value is plainly of its variable's type and between its bounds, else None."""
         if len(values) != len(self._columns):
             return None
@@ -78,12 +80,12 @@ class StateFormat:
             state.append(value)
         return tuple(state)
 
-    def read(self, values: dict[str, Any], where: Where) -> State:
+    def read(self, values: Json, where: Where) -> State:
         """Return the state, or raise the InputError that says what is wrong with it."""
-        found = self.find(values)
-        return state_from_names(self.task.network, values, where) if found is None else found
+        state = self.find(values)
+        return state_from_names(self.task.network, values, where) if state is None else state
 
-    def write(self, state: State) -> dict[str, Any]:
+    def write(self, state: State) -> Json:
         """Return the state as `{"x": 3, "crashed": false}`."""
         return dict(zip(self._names, state, strict=True)) if self._plain else state_to_json(self.task, state)
 
@@ -111,17 +113,17 @@ def iter_states(task: Task, path: str | Path) -> Iterator[State]:
             item = decode(line)
         except ValueError:
             item = parse_json(line, Where(str(path), line=number))  # says what is wrong, and where
-        if isinstance(item, dict) and (found := reader.find(item)) is not None:
-            yield found
+        if isinstance(item, dict) and (state := reader.find(item)) is not None:
+            yield state
         elif not (number == 1 and isinstance(item, dict) and "format" in item):  # the head of a file of decisions
             yield from _states_in(reader, item, Where(str(path), line=number))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return members
 
 
 def _states_in(reader: StateFormat, item: Any, where: Where) -> Iterator[State]:

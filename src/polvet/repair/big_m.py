@@ -19,7 +19,7 @@ import numpy.typing as npt
 from polvet.budget import UNLIMITED, Budget
 from polvet.repair.demands import Demands, Reals
 from polvet.repair.linear_scores import LinearScores
-from polvet.repair.target_lp import TOLERANCE, Found
+from polvet.repair.target_lp import TOLERANCE, Solution
 from polvet.solvers.highs import MilpAnswer, Row, solve_milp
 
 ROUNDS = 6
@@ -44,7 +44,7 @@ def binaries(demands: Demands) -> int:
     return int(demands.targets[several].sum())
 
 
-def coefficients(view: LinearScores, demands: Demands, known: Found) -> int:
+def coefficients(view: LinearScores, demands: Demands, known: Solution) -> int:
     """Return about how many coefficients the program has at first."""
     active = np.flatnonzero(~known.lost & (known.targets >= 0))
     if not len(active):
@@ -57,15 +57,15 @@ def coefficients(view: LinearScores, demands: Demands, known: Found) -> int:
 def solve_big_m(
     view: LinearScores,
     demands: Demands,
-    known: Found,
+    known: Solution,
     *,
     budget: Budget = UNLIMITED,
     nodes: int | None = None,
     solver: Milp = solve_milp,
 ) -> Bounded:
     """Return a smallest change that meets all demands but the ones the known repair has lost."""
-    asked = np.flatnonzero(~known.lost)
-    active = asked[known.targets[asked] >= 0]
+    kept = np.flatnonzero(~known.lost)
+    active = kept[known.targets[kept] >= 0]
     best, objective = known.change, known.objective
     bound: float | None = 0.0 if not len(active) else None
     status, late = "no rows", False
@@ -74,9 +74,15 @@ def solve_big_m(
             break
         program = _Program(view, demands, active, objective)
         answer = solver(
-            program.cost, program.upper, program.integer, program.lower, program.rows,
-            start=program.start(best), seconds=max(0.1, budget.left()), nodes=nodes,
-        )  # fmt: skip
+            program.cost,
+            program.upper,
+            program.integer,
+            program.lower,
+            program.rows,
+            start=program.start(best),
+            seconds=max(0.1, budget.left()),
+            nodes=nodes,
+        )
         status, late = answer.status, answer.timed_out
         if math.isfinite(answer.bound):
             bound = max(0.0 if bound is None else bound, min(answer.bound, objective))
@@ -85,7 +91,7 @@ def solve_big_m(
         change = program.change(answer.values)
         size = float(np.abs(change).sum())
         leads = demands.leads(view.scores(change))
-        violated = asked[leads[asked] < demands.margin[asked] - TOLERANCE]
+        violated = kept[leads[kept] < demands.margin[kept] - TOLERANCE]
         new = np.setdiff1d(violated, active)
         if not len(violated):
             if size < objective:
@@ -176,6 +182,6 @@ class _Program:
 
     def change(self, values: Reals) -> Reals:
         """Return the change that a point of the program describes."""
-        found = values[: self.width] - values[self.width : 2 * self.width]
-        found[np.abs(found) < 1e-12] = 0.0
-        return np.asarray(found)
+        change = values[: self.width] - values[self.width : 2 * self.width]
+        change[np.abs(change) < 1e-12] = 0.0
+        return np.asarray(change)

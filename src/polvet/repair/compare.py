@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures, Json
 from polvet.kernel.compiled import Compiled, Words, describe_limit
 from polvet.kernel.starts import Starts
 from polvet.model.semantics import State
@@ -52,12 +52,16 @@ class Difference:
     reached_by_new: bool
     effect: Effect
 
-    def to_json(self, task: Task) -> dict[str, Any]:
+    def to_json(self, task: Task) -> Json:
         """Return the difference as a line of a file holds it."""
         return {
-            "state": state_to_json(task, self.state), "old": self.old, "new": self.new,
-            "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new, "effect": self.effect.value,
-        }  # fmt: skip
+            "state": state_to_json(task, self.state),
+            "old": self.old,
+            "new": self.new,
+            "reached_by_old": self.reached_by_old,
+            "reached_by_new": self.reached_by_new,
+            "effect": self.effect.value,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,14 +79,18 @@ class Comparison:
         return Counter(difference.effect for difference in self.differences)[effect]
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the comparison as figures for people and files."""
         effects = {effect.value.replace(" ", "_"): self.count(effect) for effect in Effect}
         return {
-            "states": self.states, "reached_by_old": self.reached_by_old, "reached_by_new": self.reached_by_new,
-            "differences": len(self.differences), "faults_removed": effects["fault_removed"],
-            "faults_added": effects["fault_added"], "effects": effects,
-        }  # fmt: skip
+            "states": self.states,
+            "reached_by_old": self.reached_by_old,
+            "reached_by_new": self.reached_by_new,
+            "differences": len(self.differences),
+            "faults_removed": effects["fault_removed"],
+            "faults_added": effects["fault_added"],
+            "effects": effects,
+        }
 
 
 def compare(
@@ -102,9 +110,7 @@ def compare(
     limit = None
     parts = []
     for fitted in (old, new):
-        space = program.explore(
-            packed, stop_at=[FAIL, GOAL], budget=budget, policy=bind_policy(fitted, program).core
-        )  # fmt: skip
+        space = program.explore(packed, stop_at=[FAIL, GOAL], budget=budget, policy=bind_policy(fitted, program).core)
         limit = limit or describe_limit(space, budget)
         words = space.states(0, len(space))
         ended = space.mask(FAIL).view(np.bool_) | space.mask(GOAL).view(np.bool_)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from polvet.budget import Budget
 from polvet.confirm.confirmation import about_policy, confirm
 from polvet.confirm.outcome import Confirmation, NotChecked
+from polvet.files import Json
 from polvet.model.semantics import Semantics
 from polvet.policy.binding import Fitted
 from polvet.policy.save import save_policy
@@ -19,8 +19,8 @@ from polvet.repair.repair import Repaired
 
 
 def confirm_repair(
-    fitted: Fitted, made: Repaired, file: Path | None, *, found: float, budget: Budget, output: Path | None = None
-) -> tuple[dict[str, Any], Confirmation | None]:
+    fitted: Fitted, repair: Repaired, file: Path | None, *, found: float, budget: Budget, output: Path | None = None
+) -> tuple[Json, Confirmation | None]:
     """Return the certificate of the repair that was saved in the file, and whether it was checked.
 
     A repair that is saved nowhere is written to a temporary file, for the checker reads a file.
@@ -28,18 +28,16 @@ def confirm_repair(
     if file is None:
         with tempfile.TemporaryDirectory(prefix="polvet-") as folder:
             saved = Path(folder) / "policy.json"
-            save_policy(made.policy, saved)
-            certificate, checked = confirm_repair(fitted, made, saved, found=found, budget=budget)
+            save_policy(repair.policy, saved)
+            certificate, checked = confirm_repair(fitted, repair, saved, found=found, budget=budget)
             return certificate, NotChecked(checked.reason) if isinstance(checked, NotChecked) else checked
-    certificate = repair_certificate(fitted, made, file)
-    if not made.fixed:
+    certificate = repair_certificate(fitted, repair, file)
+    if not repair.fixed:
         return certificate, None
-    if (wrong := _first_that_is_none(fitted, made.fixed)) is not None:
+    if (wrong := _first_that_is_none(fitted, repair.fixed)) is not None:
         return certificate, NotChecked(wrong)
     about = about_policy(fitted.task, file, certificate["policy_sha256"])
-    return certificate, confirm(
-        "repaired policy", certificate, about, found=found, budget=budget, output=output
-    )  # fmt: skip
+    return certificate, confirm("repaired policy", certificate, about, found=found, budget=budget, output=output)
 
 
 def _first_that_is_none(fitted: Fitted, faults: Sequence[Fault]) -> str | None:

@@ -95,15 +95,15 @@ class Applicability:
 
     def packed_masks(self, words: Words) -> Mask:
         """Return the masks of packed states."""
-        found = self._none(len(words))
+        masks = self._none(len(words))
         for k, state in enumerate(words):
             moves = self.compiled.machine.moves(state)
             if moves is None:
                 self.compiled.explain_fault(self.compiled.unpack(state.reshape(1, -1))[0], self.compiled.machine.fault)
                 raise AssertionError("the kernel found a fault that the interpreter does not know")
             for label in {move[0] for move in moves}:
-                found[k, self.outputs_of.get(label, [])] = True
-        return found
+                masks[k, self.outputs_of.get(label, [])] = True
+        return masks
 
     def _none(self, count: int) -> Mask:
         return np.zeros((count, len(self.fitted.labels)), dtype=np.bool_)
@@ -190,12 +190,12 @@ def conflicts(demands: Demands, groups: npt.NDArray[np.intp]) -> npt.NDArray[np.
     """
     order = np.argsort(groups, kind="stable")
     bounds = np.flatnonzero(np.diff(groups[order])) + 1
-    found = [
+    open_demands = [
         members[_open(demands.targets[members], demands.rivals[members])]
         for members in np.split(order, bounds)
         if len(members)
     ]
-    return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.intp)
+    return np.sort(np.concatenate(open_demands)) if open_demands else np.zeros(0, dtype=np.intp)
 
 
 def _open(targets: Flags, rivals: Flags) -> npt.NDArray[np.intp]:

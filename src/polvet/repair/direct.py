@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import dropwhile
-from typing import Any
 
 import numpy as np
 
 from polvet.errors import Where
+from polvet.files import Json
 from polvet.model.arithmetic import Value
 from polvet.model.expressions import Binary, Name, conjunction, literal
 from polvet.model.infix import dump_expression
@@ -75,7 +75,7 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
     else:
         old = list(dropwhile(lambda rule: rule["when"] == NEVER, old))  # of an earlier repair
     booleans = truth_values(fitted.task.network, reading.expressions)
-    document: dict[str, Any] = {"format": "rules/1", "rules": [*order, *new, *old]}
+    document: Json = {"format": "rules/1", "rules": [*order, *new, *old]}
     where = Where("repaired rules")
     return rules_from_json(
         document, where, model_condition, inputs=reading.inputs, outputs=reading.outputs, booleans=booleans
@@ -85,11 +85,11 @@ def repair_rules(fitted: Fitted, rules: Rules, faults: Sequence[Fault], mode: Mo
 def _applicable(known: Applicability, states: Sequence[State]) -> list[list[str]]:
     """Return the applicable labels of each state, also those that the policy has no output for."""
     labels = known.fitted.task.network.labels
-    found = []
+    applicable = []
     for words in known.compiled.pack(states):
         moves = known.compiled.machine.moves(words) or []
-        found.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
-    return found
+        applicable.append([labels[k] for k in sorted({move[0] for move in moves if move[0] >= 0})])
+    return applicable
 
 
 def _only(fitted: Fitted, state: State) -> str:

@@ -53,15 +53,15 @@ def fence(fitted: Fitted, exits: Exits, faults: Sequence[Fault], compiled: Compi
         case TreeEnsemble():
             trees = fence_of_trees(policy, fitted, exits)
             added = sum(len(tree.feature) > 1 for tree in trees.trees[len(policy.trees) :])
-            made = Change(trees, leaf_change(policy, trees), trees_added=added)
+            change = Change(trees, leaf_change(policy, trees), trees_added=added)
         case Network() | UnitGraph() if policy.archive is not None:
             return f"{policy.archive.kind} has no room for the units of a fence"
         case Network() | UnitGraph():
             network, shifts = fence_of_units(policy, fitted, exits)
-            made = Change(network, float(np.abs(shifts).sum()), units_added=len(shifts))
+            change = Change(network, float(np.abs(shifts).sum()), units_added=len(shifts))
         case _:
             return f"a {type(policy).__name__} gets no fence"
-    return judged(fitted, faults, made, "fence", compiled)
+    return judged(fitted, faults, change, "fence", compiled)
 
 
 def fence_of_trees(policy: TreeEnsemble, fitted: Fitted, exits: Exits) -> TreeEnsemble:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.debug.faults import all_faults
 from polvet.errors import InputError, LimitReached
+from polvet.files import Figures
 from polvet.model.semantics import State
 from polvet.policy.binding import fit
 from polvet.policy.compiled import Bound, bind_policy
@@ -41,7 +41,7 @@ class Guard:
     refused: bool = False
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Return the same for people and files."""
         return {"safety_searched": self.searched, "safety_faults_prevented": self.prevented, "refused": self.refused}
 
@@ -57,20 +57,20 @@ def repair_guarded(
     if (local := MOST_LOCAL.get(type(bound.fitted.policy))) is not None:
         methods += [local] * ROUNDS
     for method in methods:
-        made, agreement = repair_checked(
+        repair, agreement = repair_checked(
             bound.fitted, list(wanted.values()), replace(options, method=method), budget=budget, compiled=bound.compiled
         )
-        after = bind_policy(fit(bound.fitted.task, made.policy), bound.compiled)  # a repair may read more variables
+        after = bind_policy(fit(bound.fitted.task, repair.policy), bound.compiled)  # a repair may read more variables
         now = None if had is None else _safety_faults(after, decider, budget)
         if had is None or now is None:
-            return made, agreement, Guard(False, len(wanted) - len(faults))
+            return repair, agreement, Guard(False, len(wanted) - len(faults))
         created = [fault for state, fault in now.items() if state not in had or had[state].action != fault.action]
         if not created:
-            return made, agreement, Guard(True, len(wanted) - len(faults))
+            return repair, agreement, Guard(True, len(wanted) - len(faults))
         wanted |= {fault.state: fault for fault in created if fault.state not in wanted}
     why = "mending it would make a new safety fault"
     kept = replace(
-        made, policy=bound.fitted.policy, fixed=(), left=tuple(Left(one, why) for one in faults), objective=0.0
+        repair, policy=bound.fitted.policy, fixed=(), left=tuple(Left(one, why) for one in faults), objective=0.0
     )
     return kept, replace(agreement, confirmed=0), Guard(True, 0, refused=True)
 
@@ -78,7 +78,7 @@ def repair_guarded(
 def _safety_faults(bound: Bound, decider: Decider, budget: Budget) -> dict[State, Fault] | None:
     """All safety faults by their states; None where they cannot all be found."""
     try:
-        found = all_faults(bound, decider, budget=budget)
+        analysis = all_faults(bound, decider, budget=budget)
     except (LimitReached, InputError):
         return None
-    return {fault.state: fault for fault in found.faults} if found.limit is None and not found.open else None
+    return {fault.state: fault for fault in analysis.faults} if analysis.limit is None and not analysis.open else None

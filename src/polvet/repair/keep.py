@@ -39,8 +39,10 @@ def goal_runs(
     if most is not None and len(reached) > most:
         reached = sorted(random.Random(seed).sample(reached, most))
     first = bound.compiled.unpack(starts[[run // runs for run in reached]]) if reached else []
-    told = [trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, reached, strict=True)]
-    return share, told
+    traces = [
+        trace(bound, start, run, max_steps=max_steps, seed=seed) for start, run in zip(first, reached, strict=True)
+    ]
+    return share, traces
 
 
 def goal_states(
@@ -48,8 +50,8 @@ def goal_states(
 ) -> list[State]:
     """Return the states (but the last) of runs from random starts that reach the goal, as often as they are visited."""
     drawn = Starts.of(bound.task, budget).sample(runs, random.Random(seed), budget=budget)
-    _, told = goal_runs(bound, bound.compiled.pack(drawn), max_steps=max_steps, seed=seed, budget=budget)
-    return [state for run in told for state in run.states[:-1]]
+    _, traces = goal_runs(bound, bound.compiled.pack(drawn), max_steps=max_steps, seed=seed, budget=budget)
+    return [state for run in traces for state in run.states[:-1]]
 
 
 def kept_states(task: Task, file: Path) -> list[State]:

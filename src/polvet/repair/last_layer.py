@@ -56,8 +56,8 @@ class LastLayer:
         bias = (last.bias.astype(np.float64) + moved[:, -1]).astype(np.float32)
         if isinstance(self.network, UnitGraph):
             assert isinstance(last, Affine)
-            made = Affine(last.columns, weights, bias, np.abs(bias))
-            return replace(self.network, nodes=tuple(made if node is last else node for node in self.network.nodes))
+            layer = Affine(last.columns, weights, bias, np.abs(bias))
+            return replace(self.network, nodes=tuple(layer if node is last else node for node in self.network.nodes))
         return replace(self.network, layers=(*self.network.layers[:-1], Layer(weights, bias)))
 
 

@@ -79,9 +79,12 @@ def leaf_values(ensemble: TreeEnsemble, rows: Rows) -> LeafValues:
     number = np.full(int(sizes.sum()), -1, dtype=np.int32)
     number[places] = np.arange(len(places), dtype=np.int32)
     return LeafValues(
-        ensemble, ensemble.scores(rows).astype(np.float64), tuple(number[part] for part in used), places,
+        ensemble,
+        ensemble.scores(rows).astype(np.float64),
+        tuple(number[part] for part in used),
+        places,
         1.0 / ensemble.divisor if ensemble.divisor else 1.0,
-    )  # fmt: skip
+    )
 
 
 def leaf_change(old: TreeEnsemble, new: TreeEnsemble) -> float:

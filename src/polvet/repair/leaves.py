@@ -28,7 +28,7 @@ from polvet.repair.leaf_values import LeafValues, configurations, leaf_change, l
 from polvet.repair.method import Change, Method, Request
 from polvet.repair.methods import SOLVERS
 from polvet.repair.new_trees import point_shape, round_of_trees, separating_shape, wishes, without_idle_trees
-from polvet.repair.target_lp import Found, TargetLp, Unmet
+from polvet.repair.target_lp import Solution, TargetLp, Unmet
 
 ROUNDS = 4  # separating trees
 MANY, LARGE = 300, 2000  # more faults (thrifty, or not): a tree instead of a program where they are in conflict
@@ -71,12 +71,12 @@ def repair_leaves(request: Request, *, exact: bool = False, only_tree: bool = Fa
     else:
         attempts += [task.by_separation, *(task.isolating(price) for price in PRICES), task.by_points]
     for attempt in attempts:
-        made = attempt(best)
-        if made is None:
+        repair = attempt(best)
+        if repair is None:
             continue
-        better = best is None or (made.fixed.sum(), -made.changed) > (best.fixed.sum(), -best.changed)
-        best = made if better else best
-        if best is made and made.changed <= request.most_changed and made.fixed.sum() == task.possible:
+        better = best is None or (repair.fixed.sum(), -repair.changed) > (best.fixed.sum(), -best.changed)
+        best = repair if better else best
+        if best is repair and repair.changed <= request.most_changed and repair.fixed.sum() == task.possible:
             break
     if best is None:
         raise AssertionError("leaves of their own repair every fault that can be repaired")
@@ -152,10 +152,10 @@ class _Task:
         margin = self.faults.margin.copy()
         first = len(self.ensemble.trees)
         for _round in range(RAISES):
-            made = self._with_points(self.ensemble, wrong)
-            view = leaf_values(made, self.faults.rows)
+            ensemble = self._with_points(self.ensemble, wrong)
+            view = leaf_values(ensemble, self.faults.rows)
             change = np.zeros(view.columns)
-            best = wishes(made, self.faults)
+            best = wishes(ensemble, self.faults)
             scores = view.base
             for k in wrong.tolist():
                 t = int(best[k])
@@ -169,9 +169,9 @@ class _Task:
             policy = without_idle_trees(view.apply(change), first)
             missed = ~self.faults.met_by(policy)
             if not missed.any():
-                return self._result(policy, None, made)
+                return self._result(policy, None, ensemble)
             margin[missed] *= 4
-        return self._solve(made)  # equal rows with different demands: a program finds values that serve all of them
+        return self._solve(ensemble)  # equal rows with different demands: a program finds values that serve all of them
 
     def _solve(self, work: TreeEnsemble) -> RepairedTrees | None:
         """Return the repair by leaf values of this ensemble; margins are raised until every choice is right bit for bit."""
@@ -181,38 +181,37 @@ class _Task:
             solved = self._solve_or_separate(work, both)
             if solved is None:
                 return None
-            found, view = solved
+            solution, view = solved
             work = view.ensemble
-            policy = without_idle_trees(view.apply(found.change), len(self.ensemble.trees))
+            policy = without_idle_trees(view.apply(solution.change), len(self.ensemble.trees))
             missed = ~faults.met_by(policy)
             if not missed.any():
                 break
             faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-        return self._improved(policy, found, view, both)
+        return self._improved(policy, solution, view, both)
 
-    def _improved(self, policy: TreeEnsemble, found: Found, view: LeafValues, asked: Demands) -> RepairedTrees:
+    def _improved(self, policy: TreeEnsemble, solution: Solution, view: LeafValues, demands: Demands) -> RepairedTrees:
         """Return the repair, or a smaller one that the big-M program finds, with its bound."""
-        large = binaries(asked) > MOST_BINARIES or coefficients(view, asked, found) > MOST_COEFFICIENTS
+        large = binaries(demands) > MOST_BINARIES or coefficients(view, demands, solution) > MOST_COEFFICIENTS
         if large and not self.exact:
             return self._result(policy, None, view.ensemble)
         # SOUND for equal inputs, equal policies: the default's program is limited by nodes, never by the clock.
         within = self.budget.at_most(MILP_SECONDS) if self.exact else self.budget
         answer = solve_big_m(
-            view, asked, found, budget=within,
-            nodes=None if self.exact else NODES, solver=self.milp,
-        )  # fmt: skip
+            view, demands, solution, budget=within, nodes=None if self.exact else NODES, solver=self.milp
+        )
         # A program that the time limit stopped answers differently on another day: the default takes only its bound.
-        if answer.objective < found.objective - 1e-9 and (self.exact or not answer.timed_out):
+        if answer.objective < solution.objective - 1e-9 and (self.exact or not answer.timed_out):
             other = without_idle_trees(view.apply(answer.change), len(self.ensemble.trees))
             if self.faults.met_by(other).sum() >= self.faults.met_by(policy).sum():
                 policy = other
         return self._result(policy, answer.bound, view.ensemble)
 
-    def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Found, LeafValues] | None:
+    def _solve_or_separate(self, work: TreeEnsemble, both: Demands) -> tuple[Solution, LeafValues] | None:
         for attempt in range(ROUNDS + 4):
             view = leaf_values(work, both.rows)
             answer = TargetLp(view, both, self.budget).solve(most_work=self.most_work)
-            if isinstance(answer, Found):
+            if isinstance(answer, Solution):
                 return answer, view
             if answer.timed_out or self._late():
                 self.timed_out = True

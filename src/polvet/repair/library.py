@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from polvet.budget import UNLIMITED, Budget
+from polvet.files import Figures
 from polvet.kernel.compiled import Compiled
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy, Rows, Scores, best_indices
@@ -143,35 +144,46 @@ def repair_checked(
     options = options or Options()
     margin = max(options.margin, _rounding(fitted, faults, program))
     for raises in range(RAISES):
-        made = repair(fitted, faults, replace(options, margin=margin), budget=budget, compiled=program)
-        name = library_of(made.policy)
-        if name is None or not made.fixed:
-            return made, Agreement(name, 0, raises)
-        demands = fault_demands(Applicability(fitted, program), made.fixed, made.mode, margin)
-        scores = library_scores(made.policy, demands.rows)
+        repaired = repair(fitted, faults, replace(options, margin=margin), budget=budget, compiled=program)
+        name = library_of(repaired.policy)
+        if name is None or not repaired.fixed:
+            return repaired, Agreement(name, 0, raises)
+        demands = fault_demands(Applicability(fitted, program), repaired.fixed, repaired.mode, margin)
+        scores = library_scores(repaired.policy, demands.rows)
         if scores is None:
             raise AssertionError("the library was there a moment ago")
-        choices = best_indices(made.policy, scores, demands.rows, demands.allowed)
+        choices = best_indices(repaired.policy, scores, demands.rows, demands.allowed)
         good = ~demands.rivals[np.arange(len(demands)), choices]
         if good.all():
-            return made, Agreement(name, len(demands), raises)
+            return repaired, Agreement(name, len(demands), raises)
         margin *= 4
-    refuted = {fault for fault, agreed in zip(made.fixed, good.tolist(), strict=True) if not agreed}
+    refuted = {fault for fault, agreed in zip(repaired.fixed, good.tolist(), strict=True) if not agreed}
     left = (
-        *made.left,
-        *(Left(fault, f"{name} still takes the old action") for fault in made.fixed if fault in refuted),
+        *repaired.left,
+        *(Left(fault, f"{name} still takes the old action") for fault in repaired.fixed if fault in refuted),
     )
-    kept = tuple(fault for fault in made.fixed if fault not in refuted)
-    return replace(made, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
+    kept = tuple(fault for fault in repaired.fixed if fault not in refuted)
+    return replace(repaired, fixed=kept, left=left), Agreement(name, len(kept), RAISES)
 
 
-def repair_figures(made: Repaired, agreement: Agreement) -> dict[str, Any]:
+def repair_figures(repaired: Repaired, agreement: Agreement) -> Figures:
     """Return what a repair did as figures for people and files."""
     return {
-        "faults_fixed": len(made.fixed), "faults_left": len(made.left), "objective": made.objective,
-        "bound": made.bound, "gap": made.gap, "trees_added": made.trees_added, "units_added": made.units_added,
-        "kept_states": made.retention.states, "kept_changed": made.retention.changed,
-        "kept_changed_percent": 100 * made.retention.loss, "method": made.method, "mode": made.mode,
-        "repair_seconds": made.seconds, "library": agreement.library, "library_confirmed": agreement.confirmed,
-        "margin_raises": agreement.raises, "reasons": sorted({left.reason for left in made.left}),
-    }  # fmt: skip
+        "faults_fixed": len(repaired.fixed),
+        "faults_left": len(repaired.left),
+        "objective": repaired.objective,
+        "bound": repaired.bound,
+        "gap": repaired.gap,
+        "trees_added": repaired.trees_added,
+        "units_added": repaired.units_added,
+        "kept_states": repaired.retention.states,
+        "kept_changed": repaired.retention.changed,
+        "kept_changed_percent": 100 * repaired.retention.loss,
+        "method": repaired.method,
+        "mode": repaired.mode,
+        "repair_seconds": repaired.seconds,
+        "library": agreement.library,
+        "library_confirmed": agreement.confirmed,
+        "margin_raises": agreement.raises,
+        "reasons": sorted({left.reason for left in repaired.left}),
+    }

@@ -27,8 +27,5 @@ MODES: Mapping[str, str] = {
     "safe": "the new action is one of the fault's safe ones",
     "avoid": "just not the faulty one",
 }
-SOLVERS: Mapping[str, str] = {
-    "highs": "polvet.solvers.highs:solve_milp",
-    "scip": "polvet.solvers.scip:solve_milp",
-}
+SOLVERS: Mapping[str, str] = {"highs": "polvet.solvers.highs:solve_milp", "scip": "polvet.solvers.scip:solve_milp"}
 """Who solves the big-M program of `milp`: the place of the function."""

@@ -48,22 +48,22 @@ def repair_network(request: Request, *, only_units: bool = False) -> RepairedNet
     network = ending_in_a_layer(request.policy)
     hopeful = np.flatnonzero(faults.targets.any(axis=1))
     torn = conflicts(faults.pick(hopeful), equal_rows(faults.rows[hopeful]))
-    asked = _with_room(network, faults.pick(np.delete(hopeful, torn)))
+    demands = _with_room(network, faults.pick(np.delete(hopeful, torn)))
     most = np.sort(np.argsort(-request.sample.weight, kind="stable")[:MOST_KEPT])
     sample = request.sample.pick(most)
     best: RepairedNetwork | None = None
     late = False
     for price in () if only_units else (math.inf, *PRICES):
-        made = _by_last_layer(network, asked, sample, price, budget)
+        relayered = _by_last_layer(network, demands, sample, price, budget)
         late |= budget.is_over()
-        if made is None or late:
+        if relayered is None or late:
             continue
-        result = _with_units(network, made, asked, integers, faults, keeps)
+        result = _with_units(network, relayered, demands, integers, faults, keeps)
         if best is None or (result.fixed.sum(), -result.changed) > (best.fixed.sum(), -best.changed):
             best = result
-        if best.changed <= request.most_changed and best.fixed.sum() >= len(asked):
+        if best.changed <= request.most_changed and best.fixed.sum() >= len(demands):
             return best
-    result = replace(_with_units(network, network, asked, integers, faults, keeps), timed_out=late)
+    result = replace(_with_units(network, network, demands, integers, faults, keeps), timed_out=late)
     if best is not None and (best.fixed.sum(), -best.changed) >= (result.fixed.sum(), -result.changed):
         return best
     return result
@@ -82,23 +82,23 @@ def _by_last_layer(
                 return None
             price = PRICE / 2  # leave out what conflicts
             continue
-        made = view.apply(answer.change)
+        relayered = view.apply(answer.change)
         skipped = answer.lost[: len(faults)]
-        missed = ~faults.met_by(made) & ~skipped
+        missed = ~faults.met_by(relayered) & ~skipped
         if not missed.any():
-            return made
+            return relayered
         faults = faults.with_margin(np.where(missed, 4 * faults.margin, faults.margin))
-    return made
+    return relayered
 
 
 def _with_units(
-    old: AnyNetwork, made: AnyNetwork, asked: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
+    old: AnyNetwork, relayered: AnyNetwork, demands: Demands, integers: Sequence[bool], faults: Demands, keeps: Demands
 ) -> RepairedNetwork:
-    policy, shifts = made, np.zeros((0, len(made.outputs)))
-    if made.archive is None:
-        policy, shifts = _fix_by_units(made, asked, integers)
+    policy, shifts = relayered, np.zeros((0, len(relayered.outputs)))
+    if relayered.archive is None:
+        policy, shifts = _fix_by_units(relayered, demands, integers)
     changed = changed_share(keeps, ~keeps.held_by(policy))
-    size = weight_change(old, made) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
+    size = weight_change(old, relayered) + float(np.abs(shifts.astype(np.float32).astype(np.float64)).sum())
     return RepairedNetwork(policy, size, len(shifts), faults.met_by(policy), changed, False)
 
 
@@ -111,30 +111,30 @@ def _fix_by_units(network: AnyNetwork, faults: Demands, integers: Sequence[bool]
     members = np.flatnonzero(np.isin(group, group[wrong]))
     rows, place = np.unique(faults.rows[members], axis=0, return_inverse=True)
     place = np.asarray(place).reshape(-1)
-    asked = faults.pick(members)
+    demands = faults.pick(members)
     shifts: Reals = np.zeros((len(rows), len(network.outputs)))
-    made = network
+    gated = network
     for _ in range(RAISES):
-        scores = made.scores(asked.rows).astype(np.float64)
-        _raise_targets(shifts, scores, asked, place, np.flatnonzero(~asked.met_by(made)))
-        made = add_gates(network, rows, shifts, integers)
-        missed = ~asked.met_by(made)
+        scores = gated.scores(demands.rows).astype(np.float64)
+        _raise_targets(shifts, scores, demands, place, np.flatnonzero(~demands.met_by(gated)))
+        gated = add_gates(network, rows, shifts, integers)
+        missed = ~demands.met_by(gated)
         if not missed.any():
             break
-        asked = asked.with_margin(np.where(missed, 2 * asked.margin, asked.margin))
-    return made, shifts
+        demands = demands.with_margin(np.where(missed, 2 * demands.margin, demands.margin))
+    return gated, shifts
 
 
 def _raise_targets(
-    shifts: Reals, scores: Reals, asked: Demands, place: npt.NDArray[np.intp], who: npt.NDArray[np.intp]
+    shifts: Reals, scores: Reals, demands: Demands, place: npt.NDArray[np.intp], who: npt.NDArray[np.intp]
 ) -> None:
     """Raise in each of the rows the best target above its rivals by the margin; `scores` are those with the old shifts."""
     moved = np.zeros_like(shifts)
     for k in who.tolist():
         now = scores[k] + moved[place[k]]
-        target = int(np.where(asked.targets[k], now, -np.inf).argmax())
-        rival = float(np.where(asked.rivals[k], now, -np.inf).max())
-        moved[place[k], target] += max(0.0, float(asked.margin[k]) + rival - float(now[target]))
+        target = int(np.where(demands.targets[k], now, -np.inf).argmax())
+        rival = float(np.where(demands.rivals[k], now, -np.inf).max())
+        moved[place[k], target] += max(0.0, float(demands.margin[k]) + rival - float(now[target]))
     shifts += moved
 
 
@@ -148,8 +148,8 @@ def _with_room(network: AnyNetwork, faults: Demands) -> Demands:
 
 
 def _network(request: Request, *, only_units: bool = False) -> Change:
-    made = repair_network(request, only_units=only_units)
-    return Change(made.policy, made.objective, units_added=made.units_added, timed_out=made.timed_out)
+    repair = repair_network(request, only_units=only_units)
+    return Change(repair.policy, repair.objective, units_added=repair.units_added, timed_out=repair.timed_out)
 
 
 LAST_LAYER = Method(

@@ -52,8 +52,8 @@ class Shape:
 
     def tree(self, output: int, values: Reals) -> Tree:
         """Return the tree with these values per node ([nodes] or [nodes, outputs])."""
-        made = make_tree(output, self.feature, self.threshold, self.left, self.right, values, None, MISSING_NAN)
-        return siblings_adjacent(made)
+        tree = make_tree(output, self.feature, self.threshold, self.left, self.right, values, None, MISSING_NAN)
+        return siblings_adjacent(tree)
 
 
 def next_value(value: float, integer: bool) -> float:

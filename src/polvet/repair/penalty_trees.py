@@ -54,8 +54,8 @@ def add_penalty_trees(
 def _penalty(request: Request) -> Change:
     policy: TreeEnsemble = request.policy
     bad = [policy.outputs.index(fault.action) for fault in request.faults]
-    made = add_penalty_trees(policy, request.demands, bad, request.mode, request.integers)
-    return Change(made, leaf_change(policy, made), trees_added=len(made.trees) - len(policy.trees))
+    ensemble = add_penalty_trees(policy, request.demands, bad, request.mode, request.integers)
+    return Change(ensemble, leaf_change(policy, ensemble), trees_added=len(ensemble.trees) - len(policy.trees))
 
 
 PENALTY = Method(

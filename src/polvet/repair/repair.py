@@ -133,10 +133,21 @@ def repair(
     before = fitted.policy.scores(demands.rows)
     change = chosen.run(
         Request(
-            fitted, faults, mode, known, demands, keeps, _sampled(keeps, how.seed), how.max_goal_loss, budget, how.solver,
-            thrifty=how.method == AUTO, starts=how.starts, seed=how.seed,
+            fitted,
+            faults,
+            mode,
+            known,
+            demands,
+            keeps,
+            _sampled(keeps, how.seed),
+            how.max_goal_loss,
+            budget,
+            how.solver,
+            thrifty=how.method == AUTO,
+            starts=how.starts,
+            seed=how.seed,
         )
-    )  # fmt: skip
+    )
     if isinstance(change.policy, Rules):
         # The new rules may read more variables and name more labels.
         known = Applicability(fit(fitted.task, change.policy), program)
@@ -164,9 +175,15 @@ def _judged(
         change.policy,
         tuple(fault for fault, good in zip(faults, met, strict=True) if good),
         tuple(Left(fault, _why(demands, k, change.policy)) for k, fault in enumerate(faults) if not met[k]),
-        change.objective, change.bound, change.trees_added, change.units_added, before,
-        change.policy.scores(demands.rows), method, mode,
-    )  # fmt: skip
+        change.objective,
+        change.bound,
+        change.trees_added,
+        change.units_added,
+        before,
+        change.policy.scores(demands.rows),
+        method,
+        mode,
+    )
 
 
 def _fitting_method(policy: Policy, name: str) -> Method:
@@ -192,9 +209,9 @@ def _fitting_method(policy: Policy, name: str) -> Method:
 
 def _keeps(known: Applicability, keep: Sequence[State], faults: Demands) -> Demands:
     """Return the kept states' demands, without states that are faults."""
-    found = keep_demands(known, keep, KEEP_WEIGHT, MARGIN)
+    demands = keep_demands(known, keep, KEEP_WEIGHT, MARGIN)
     own = {row.tobytes() for row in faults.rows}
-    return found.pick(np.array([row.tobytes() not in own for row in found.rows], dtype=np.bool_))
+    return demands.pick(np.array([row.tobytes() not in own for row in demands.rows], dtype=np.bool_))
 
 
 def _sampled(keeps: Demands, seed: int) -> Demands:

@@ -38,7 +38,7 @@ NOBODY = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Solution:
     """A change that meets all hard demands; `lost` are the soft ones it does not meet."""
 
     change: Reals
@@ -80,7 +80,7 @@ class TargetLp:
         self.rounds = 0
         self.price = np.zeros(len(demands))  # per demand, the dual price of its rows
 
-    def solve(self, *, passes: int = PASSES, most_work: int | None = None) -> Found | Unmet:
+    def solve(self, *, passes: int = PASSES, most_work: int | None = None) -> Solution | Unmet:
         """Return the change: add violated rows until there are none, choose targets anew, give up what is lost.
 
         `most_work` bounds the simplex iterations until all demands are met for the first time.
@@ -100,7 +100,7 @@ class TargetLp:
             if (failed := self._choose_anew(passes)) is not None:
                 return failed
         lost = self.demands.leads(self.view.scores(self.change)) < self.demands.margin - TOLERANCE
-        return Found(self.change, self.objective, self.target, lost & self.soft, len(self.owner), self.rounds)
+        return Solution(self.change, self.objective, self.target, lost & self.soft, len(self.owner), self.rounds)
 
     def _meet(self, work: int | None = None) -> Unmet | None:
         """Add violated rows and solve until every demand is met or paid for."""

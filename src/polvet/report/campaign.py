@@ -96,10 +96,10 @@ class _FaultFile:
 def read_faults(path: Path, iteration: int) -> list[ShownFault]:
     """Return the faults in a `faults/1` file."""
     where = Where(str(path))
-    found = record_from_json(_FaultFile, read_json(path, max_bytes=MAX_BYTES), where).faults
+    faults = record_from_json(_FaultFile, read_json(path, max_bytes=MAX_BYTES), where).faults
     return [
         record_from_json(ShownFault, {**one, "iteration": iteration}, where.at("faults").at(k))
-        for k, one in enumerate(found)
+        for k, one in enumerate(faults)
     ]
 
 

@@ -99,13 +99,13 @@ def _course_cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _verified(found: VerificationFigures | None) -> str:
-    if found is None:
+def _verified(verification: VerificationFigures | None) -> str:
+    if verification is None:
         return ""
-    reason = f": {text(found.reason)}" if found.reason else ""
-    if found.risk_upper is not None:
-        reason += f", risk at most {found.risk_upper:.6g}"
-    return f"{text(found.verdict)} ({text(found.method)}){reason}"
+    reason = f": {text(verification.reason)}" if verification.reason else ""
+    if verification.risk_upper is not None:
+        reason += f", risk at most {verification.risk_upper:.6g}"
+    return f"{text(verification.verdict)} ({text(verification.method)}){reason}"
 
 
 def _repair_cells(change: FenceFigures | RepairFigures) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from polvet.files import Json
 from polvet.report.campaign import read_faults, read_runs
 from polvet.report.fault_list import fault_part
 from polvet.report.markup import plural, text
@@ -14,7 +15,7 @@ from polvet.report.replay import replay_part
 from polvet.sources import load_task
 
 
-def faults_page(path: Path, document: dict[str, Any], task: Path | None) -> Page:
+def faults_page(path: Path, document: Json, task: Path | None) -> Page:
     """Return the page of a `faults/1` file; with the task of a built-in world its states are drawn."""
     faults = tuple(read_faults(path, 0))
     pictures = _pictures(task)

@@ -73,11 +73,12 @@ def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[A
     return Drawing(width, height, ARROWS + "".join(parts))
 
 
-ARROWS = "<defs>" + "".join(
+_HEADS = "".join(
     f'<marker id="arrow{sort}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
     f'markerUnits="userSpaceOnUse" orient="auto"><path class="arrow {sort}" d="M0 0 L10 5 L0 10 z"/></marker>'
     for sort in ("", *SORTS)
-) + "</defs>"  # fmt: skip
+)
+ARROWS = f"<defs>{_HEADS}</defs>"
 """Heads of edges, one for each colour."""
 
 

@@ -41,21 +41,21 @@ class BeforeAfter:
     changes: tuple[Change | None, ...]  # between each policy and the next
 
 
-def find_task(campaign: Campaign, given: Path | None) -> Task | None:
+def find_task(campaign: Campaign, path: Path | None) -> Task | None:
     """Return the campaign's task: of the given file, else of the file the campaign remembers if that is still the same."""
-    file = given or (Path(campaign.about.task) if campaign.about.task is not None else None)
-    if file is None or (given is None and not file.is_file()):
+    file = path or (Path(campaign.about.task) if campaign.about.task is not None else None)
+    if file is None or (path is None and not file.is_file()):
         return None
     try:
         task = load_task(file, given_options(campaign))
     except PolvetError:
-        if given is not None:
+        if path is not None:
             raise
         return None
     if task.sha256 == campaign.settings.get("task_sha256"):
         return task
-    if given is not None:
-        raise InputError("is not the task of this campaign.", Where(str(given)), "Give the file it was debugged with.")
+    if path is not None:
+        raise InputError("is not the task of this campaign.", Where(str(path)), "Give the file it was debugged with.")
     return None
 
 
@@ -93,9 +93,9 @@ def count_changes(old: Policy, new: Policy) -> Change | None:
         kept = sum(1 for state, scores in old.rows.items() if new.rows.get(state) == scores)
         return Change(len(old.rows) - kept, len(old.rows), len(new.rows.keys() - old.rows.keys()), "rows")
     if isinstance(old, Rules) and isinstance(new, Rules):
-        told = [(rule.when, rule.action) for rule in new.rules]
-        kept = sum((rule.when, rule.action) in told for rule in old.rules)
-        return Change(len(old.rules) - kept, len(old.rules), max(0, len(told) - kept), "rules")
+        rules = [(rule.when, rule.action) for rule in new.rules]
+        kept = sum((rule.when, rule.action) in rules for rule in old.rules)
+        return Change(len(old.rules) - kept, len(old.rules), max(0, len(rules) - kept), "rules")
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polvet.files import Json
 from polvet.report.campaign import ShownFault, ShownRun
 from polvet.report.markup import plural, section, show, text
 from polvet.report.page import Part
@@ -16,7 +17,7 @@ MAX_STATES = 4_000
 
 def replay_part(
     runs: Sequence[ShownRun], faults: Sequence[ShownFault], pictures: Pictures, *, title: str = "Unsafe runs"
-) -> tuple[Part | None, dict[str, Any]]:
+) -> tuple[Part | None, Json]:
     """Return the section and the data the script replays; no section where there is no run."""
     shown = _chosen(runs)
     if not shown:
@@ -61,14 +62,14 @@ def replay_part(
 def _chosen(runs: Sequence[ShownRun]) -> list[ShownRun]:
     """The shortest runs, in their order, as many as a page may hold."""
     ranked = sorted(range(len(runs)), key=lambda k: (len(runs[k].states), k))
-    found: list[int] = []
+    chosen: list[int] = []
     states = 0
     for k in ranked[:MAX_RUNS]:
         states += len(runs[k].states)
         if states > MAX_STATES:
             break
-        found.append(k)
-    return [runs[k] for k in found]
+        chosen.append(k)
+    return [runs[k] for k in chosen]
 
 
 def _key(state: Any) -> tuple[tuple[str, str], ...]:

@@ -73,9 +73,10 @@ def rounds_of_trace(plan: FiniteMemoryPolicy, trace: Sequence[Sequence[Mapping[s
         # Edges outside the components of the round lie on no cycle any more.
         inside = {state: k for k, tree in enumerate(trees) for state in tree[0].states}
         alive = frozenset(
-            edge.id for edge in plan.edges
+            edge.id
+            for edge in plan.edges
             if edge.id in alive and edge.source in inside and inside[edge.source] == inside.get(edge.target)
-        )  # fmt: skip
+        )
         rounds.append(Round(alive, removed, trees, note))
         alive -= removed
     return tuple(rounds)
@@ -91,9 +92,10 @@ def rounds_of_ranking(
         inside = {state: k for k, entry in enumerate(level) for state in entry["states"]}
         gone = frozenset().union(*(one.removed for one in rounds))
         alive = frozenset(
-            edge.id for edge in plan.edges
+            edge.id
+            for edge in plan.edges
             if edge.id not in gone and edge.source in inside and inside[edge.source] == inside.get(edge.target)
-        )  # fmt: skip
+        )
         removed = frozenset(identity for entry in level for identity in falling(entry)) & alive
         formulas = [_formula(entry) for entry in level]
         note = f"dashed edges lower the rank {'; '.join(formulas[:3])}{' …' if len(formulas) > 3 else ''}"

@@ -45,9 +45,10 @@ def find_axes(shield: Shield) -> tuple[int, int] | None:
     """Return the places of two integer variables with few values, positions first."""
     values = [{key[k] for key in shield.actions} for k in range(len(shield.variables))]
     fit = [
-        k for k, seen in enumerate(values)
+        k
+        for k, seen in enumerate(values)
         if 2 <= len(seen) <= MAX_SIDE and all(type(value) is int for value in seen) and max(seen) - min(seen) < MAX_SIDE
-    ]  # fmt: skip
+    ]
     names = {shield.variables[k]: k for k in fit}
     for x, y in FAVOURITES:
         if x in names and y in names:

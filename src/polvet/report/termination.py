@@ -65,9 +65,15 @@ def termination_page(path: Path, certificate: Mapping[str, Any], task: Path | No
 def _graph(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part:
     marks = marks_of(plan, certificate)
     rows = [
-        (text(edge.id), text(edge.source), text(edge.target), text(edge_label(edge)), text(SAYS.get(marks.get(edge.id, ""), "")))
+        (
+            text(edge.id),
+            text(edge.source),
+            text(edge.target),
+            text(edge_label(edge)),
+            text(SAYS.get(marks.get(edge.id, ""), "")),
+        )
         for edge in plan.edges[:MAX_EDGES]
-    ]  # fmt: skip
+    ]
     body = ""
     if can_draw(plan):
         title = f"{plan.name}: {plural(len(plan.control_states), 'control state')}, {plural(len(plan.edges), 'edge')}"
@@ -105,13 +111,13 @@ def falling(plan: FiniteMemoryPolicy, entry: Mapping[str, Any]) -> list[Any]:
     """Return the edges all of whose choices lower the rank of the component."""
     potential = entry.get("potential", {})
     weights = {name: int(value) for name, value in entry.get("lambda", {}).items()}
-    found = []
+    names = []
     for edge in plan.edges:
         if edge.source in potential and edge.target in potential:
             step = int(potential[edge.target]) - int(potential[edge.source])
             if all(_highest(plan, choice, weights) + step < 0 for choice in edge.choices):
-                found.append(edge.id)
-    return found
+                names.append(edge.id)
+    return names
 
 
 def rounds_of(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> tuple[Round, ...]:
@@ -130,12 +136,12 @@ def _rounds(plan: FiniteMemoryPolicy, certificate: Mapping[str, Any]) -> Part | 
         return None  # what GenSieve told is not read by the checker: it may be anything
     if not rounds:
         return None
-    told = (
+    sentence = (
         "as GenSieve told them; what is checked is the ranking"
         if "rounds" in certificate
         else "a level of the ranking each"
     )
-    body = f"<p>The rounds of the proof, {told}. Dashed: removed in this round. Faint: gone before, or on no cycle.</p>"
+    body = f"<p>The rounds of the proof, {sentence}. Dashed: removed in this round. Faint: gone before, or on no cycle.</p>"
     for number, one in enumerate(rounds, start=1):
         body += in_figure(round_drawing(plan, one, number), f"round {number}: {one.note}")
     return Part("rounds", "Rounds", section("rounds", "Round by round", body))

@@ -111,8 +111,8 @@ def find_certificate(campaign: Campaign) -> Mapping[str, Any] | None:
     path = (campaign.folder / str(name)).resolve()
     if name is None or not path.is_relative_to(campaign.folder.resolve()) or not path.is_file():
         return None
-    found = read_json(path)
-    return found if isinstance(found, dict) else None
+    document = read_json(path)
+    return document if isinstance(document, dict) else None
 
 
 def _claim(campaign: Campaign) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from polvet.check.checker import Accepted, Subjects, check
 from polvet.errors import InputError, Where
+from polvet.files import Json
 from polvet.report.campaign import read_run
 from polvet.report.invariant import invariant_part
 from polvet.report.markup import code, plural, text
@@ -44,7 +45,7 @@ def verification_page(path: Path, certificate: Mapping[str, Any], task: Path | N
         f"<p>{text(says)}{text(size)}</p><p>Check it yourself:</p>{code(shlex.join(command))}</div>"
     )
     parts: list[Part] = []
-    data: dict[str, Any] = {}
+    data: Json = {}
     if certificate["kind"] == "run":
         pictures = Pictures(_metadata(task))
         part, data = replay_part([read_run(certificate, None, Where(str(path)))], [], pictures)

@@ -69,9 +69,10 @@ def open_parcel(parcel: Parcel) -> Opened:
     """Return the task and the compiled policy; the same parcel is opened once in a process."""
     if parcel.version != __version__:
         raise InputError(
-            f"this worker has polvet {__version__}, the command has {parcel.version}.", Where("--workers"),
+            f"this worker has polvet {__version__}, the command has {parcel.version}.",
+            Where("--workers"),
             "Install the same version on every machine of the cluster.",
-        )  # fmt: skip
+        )
     with TemporaryDirectory(prefix="polvet-") as folder:
         model = Path(folder) / "model" / parcel.parts.model.name
         model.parent.mkdir()

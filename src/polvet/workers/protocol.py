@@ -23,9 +23,13 @@ class Workers(Protocol):
     """Whoever can apply a function of a module to chunks, all of which need the same shared thing."""
 
     def map(
-        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
+        self,
+        function: Callable[[Shared, Chunk], Result],
+        shared: Shared,
+        chunks: Iterable[Chunk],
+        *,
         budget: Budget = UNLIMITED,
-    ) -> Iterator[Result]:  # fmt: skip
+    ) -> Iterator[Result]:
         """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         ...
 
@@ -35,9 +39,13 @@ class Here:
     """The process itself does one chunk after the other."""
 
     def map(
-        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
+        self,
+        function: Callable[[Shared, Chunk], Result],
+        shared: Shared,
+        chunks: Iterable[Chunk],
+        *,
         budget: Budget = UNLIMITED,
-    ) -> Iterator[Result]:  # fmt: skip
+    ) -> Iterator[Result]:
         """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         for chunk in chunks:
             budget.check()

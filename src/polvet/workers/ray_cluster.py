@@ -44,9 +44,13 @@ class RayCluster:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def map(
-        self, function: Callable[[Shared, Chunk], Result], shared: Shared, chunks: Iterable[Chunk], *,
+        self,
+        function: Callable[[Shared, Chunk], Result],
+        shared: Shared,
+        chunks: Iterable[Chunk],
+        *,
         budget: Budget = UNLIMITED,
-    ) -> Iterator[Result]:  # fmt: skip
+    ) -> Iterator[Result]:
         """Yield function(shared, chunk) for each chunk, in order; raise LimitReached when the budget is used up."""
         stored = self._ray.put(shared)  # once: every machine fetches it once
         waiting = iter(chunks)
@@ -114,9 +118,10 @@ def open_cluster(address: str) -> Iterator[RayCluster]:
     except (OSError, ValueError, RuntimeError) as error:
         first = (str(error).splitlines() or ["no answer"])[0]
         raise InputError(
-            f"no Ray cluster answers at '{address}' ({first}).", Where("--workers"),
+            f"no Ray cluster answers at '{address}' ({first}).",
+            Where("--workers"),
             "Start one with 'ray start --head', or use ray:auto.",
-        ) from None  # fmt: skip
+        ) from None
     with redirect_stdout(
         sys.stderr
     ):  # where Ray tells of dead workers, until it is shut down; stdout is for the answer

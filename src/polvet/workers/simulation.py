@@ -32,9 +32,13 @@ def simulate_share(parcel: Parcel, share: Share) -> Batch:
     """Return how the runs of one chunk end."""  # the starts are copied: what comes through Ray cannot be written to
     bound = bound_in(parcel)
     return simulate(
-        bound, np.array(share.starts), runs_per_start=share.runs_per_start, max_steps=share.max_steps, seed=share.seed,
+        bound,
+        np.array(share.starts),
+        runs_per_start=share.runs_per_start,
+        max_steps=share.max_steps,
+        seed=share.seed,
         first_run=share.first_run,
-    )  # fmt: skip
+    )
 
 
 def bound_in(parcel: Parcel) -> Bound:
