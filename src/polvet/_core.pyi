@@ -158,6 +158,37 @@ def mdp_components(model: MdpModel, component: NDArray[np.uint32]) -> int: ...
 def mdp_end_components(model: MdpModel, allowed: NDArray[np.uint8], component: NDArray[np.uint32]) -> int: ...
 def mdp_backward(model: MdpModel, start: NDArray[np.uint64], choice: NDArray[np.uint32]) -> None: ...
 
+class MarginSearch:
+    def __init__(
+        self,
+        program: Program,
+        fail: int,
+        goal: int,
+        variable: int,
+        falls: bool,
+        ceiling: int,
+        floors: Sequence[tuple[int, Sequence[int]]],
+    ) -> None: ...
+    def ask(
+        self,
+        states: NDArray[np.uint64],
+        labels: int,
+        seconds: float,
+        bytes: int,
+        most: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def fault(self) -> Fault: ...
+    @property
+    def faulty(self) -> NDArray[np.uint64]: ...
+    @property
+    def known_states(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
+
 class Decider:
     def __init__(
         self,

@@ -7,6 +7,7 @@ namespace polvet {
 void bind_kernel(nb::module_&);
 void bind_starts(nb::module_&);
 void bind_decide(nb::module_&);
+void bind_margins(nb::module_&);
 void bind_bound_policy(nb::module_&);
 void bind_simulate(nb::module_&);
 void bind_fuzz(nb::module_&);
@@ -24,6 +25,7 @@ NB_MODULE(_core, m) {
     polvet::bind_kernel(m);
     polvet::bind_starts(m);
     polvet::bind_decide(m);
+    polvet::bind_margins(m);
     bind_mdp(m);
     bind_policies(m);
     bind_permissive(m);

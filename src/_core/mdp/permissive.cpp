@@ -30,7 +30,7 @@ template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr double MARGIN = 1e-9;
-constexpr u64 RUSH = 4'096;  // branches, and a share of all
+constexpr u64 RUSH = 4'096;            // branches, and a share of all
 constexpr int SWEEPS = 30, TIMES = 3;  // evaluations of one state in one rush: cycles must not keep it
 
 enum class Trial { ACCEPTED, REJECTED, BORDERLINE, HARD };
@@ -38,8 +38,7 @@ enum class Trial { ACCEPTED, REJECTED, BORDERLINE, HARD };
 class Enlargement {
 public:
     Enlargement(In<u64> choice_start, In<u64> branch_start, In<u32> target, In<double> probability, In<u64> option_start,
-                In<u64> option_choice, In<u8> fail, In<u32> initial, In<double> minimum, In<u32> least, In<u32> rank, double bound,
-                u64 cap)
+                In<u64> option_choice, In<u8> fail, In<u32> initial, In<double> minimum, In<u32> least, In<u32> rank, double bound, u64 cap)
         : arrays_{choice_start, branch_start},
           target_(target),
           probability_(probability),
@@ -389,10 +388,8 @@ private:
             if (ends(s) || lift(s) == 0) continue;
             above = is_initial_[s] && value_[s] > bound;
             each_user(s, [&](u32 p, u32) {
-                if (times_[p])
-                    again_.push_back(p);
-                else
-                    push(p);
+                if (times_[p]) again_.push_back(p);
+                else push(p);
             });
         }
         for (const u32 s : touched_) times_[s] = 0;
@@ -408,10 +405,8 @@ private:
             const u32 s = pop();
             if (ends(s) || lift(s) == 0) continue;
             each_user(s, [&](u32 p, u32) { push(p); });
-            if (is_initial_[s] && value_[s] > bound)
-                flow = Flow::ABOVE;
-            else if (work_ > cap || poll.expired(1))
-                flow = Flow::CAP;
+            if (is_initial_[s] && value_[s] > bound) flow = Flow::ABOVE;
+            else if (work_ > cap || poll.expired(1)) flow = Flow::CAP;
         }
         for (const Waiting& one : queue_) queued_[one.state] = 0;
         queue_.clear();
@@ -627,7 +622,7 @@ private:
     std::vector<u8> permitted_, reached_, fresh_, queued_, is_initial_, times_, once_;  // once_: a run visits the state at most once
     std::vector<double> value_, weight_, hope_, arrival_;
     std::vector<std::pair<double, u32>> hot_;  // a heap: what promises most goes first
-    std::vector<u64> stamp_;  // the last part of the undo log that holds the state
+    std::vector<u64> stamp_;                   // the last part of the undo log that holds the state
     std::vector<std::pair<u32, double>> log_;
     std::vector<Waiting> queue_;  // a heap: what lies further down settles first, the order of arrival among equals
     u64 turn_ = 0;
@@ -744,10 +739,10 @@ void bind_permissive(nb::module_& m) {
     using namespace polvet::mdp;
     using namespace nb::literals;
     nb::class_<Enlargement>(m, "Enlargement", "A permissive scheduler that grows; keeps its arrays alive.")
-        .def(nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, In<u32>, double,
-                      u64>(),
-             "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a,
-             "minimum"_a, "least"_a, "rank"_a, "bound"_a, "cap"_a)
+        .def(
+            nb::init<In<u64>, In<u64>, In<u32>, In<double>, In<u64>, In<u64>, In<u8>, In<u32>, In<double>, In<u32>, In<u32>, double, u64>(),
+            "choice_start"_a, "branch_start"_a, "target"_a, "probability"_a, "option_start"_a, "option_choice"_a, "fail"_a, "initial"_a,
+            "minimum"_a, "least"_a, "rank"_a, "bound"_a, "cap"_a)
         .def("reset", &Enlargement::reset, "seed"_a)
         .def("enlarge", &Enlargement::enlarge, "priority"_a, "slack"_a, "seconds"_a, "work"_a)
         .def("extension", &Enlargement::extension, "option"_a, "best"_a)

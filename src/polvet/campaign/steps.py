@@ -20,6 +20,7 @@ from polvet.campaign.ground import Done
 from polvet.campaign.policies import files_of, place_of, policy_stem
 from polvet.campaign.record import EVALUATE, REPAIR, STRENGTHEN, FenceFigures, RepairFigures
 from polvet.campaign.strengthen import strengthen
+from polvet.choices import AUTO
 from polvet.debug.prospects import RUNS, prefer_goal
 from polvet.model.expressions import FALSE
 from polvet.model.semantics import State
@@ -56,6 +57,7 @@ FENCED = ("auto", "leaves", "tree")
 QUICK_PROOF = 1_000_000
 """Where explicit search needs no more states, nothing is strengthened."""
 BY_TREE = ("auto", "tree")
+RETRAIN = "retrain"
 MOST_SETTLED = 300_000
 """States that a tree over many faults leaves alone, at most."""
 GOOD = 0.5
@@ -267,7 +269,10 @@ class Steps(Examination):
         return prefer_goal(bound, faults, runs=1 if runs == 1 else RUNS, budget=self._left(), **self._chance())
 
     def _repaired(self, bound: Bound, wanted: list[Fault], keep: list[State], method: str) -> Repaired:
-        how = Options(method, self.settings.mode, keep, seed=self.settings.seed)
+        if method == RETRAIN and self.store.find(0, REPAIR) is not None:
+            method = AUTO  # it was taught once: what is left is mended
+        starts = self.debugging.states if method == RETRAIN else ()
+        how = Options(method, self.settings.mode, keep, seed=self.settings.seed, starts=starts)
         repair, _ = repair_checked(bound.fitted, wanted, how, budget=self._left(), compiled=bound.compiled)
         return repair
 

@@ -1,9 +1,10 @@
 """The steps of many listed states at once: that a set of integer states is closed under a policy, in numpy.
 
 What the slow interpreter does state by state is done here column by column: guards, choices, assignments, and whether each outcome is
-listed (states are numbers in a mixed radix, sorted). SOUND: an expression counts only where its interval over the single state is a
-point, and integers below 2^52 are exact; states where one is not, and those about to be rejected, go to the interpreter. Models that
-might break a rule here unseen (computed indices, two assignments at once, probabilities that are no plain numbers) are refused.
+listed (states are sorted keys: one or more numbers in a mixed radix). SOUND: an expression counts only where its interval over the
+single state is a point, and integers below 2^52 are exact; states where one is not, and those about to be rejected, go to the
+interpreter. Models that might break a rule here unseen (computed indices, two assignments at once, probabilities that are no plain
+numbers) are refused.
 """
 
 from __future__ import annotations

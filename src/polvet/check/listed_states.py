@@ -33,6 +33,8 @@ from polvet.records.state_json import Malformed
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+LARGEST_WORD = 2**63
+"""Of a state's key: a larger number is written in several words."""
 TOTAL = frozenset(("¬", "abs", "+", "-", "*", "min", "max", "∧", "∨", "⇒", "=", "≠", "<", "≤", ">", "≥"))
 
 
@@ -50,22 +52,17 @@ class ListedStates:
             raise Unreadable("a variable's bounds are beyond 2^52")  # values are doubles here
         self.lower = np.array([int(low or 0) for low, _ in ends], dtype=np.int64)
         self.upper = np.array([int(high or 0) for _, high in ends], dtype=np.int64)
-        sizes = [int(high or 0) - int(low or 0) + 1 for low, high in ends]
-        if prod(sizes) >= 2**62:
-            raise Unreadable("states do not fit into 62 bits")
-        self.radix = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
+        self.words = _words([int(high or 0) - int(low or 0) + 1 for low, high in ends])
         self.place = {variable.name: k for k, variable in enumerate(self.variables)}
         self.columns = [column.astype(np.int64) for column in columns]
         for k, column in enumerate(self.columns):
             if len(column) and not (self.lower[k] <= column.min() and column.max() <= self.upper[k]):
                 raise Malformed(f"'{self.variables[k].name}' leaves its bounds in a listed state")
-        keys = np.zeros(len(self.columns[0]), dtype=np.int64)
-        for k, column in enumerate(self.columns):
-            keys += (column - self.lower[k]) * self.radix[k]
-        self.is_sorted = bool((np.diff(keys) > 0).all())
+        keys = self._keys(self.columns)
+        self.is_sorted = bool((keys[1:] > keys[:-1]).all())
         self.order = np.arange(len(keys)) if self.is_sorted else np.argsort(keys, kind="stable")
         self.keys = keys[self.order]
-        if not self.is_sorted and (np.diff(self.keys) == 0).any():
+        if not self.is_sorted and (self.keys[1:] == self.keys[:-1]).any():
             raise Malformed("a state stands twice")
 
     def __len__(self) -> int:
@@ -75,9 +72,20 @@ class ListedStates:
         """Return where each state (between the bounds) is listed; -1: nowhere."""
         if not len(self.keys):
             return np.full(len(rows), -1, dtype=np.int64)
-        keys = (rows - self.lower) @ self.radix
+        keys = self._keys(list(rows.T))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, self.order[at], -1)
+
+    def _keys(self, columns: Sequence[Ints]) -> npt.NDArray[Any]:
+        """Return one key per state, in the order of states: a number, or the bytes of several, the greatest digits first."""
+        keys = np.zeros((len(columns[0]), len(self.words)), dtype=">u8")
+        for k, word in enumerate(self.words):
+            number = np.zeros(len(keys), dtype=np.uint64)
+            for place, weight in word:
+                number += (columns[place] - self.lower[place]).astype(np.uint64) * np.uint64(weight)
+            keys[:, k] = number
+        # SOUND: bytes of equal length are compared from the left, which is the order of numbers with the greatest byte first.
+        return keys[:, 0].astype(np.uint64) if len(self.words) == 1 else keys.view(f"S{8 * len(self.words)}")[:, 0]
 
     def state(self, place: int) -> State:
         """Return the state listed there."""
@@ -85,6 +93,20 @@ class ListedStates:
             bool(column[place]) if variable.kind is Kind.BOOL else int(column[place])
             for variable, column in zip(self.variables, self.columns, strict=True)
         )
+
+
+def _words(sizes: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Return the variables in words of a mixed radix, each variable with its weight; the last one is the fastest.
+
+    >>> _words([2**40, 2**30, 4])
+    [[(0, 1)], [(1, 4), (2, 1)]]
+    """
+    words: list[list[int]] = [[]]
+    for place, size in enumerate(sizes):
+        if words[-1] and prod(sizes[k] for k in words[-1]) * size >= LARGEST_WORD:
+            words.append([])
+        words[-1].append(place)
+    return [[(place, prod(sizes[k] for k in word[n + 1 :])) for n, place in enumerate(word)] for word in words]
 
 
 def share_of(edge: NetworkEdge, branch: int) -> Fraction:

@@ -37,7 +37,7 @@ def pack_columns(variables: Sequence[Variable], rows: NDArray[np.int64]) -> Json
     return {"variables": [variable.name for variable in variables], "types": types, "data": packed}
 
 
-def _smallest(values: NDArray[np.int64]) -> str:
+def _smallest(values: NDArray[Any]) -> str:
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     return next(kind for kind in TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
@@ -97,7 +97,15 @@ def _most_states(variables: Sequence[Variable]) -> int | None:
 
 def fits(variables: Sequence[Variable], count: int) -> bool:
     """Return whether so many states can surely be listed."""
-    return 8 * len(variables) * count <= MOST_BYTES
+    return count * sum(map(_most_bytes, variables)) <= MOST_BYTES
+
+
+def _most_bytes(variable: Variable) -> int:
+    """How many bytes a value of the variable takes at most."""
+    lower, upper = (0, 1) if variable.kind is Kind.BOOL else (variable.lower, variable.upper)
+    if variable.kind is Kind.REAL or lower is None or upper is None:
+        return 8
+    return np.dtype(_smallest(np.array([int(lower), int(upper)], dtype=object))).itemsize
 
 
 def _checked(variable: Variable, kind: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from polvet.budget import UNLIMITED, Budget
 from polvet.model.network import Kind
+from polvet.model.semantics import State
 from polvet.policy.binding import Fitted
 from polvet.policy.protocol import Policy
 from polvet.records.fault_files import Fault
@@ -29,6 +30,8 @@ class Request:
     budget: Budget = UNLIMITED
     solver: str = "highs"  # of the big-M program
     thrifty: bool = False  # nobody asked for a method in particular: no more work than it is worth
+    starts: Sequence[State] = ()  # whoever learns anew follows the policy from here; none: from the task's own starts
+    seed: int = 0
 
     @property
     def policy(self) -> Any:

@@ -17,6 +17,7 @@ METHODS: Registry[Method] = Registry(
         "tree": "polvet.repair.leaves:TREE",
         "milp": "polvet.repair.leaves:MILP",
         "penalty": "polvet.repair.penalty_trees:PENALTY",
+        "retrain": "polvet.repair.retrain:RETRAIN",
         "last-layer": "polvet.repair.network_repair:LAST_LAYER",
         "units": "polvet.repair.network_repair:UNITS",
         "direct": "polvet.repair.direct:DIRECT",

@@ -104,6 +104,7 @@ class Options:
     margin: float = MARGIN
     seed: int = 0
     solver: str = "highs"  # of the big-M program
+    starts: Sequence[State] = ()  # `retrain` follows the policy from here; none: from the task's own starts
 
     def __post_init__(self) -> None:
         METHODS.chosen(self.method)
@@ -143,6 +144,8 @@ def repair(
             budget,
             how.solver,
             thrifty=how.method == AUTO,
+            starts=how.starts,
+            seed=how.seed,
         )
     )
     if isinstance(change.policy, Rules):
