@@ -103,5 +103,5 @@ def test_most_worlds_are_read_in_bulk() -> None:
         semantics = Semantics(task.network)
         arena = Arena(task, semantics, semantics.compile(task.fail), semantics.compile(task.goal), world)
         columns = [np.zeros(0, dtype=np.int64) for _ in task.network.variables]
-        assert len(Bulk(Followed(arena, fit(task, network_of([zero], names, labels))), columns).keys) == 0
+        assert len(Bulk(Followed(arena, fit(task, network_of([zero], names, labels))), columns).states) == 0
         assert FAIL == 0
