@@ -4,7 +4,7 @@ iPI(app), iPI(learn), iPI(rand)   improved policy iteration: the model's order, 
 TarjanSafe                        the algorithm it is compared with
 Prop-U, Prop-U (BDD)              backward propagation over all states, explicit and with decision diagrams (the paper: out of memory)
 lazy                              polvet's own default
-Worlds are the paper's, at its scale and smaller (`one-way-line 70/70`: 142 integers up to 70), generated from its description; the
+Worlds are the paper's, at its scale and smaller (`one-way line 70/70`: 74 variables up to 70), generated from its description; the
 policies are networks 2x64 by Q-learning; the questions are distinct states on their runs. Everybody answers every question afresh,
 in turn, with the same limits per question and in all; short answers are timed three times and the best is kept.
     python -m benchmarks.state_safety [--states 40] [--each 1] [--total 15] [--only REGEX]

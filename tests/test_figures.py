@@ -36,6 +36,36 @@ def results(name: str) -> Any:
 # -- where figures come from
 
 
+def generalising(row: str, how: str) -> Any:
+    ways = next(one["ways"] for one in results("generalising") if one["row"] == row)
+    return next(way for way in ways if way["how"] == how)
+
+
+def kept_by_retraining() -> tuple[str, ...]:
+    kept = [generalising(row, "retrain")["kept_percent"] for row in ("Beluga (8 jigs)", "Beluga (6 jigs)")]
+    return tuple(f"{share:.0f}" for share in kept)
+
+
+def questions(kind: str, peer: str) -> Any:
+    lines = results("queries")["summary"]
+    return next(line for line in lines if line["kind"] == kind and line["peer"].startswith(peer))
+
+
+def asked_of_marabou() -> tuple[str, ...]:
+    line = questions("network", "marabou")
+    assert line["contradictions"] == 0
+    low, _, high = line["slower_by_quartiles"]
+    counts = (line[key] for key in ("questions", "polvet_answered", "peer_answered"))
+    return (*map(str, counts), f"{line['slower_by']:,.0f}", f"{low:,.0f}", f"{high:,.0f}")
+
+
+def asked_of_veritas() -> tuple[str, ...]:
+    small, large = questions("boxes", "veritas"), questions("large", "veritas")
+    assert round(small["slower_by"]) == 2
+    assert round(large["slower_by"]) == 1
+    return (*(str(small["compared"]), str(large["compared"]), str(large["questions"])), str(large["polvet_answered"]))
+
+
 def exploring() -> tuple[str, ...]:
     rows = results("exploring")
     sizes = [row["states"] / 1e6 for row in rows]
@@ -214,6 +244,10 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
         ("on the {} benchmarks of the paper on safety debugging", lambda: debugged()[:1]),
         ("{} of them end *safe*, certified for all of their start states, half of these within {} seconds", lambda: debugged()[1:]),
         ("Beluga with 5 jigs takes {} seconds (", lambda: belugas()[:1]),
+        (
+            "makes it *safe* from all 40,320 orders in {:.0f} CPU seconds",
+            lambda: (generalising("Beluga (8 jigs)", "all")["seconds"],),
+        ),
         ("with 6 jigs {} seconds (there Gurobi timed out), with 8 jigs, three of them in their places, {} seconds", lambda: belugas()[1:]),
         (
             "to at most {} % unsafe starts, but for icy one-way lines without parking, where most starts are lost whatever the policy does "
@@ -223,7 +257,21 @@ CLAIMS: dict[str, list[tuple[str, Callable[[], tuple[str, ...]]]]] = {
         ("Cars and poles (real values, 1,000 steps) fall to {} %", cars_and_poles),
         ("{} to more than {} times as fast as its SMT encoding", shields),
     ],
+    "docs/boxes.md": [
+        ("everybody with {:g} CPU seconds per question", lambda: (results("queries")["limit"],)),
+        (
+            "Of {} questions about ReLU networks polvet answers {} and Marabou {}, none of them differently; on these Marabou takes "
+            "{} times as long (geometric mean; quartiles {} to {})",
+            asked_of_marabou,
+        ),
+        (
+            "about twice as long on {} questions about 15 rounds of trees, as long as polvet on the {} of {} questions about 50 rounds "
+            "that both answer, where polvet answers {}",
+            asked_of_veritas,
+        ),
+    ],
     "docs/repair.md": [
+        ("of its right decisions on Beluga's runs, the new one takes {} to {} % as well", kept_by_retraining),
         (
             "for the two-way line with 40 places and 25 packages it is found in {} CPU seconds and checked in {}",
             lambda: (loop("2 way line (40, 25)"), loop("2 way line (40, 25)", "check_cpu_seconds")),
