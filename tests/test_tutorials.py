@@ -67,6 +67,7 @@ def test_there_is_a_tutorial_for_each_capability():
         "terminates",
         "gym",
         "planning",
+        "general",
     ]
 
 

@@ -111,6 +111,8 @@ def certified(tmp_path_factory):
     keep(["decide", "walk.toml", "--state", "x=0", "--goal-reaching"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1", "--per-state"], "walk.toml")
+    run(["permit", str(folder / "walk.toml"), "--bound", "0", "--conflict", str(folder / "conflict.json")])
+    made["conflict"] = [str(folder / "conflict.json"), "--task", str(folder / "walk.toml")]
     for name, rows in (("good", "right"), ("bad", "left")):
         table = {"format": "table/1", "inputs": ["x"], "outputs": ["left", "right"]}
         table["rows"] = [{"state": {"x": x}, "action": rows} for x in range(1, 6)]

@@ -12,7 +12,7 @@ import pytest
 import polvet
 from polvet.acceptance import judge
 from polvet.budget import Budget
-from polvet.campaign import steps
+from polvet.campaign import examination, steps
 from polvet.check.checker import CHECKERS
 from polvet.cli.app import run
 from polvet.confirm import confirmation
@@ -285,11 +285,11 @@ QUICK = ("--starts", "10", "--max-steps", "50", "--workers", "1")
 
 
 def test_debug_gives_no_verdict_on_a_false_proof(files, monkeypatch, capsys):
-    def fewer(*given, true=steps.certificate_of):
+    def fewer(*given, true=examination.certificate_of):
         certificate = true(*given)
         return {**certificate, "count": certificate["count"] - 1} if "count" in certificate else certificate
 
-    monkeypatch.setattr(steps, "certificate_of", fewer)
+    monkeypatch.setattr(examination, "certificate_of", fewer)
     content = refused(capsys, "debug", files.task, files.bad, "-o", "debugged", *QUICK)
     assert_complete(content, files, None)
     assert not Path("debugged/outcome.json").exists()

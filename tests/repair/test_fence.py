@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polvet.budget import Budget
-from polvet.campaign import steps
+from polvet.campaign import examination, steps
 from polvet.campaign.loop import debug
 from polvet.campaign.outcome import Outcome
 from polvet.check.checker import Accepted, Subjects, check_file
@@ -142,7 +142,7 @@ def test_what_gets_no_fence_says_why():
 
 @pytest.mark.slow
 def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
-    monkeypatch.setattr(steps, "QUICK_STATES", 10)
+    monkeypatch.setattr(examination, "QUICK_STATES", 10)
     monkeypatch.setattr(steps, "QUICK_PROOF", 10)
     LINES["two-way"].write(tmp_path / "line.jani")
     task = load_task(tmp_path / "line.toml")
@@ -161,13 +161,14 @@ def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_run(tmp_path, monkeypatch):
     """The proof over a few variables stays open, as a limit would leave it; then `auto` verifies, under a key of its own."""
-    monkeypatch.setattr(steps, "QUICK_STATES", 10)
+    monkeypatch.setattr(examination, "QUICK_STATES", 10)
     monkeypatch.setattr(steps, "QUICK_PROOF", 10)
 
     def cut_short(bound, *, method="auto", **options):
         return Unknown("cut short", method) if method == "projection" else verify(bound, method=method, **options)
 
-    monkeypatch.setattr(steps, "verify", cut_short)
+    for part in (examination, steps):
+        monkeypatch.setattr(part, "verify", cut_short)
     LINES["two-way"].write(tmp_path / "line.jani")
     task = load_task(tmp_path / "line.toml")
     save_policy(random_line_policy(task, 0), tmp_path / "policy.json")

@@ -210,7 +210,7 @@ def test_a_cluster_that_does_not_answer_is_an_input_error():
 
 
 def test_a_missing_ray_names_its_extra():
-    code = "import sys; sys.modules['ray'] = None; from polvet.cli import main; main(sys.argv[1:])"
+    code = "import sys; sys.modules['ray'] = None; from polvet.cli import main; main()"
     command = [sys.executable, "-c", code, "fuzz", str(LINE.task), str(LINE.policy), "--workers", "ray:auto"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert found.returncode == 30

@@ -268,7 +268,9 @@ def _heaviest(
 ) -> dict[int, Fraction] | None:
     """Return the base and the forbidden options, equally likely, with as much of these as fits; None where nothing does."""
     mean = sum((worth[o] for o in forbidden), Fraction(0)) / len(forbidden)
-    room = Fraction(GRAIN - 1, GRAIN) if mean <= most else max(Fraction(0), (most - worth[base]) / (mean - worth[base]))
+    if mean > most and worth[base] >= most:  # rounding may leave the base no better than what it allows
+        return None
+    room = Fraction(GRAIN - 1, GRAIN) if mean <= most else (most - worth[base]) / (mean - worth[base])
     weight = Fraction(int(room * GRAIN), GRAIN)
     if not weight:
         return None
