@@ -111,8 +111,10 @@ def certified(tmp_path_factory):
     keep(["decide", "walk.toml", "--state", "x=0", "--goal-reaching"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1"], "walk.toml")
     keep(["permit", "walk.toml", "--bound", "0.1", "--per-state"], "walk.toml")
-    run(["permit", str(folder / "walk.toml"), "--bound", "0", "--conflict", str(folder / "conflict.json")])
-    made["conflict"] = [str(folder / "conflict.json"), "--task", str(folder / "walk.toml")]
+    (folder / "slip.prism").write_text(WALK.replace("(x'=x+1)", "0.9:(x'=x+1) + 0.1:(x'=0)"))
+    (folder / "slip.toml").write_text('model = "slip.prism"\nfail = "x = 0"\ngoal = "x = 6"\n')
+    run(["permit", str(folder / "slip.toml"), "--bound", "0.1", "--conflict", str(folder / "conflict.json")])
+    made["conflict"] = [str(folder / "conflict.json"), "--task", str(folder / "slip.toml")]
     for name, rows in (("good", "right"), ("bad", "left")):
         table = {"format": "table/1", "inputs": ["x"], "outputs": ["left", "right"]}
         table["rows"] = [{"state": {"x": x}, "action": rows} for x in range(1, 6)]

@@ -12,6 +12,7 @@ from polvet.budget import Budget
 from polvet.campaign import examination, steps
 from polvet.campaign.loop import debug
 from polvet.campaign.outcome import Outcome
+from polvet.campaign.settings import Settings
 from polvet.check.checker import Accepted, Subjects, check_file
 from polvet.domains import generate
 from polvet.errors import InputError
@@ -149,7 +150,7 @@ def test_a_campaign_ends_with_a_fence_and_a_proof(tmp_path, monkeypatch):
     fenced = 0
     for seed in range(3):
         save_policy(random_line_policy(task, seed), tmp_path / "policy.json")
-        found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", steps.Settings(starts=200))
+        found = debug(task, tmp_path / "policy.json", tmp_path / f"campaign-{seed}", Settings(starts=200))
         assert found.outcome is Outcome.SAFE
         proofs = [record for record in found.records if record.step.name == "strengthen" and record.files]
         fenced += len(proofs)
@@ -174,7 +175,7 @@ def test_where_the_quick_proof_of_a_fenced_policy_is_cut_short_the_others_still_
     save_policy(random_line_policy(task, 0), tmp_path / "policy.json")
     for seconds in (None, 600):
         folder = tmp_path / f"campaign-{seconds}"
-        settings = steps.Settings(starts=200)
+        settings = Settings(starts=200)
         found = debug(task, tmp_path / "policy.json", folder, settings, budget=Budget(seconds))
         keys = [(record.iteration, record.step.name) for record in found.records]
         assert len(set(keys)) == len(keys)

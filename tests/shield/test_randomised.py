@@ -114,19 +114,30 @@ def test_the_file_is_certified_and_heavier_weights_are_not(tmp_path: Path, exact
     table = read_shield(document, Where("shield"))
     assert sum(len(one) for one in table.mixed.values()) == shield.count
     places = [k for k, row in enumerate(document["states"]) if "mixed" in row and Fraction(row["value"]) > 0]
-    for k in places[:8]:
-        for change in ({"right": "1/2"}, {"right": "1/2", "nowhere": "1/2"}, {"right": "-1", "up": "2"}, "heavier"):
-            copied = copy.deepcopy(document)
-            first = copied["states"][k]["mixed"][0]
-            if change == "heavier":
-                (base, light), *_, (other, heavy) = first.items()
-                moved = Fraction(light) * Fraction(9, 10)
-                first[base] = str(Fraction(light) - moved)
-                first[other] = str(Fraction(heavy) + moved)
-            else:
-                copied["states"][k]["mixed"][0] = change
-            (tmp_path / "changed.json").write_text(json.dumps(copied))
-            assert isinstance(check_file(tmp_path / "changed.json", Subjects(task_file)), Rejected), (k, change)
+    changes = [
+        (k, one)
+        for k in places[:8]
+        for one in ({"right": "1/2"}, {"right": "1/2", "nowhere": "1/2"}, {"right": "-1", "up": "2"})
+    ]
+    if exact:  # a heavier weight changes a value; of upper bounds one alone may still keep what is claimed
+        changes += [(k, None) for k in places[:8]]
+    for k, change in changes:
+        copied = copy.deepcopy(document)
+        copied["states"][k]["mixed"][0] = change or _heavier(copied["states"][k]["mixed"][0])
+        (tmp_path / "changed.json").write_text(json.dumps(copied))
+        assert isinstance(check_file(tmp_path / "changed.json", Subjects(task_file)), Rejected), (k, change)
+    copied = copy.deepcopy(document)
+    for k in places:
+        copied["states"][k]["mixed"] = [_heavier(one) for one in copied["states"][k]["mixed"]]
+    (tmp_path / "changed.json").write_text(json.dumps(copied))
+    assert isinstance(check_file(tmp_path / "changed.json", Subjects(task_file)), Rejected)
+
+
+def _heavier(weights: dict[str, str]) -> dict[str, str]:
+    """Nine tenths of the first option's weight go to the last one."""
+    (base, light), *_, (other, heavy) = weights.items()
+    moved = Fraction(light) * Fraction(9, 10)
+    return {**weights, base: str(Fraction(light) - moved), other: str(Fraction(heavy) + moved)}
 
 
 def test_distributions_are_given_by_label_and_wrong_ones_are_refused(tmp_path: Path) -> None:
