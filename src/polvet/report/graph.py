@@ -10,6 +10,7 @@ from polvet.report.markup import text
 
 SORTS = ("cycle", "falls", "removed", "gone", "prefix")
 COLUMN, ROW, BOX_HEIGHT, MARGIN = 190.0, 96.0, 34.0, 60.0
+PEAK = 24.0  # the least height of a curve's middle: room for its label
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,22 @@ def graph_drawing(names: Sequence[str], initial: Sequence[int], arcs: Sequence[A
         at = _circle(len(names))
     else:
         at = [(MARGIN + 20 + COLUMN * x, MARGIN + 20 + ROW * y) for x, y in _layers(len(names), initial, arcs)]
-    width = max((x + half_width(name[:16]) for (x, _), name in zip(at, names, strict=True)), default=0) + 40
-    height = max((y for _, y in at), default=0) + MARGIN + 20
     beside: dict[tuple[int, int], int] = {}
+    numbers = []
+    for arc in arcs:
+        beside[arc.source, arc.target] = beside.get((arc.source, arc.target), -1) + 1
+        numbers.append(beside[arc.source, arc.target])
+    peaks = [
+        (at[arc.source][1] + at[arc.target][1]) / 2 + _bow(at[arc.source], at[arc.target], number, around)[1] / 2
+        for arc, number in zip(arcs, numbers, strict=True)
+    ]
+    lift = max(0.0, PEAK - min(peaks, default=PEAK))
+    at = [(x, y + lift) for x, y in at]
+    width = max((x + half_width(name[:16]) for (x, _), name in zip(at, names, strict=True)), default=0) + 40
+    height = max(max((y for _, y in at), default=0) + MARGIN + 20, max(peaks, default=0) + lift + PEAK)
     edges: list[tuple[bool, str]] = []
     middle = (sum(x for x, _ in at) / max(1, len(at)), sum(y for _, y in at) / max(1, len(at))) if around else None
-    for arc in arcs:
-        number = beside[arc.source, arc.target] = beside.get((arc.source, arc.target), -1) + 1
+    for arc, number in zip(arcs, numbers, strict=True):
         drawn = _edge(arc, at[arc.source], at[arc.target], number, middle)
         edges.append((arc.sort not in ("", "gone"), drawn))
     parts = [drawn for _, drawn in sorted(edges, key=lambda edge: edge[0])]  # what is marked lies on top
@@ -136,10 +146,8 @@ def _edge(
         path = f"M{x1 - 12:.1f} {top:.1f} C{x1 - 34:.1f} {top - rise:.1f} {x1 + 34:.1f} {top - rise:.1f} {x1 + 12:.1f} {top:.1f}"
         tx, ty = x1, top - rise * 0.78 + (6 if down else 0)
     else:
-        dx, dy = x2 - x1, y2 - y1
-        length = max(1.0, (dx * dx + dy * dy) ** 0.5)
-        bend = 26 + 26 * number
-        mx, my = (x1 + x2) / 2 - dy / length * bend, (y1 + y2) / 2 + dx / length * bend
+        aside, down_by = _bow(start, end, number, middle is not None)
+        mx, my = (x1 + x2) / 2 + aside, (y1 + y2) / 2 + down_by
         ax, ay = _border(x1, y1, mx, my)
         bx, by = _border(x2, y2, mx, my)
         path = f"M{ax:.1f} {ay:.1f} Q{mx:.1f} {my:.1f} {bx:.1f} {by:.1f}"
@@ -150,6 +158,15 @@ def _edge(
         f'<g class="edge {arc.sort}"><title>{text(arc.label)}</title><path d="{path}" marker-end="url(#arrow{head})"/>'
         f'<text x="{tx:.1f}" y="{ty:.1f}" text-anchor="middle">{text(shown)}</text></g>'
     )
+
+
+def _bow(start: tuple[float, float], end: tuple[float, float], number: int, around: bool) -> tuple[float, float]:
+    """How far a curve's handle lies off the straight line; in layers, edges that pass other columns pass above or below their nodes."""
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    length = max(1.0, (dx * dx + dy * dy) ** 0.5)
+    passed = 0.0 if around else max(0.0, abs(dx) / COLUMN - 1)
+    bend = 26 + 26 * number + 48 * passed
+    return -dy / length * bend, dx / length * bend
 
 
 def _border(x: float, y: float, toward_x: float, toward_y: float) -> tuple[float, float]:
