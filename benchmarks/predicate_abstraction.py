@@ -158,7 +158,7 @@ def build(
         conserved = {row.terms for row in facts if not row.marks}
         kept = [predicate for predicate in predicates if predicate.terms not in conserved]
         who = PolicyIgnored(tester, budget) if solver == PLAIN else tester
-        space = Expansion(task, kept, who, options, facts).build()
+        space = Expansion(task, kept, who, options, facts, budget).build()
     except Stopped as stop:
         return {"seconds": round(time.monotonic() - begun, 3), "stopped": str(stop)}
     finally:

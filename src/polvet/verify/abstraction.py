@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from polvet.budget import stopwatch
+from polvet.budget import UNLIMITED, Budget, stopwatch
 from polvet.check.invariant_format import invariant_certificate
 from polvet.choices import one_of
 from polvet.files import Figures
@@ -155,8 +155,10 @@ class Expansion:
         tester: Tester,
         options: Options,
         facts: Sequence[Row] = (),
+        budget: Budget = UNLIMITED,
     ) -> None:
         self.task, self.predicates, self.tester, self.options, self.facts = task, predicates, tester, options, facts
+        self.budget = budget
         self.bounds = task.system.bounds
         self._rows = [(p.row(False), p.row(True)) for p in predicates]
         self._before: dict[int, list[tuple[Row, Row]]] = {}
@@ -235,6 +237,7 @@ class Expansion:
         self, number: int, transition: Transition, here: Cell, chosen: AbstractState
     ) -> Iterator[tuple[Cell, AbstractState]]:
         """Yield candidate successors whose first truth values are `chosen`, with where they come true, inside of `here`."""
+        self._check_time()
         if len(chosen) == len(self.predicates):
             yield here, chosen
             return
@@ -281,7 +284,12 @@ class Expansion:
         for cell in region:
             yield from self._refined(cell, ())
 
+    def _check_time(self) -> None:
+        if self.budget.is_over():
+            raise Stopped(str(self.budget.reached("time")))
+
     def _refined(self, cell: Cell, chosen: AbstractState) -> Iterator[AbstractState]:
+        self._check_time()
         if len(chosen) == len(self.predicates):
             if isinstance(self._answered(self.tester.has_state(cell)), Yes):
                 yield chosen
@@ -352,7 +360,7 @@ def _decide(
     facts = conserved_rows(task)
     while True:
         spent = stopwatch()
-        space = Expansion(task, predicates, tester, options, facts).build()
+        space = Expansion(task, predicates, tester, options, facts, request.budget).build()
         figures |= {
             "predicates": len(predicates),
             "abstract_states": len(space.reached),
