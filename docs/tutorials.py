@@ -19,7 +19,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-TIMES = re.compile(r"\b\d+\.\d+ s\b|\b[\d,]+ (?=states/s)|(?<=^  \d )\s+\d+\.\d\d", re.MULTILINE)
+# seconds, speeds, and the looks of threads that tell each other what they know
+TIMES = re.compile(r"\b\d+\.\d+ s\b|\b[\d,]+ (?=states/s)|(?<=^  \d )\s+\d+\.\d\d|(?<=expanded=)\d+", re.MULTILINE)
 
 
 def pages() -> list[Path]:

@@ -73,4 +73,6 @@ def test_there_is_a_tutorial_for_each_capability():
 
 def test_times_are_no_output():
     assert tutorials.timeless("took 1.25 s, 3,000 states/s") == tutorials.timeless("took 9.50 s, 12 states/s")
+    assert tutorials.timeless("(safe=8, expanded=12)") == tutorials.timeless("(safe=8, expanded=15)")
+    assert tutorials.timeless("(safe=8, expanded=12)") != tutorials.timeless("(safe=7, expanded=12)")
     assert tutorials.timeless("risk 0.25") != tutorials.timeless("risk 0.5")
