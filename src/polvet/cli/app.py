@@ -7,21 +7,22 @@ and completion in the shell do not wait for what twenty commands import.
 from __future__ import annotations
 
 import errno
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
 
 from polvet import __version__
 from polvet.cli.answer import ExitCode
 from polvet.cli.limits import net, said
+from polvet.cli.parameters import iter_repeated, parameters
 from polvet.cli.printable import say
 from polvet.errors import FalseCertificate, InputError, LimitReached, Where
 from polvet.interrupts import noting
@@ -66,60 +67,53 @@ COMMANDS: dict[str, str] = {
 paragraph of the command's own help."""
 
 
-class Commands(TyperGroup):
+WIDTH = {"max_content_width": 120}
+"""Of help pages: where the terminal is wider, it stays empty."""
+
+
+class Commands(click.Group):
     """The commands as the help page lists them; the one that is asked for is imported."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help page."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does, whole, and without its example."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.partition(" Example: ")[0]) for name, text in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first argument names, imported, and the other arguments."""
-        name, _, rest = super().resolve_command(ctx, args)
-        assert name is not None
-        from polvet.cli.options import takes_groups
-
-        alone = typer.Typer(add_completion=False)
-        command = getattr(import_module(f"polvet.cli.{name}"), name)
-        alone.command(name)(_guarded(takes_groups(command)))
-        known = get_command(alone)
-        _refuse_twice(known.params, rest)
-        return name, known, rest
+        name, *rest = args
+        if name not in COMMANDS:
+            near = get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        command = imported(name)
+        for option in iter_repeated(command.params, rest):
+            raise InputError("is given twice, and takes one value.", Where(option), "Give it once.")
+        return name, command, rest
 
 
-def _refuse_twice(options: list[Any], words: list[str]) -> None:
-    """Raise an InputError where an option that takes one value is given twice: the parser would keep the last and say nothing."""
-    own = words[: words.index("--")] if "--" in words else words
-    for option in options:
-        if option.param_type_name != "option" or option.multiple or option.is_flag:
-            continue
-        repeated = [word.partition("=")[0] for word in own if word.partition("=")[0] in option.opts]
-        if len(repeated) > 1:
-            raise InputError("is given twice, and takes one value.", Where(repeated[-1]), "Give it once.")
+def imported(name: str) -> click.Command:
+    """Return a command, its module imported."""
+    from polvet.cli.options import takes_groups
+
+    command = takes_groups(getattr(import_module(f"polvet.cli.{name}"), name))
+    return click.Command(
+        name,
+        params=parameters(command),
+        callback=_guarded(command),
+        help=inspect.getdoc(command),
+        context_settings=WIDTH,
+    )
 
 
-app = typer.Typer(
-    name="polvet",
-    cls=Commands,
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
-)
 LARGEST_OPTION = 2**40
 """Of integers on the command line: kernels count in 64 bits, and megabytes become bytes."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt inside a command
-UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # the base of all errors that the option parser raises
-
-
-def _imported_when_invoked() -> None:
-    raise AssertionError("Commands.resolve_command puts the command itself in this place")
-
-
-for _name, _help in COMMANDS.items():
-    app.command(_name, help=_help)(_imported_when_invoked)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"polvet {__version__}")
-        raise typer.Exit
 
 
 WELCOME = f"""polvet {__version__} vets learned action policies: verdicts with evidence that an independent checker accepts.
@@ -135,16 +129,51 @@ Believe no answer: polvet certify CERTIFICATE --task TASK. All commands: polvet 
 """What `polvet` alone says: the four things people do first."""
 
 
-@app.callback()
-def _polvet(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Vet learned action policies."""
-    if context.invoked_subcommand is None:
+def _print_version() -> str:
+    return f"polvet {__version__}"
+
+
+def _show_completion() -> str:
+    from polvet.cli.completion import script
+
+    return script(app)[1]
+
+
+def _install_completion() -> str:
+    from polvet.cli.completion import install
+
+    return install(app)
+
+
+def _saying(name: str, help: str, what: Callable[[], str]) -> click.Option:
+    """Return an option that only says something: nothing else is done where it is given."""
+
+    def say(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            print(what())
+            context.exit()
+
+    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, callback=say, help=help)
+
+
+def _welcome() -> None:
+    if click.get_current_context().invoked_subcommand is None:
         print(WELCOME)
+
+
+app = Commands(
+    "polvet",
+    commands={name: click.Command(name, help=text) for name, text in COMMANDS.items()},
+    params=[
+        _saying("--version", "Print the version and stop.", _print_version),
+        _saying("--install-completion", "Teach your shell to complete commands and options.", _install_completion),
+        _saying("--show-completion", "Print what would be installed.", _show_completion),
+    ],
+    callback=_welcome,
+    invoke_without_command=True,
+    help="Vet learned action policies: verdicts with evidence that an independent checker accepts.",
+    context_settings=WIDTH,
+)
 
 
 def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,7 +210,7 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
         return _complain(said(error), ExitCode.UNKNOWN)
     except FalseCertificate as error:
         return _complain(str(error), ExitCode.BUG)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _complain("interrupted; what was written before is kept.", ExitCode.UNKNOWN)
     except MemoryError:
         return _complain("out of memory. Give a smaller --memory-limit or a smaller model.", ExitCode.UNKNOWN)
@@ -197,9 +226,8 @@ def run(arguments: list[str] | None = None, age: float = 0.0) -> int:
         SystemExit
     ):  # the option parser leaves so when nobody reads its output any more, as in `polvet domains | head -1`
         return ExitCode.DONE.value
-    except UsageError as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _complain(f"{message} See 'polvet --help'.", ExitCode.INPUT)
+    except click.ClickException as error:
+        return _complain(f"{error.format_message()} See 'polvet --help'.", ExitCode.INPUT)
     except Exception:
         return _bug()
 
@@ -214,10 +242,8 @@ def _run(arguments: list[str] | None) -> int:
     """Run the command; whatever it makes of the net's alarm (kernels make Ctrl-C of it) is the limit that was reached."""
     try:
         with noting():
-            result = app(arguments, standalone_mode=False)
+            result = app(arguments, "polvet", standalone_mode=False)
             sys.stdout.flush()
-        if result == TYPER_INTERRUPTED:
-            raise KeyboardInterrupt
         return result if isinstance(result, int) else ExitCode.DONE.value
     except (Exception, KeyboardInterrupt) as error:
         if net.caught:

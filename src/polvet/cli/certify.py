@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.limits import budget_of
 from polvet.cli.options import (
     Avoid,
@@ -22,6 +20,7 @@ from polvet.cli.options import (
     Start,
     Timed,
 )
+from polvet.cli.parameters import Argument, Option
 from polvet.errors import Where
 from polvet.model.task import TaskOptions
 from polvet.sources import parse_avoid, parse_constants, parse_mode, parse_out_of_bounds
@@ -62,14 +61,14 @@ class CheckingLimits(Timed):
 
 
 def certify(
-    certificate: Annotated[Path, typer.Argument(help="The certificate, a JSON file.")],
+    certificate: Annotated[Path, Argument(help="The certificate, a JSON file.")],
     conditions: Conditions,
     limits: CheckingLimits,
     answering: Plainly,
-    task: Annotated[Path | None, typer.Option("--task", help="The task, model or finite-memory policy.")] = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy it speaks about.")] = None,
+    task: Annotated[Path | None, Option("--task", help="The task, model or finite-memory policy.")] = None,
+    policy: Annotated[Path | None, Option("--policy", help="The policy it speaks about.")] = None,
     allow_options: Annotated[
-        bool, typer.Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
+        bool, Option("--allow-options", help="Accept conditions that the certificate puts in the task's place.")
     ] = False,
 ) -> int:
     """Check a certificate without trusting whoever made it: accepted (0) or rejected (10).

@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.answer import ExitCode
 from polvet.cli.options import Answering, Followed, ModelFile, Threaded, World
+from polvet.cli.parameters import Option
 
 PropertyName = Annotated[
-    str, typer.Option("--property", help="The name of a property, or one in PRISM's notation: 'Pmax=? [F s=7]'.")
+    str, Option("--property", help="The name of a property, or one in PRISM's notation: 'Pmax=? [F s=7]'.")
 ]
-Exact = Annotated[bool, typer.Option("--exact", help="Exact rational arithmetic instead of bounds.")]
-SchedulerFile = Annotated[
-    Path | None, typer.Option("--scheduler", help="Write a scheduler that attains the bound, as JSON.")
-]
-Gap = Annotated[float, typer.Option("--gap", help="How far the bounds may be apart, relatively.", min=1e-13, max=0.5)]
+Exact = Annotated[bool, Option("--exact", help="Exact rational arithmetic instead of bounds.")]
+SchedulerFile = Annotated[Path | None, Option("--scheduler", help="Write a scheduler that attains the bound, as JSON.")]
+Gap = Annotated[float, Option("--gap", help="How far the bounds may be apart, relatively.", min=1e-13, max=0.5)]
 
 
 @dataclass(frozen=True, kw_only=True)

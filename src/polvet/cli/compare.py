@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.cli.options import Answering, Chance, Output, Subject
+from polvet.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from polvet.model.task import Task
@@ -21,16 +20,16 @@ SHOWN = 5
 class Before(Subject):
     """The policy before."""
 
-    policy: Annotated[Path, typer.Argument(metavar="OLD", help="The policy before.")]
+    policy: Annotated[Path, Argument(metavar="OLD", help="The policy before.")]
 
 
 def compare(
     before: Before,
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The policy after.")],
+    new: Annotated[Path, Argument(metavar="NEW", help="The policy after.")],
     limits: Chance,
     answering: Answering,
     starts: Annotated[
-        int | None, typer.Option("--starts", help="So many random start states; without: all of them.", min=1)
+        int | None, Option("--starts", help="So many random start states; without: all of them.", min=1)
     ] = None,
     output: Output = None,
 ) -> int:

@@ -10,13 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from polvet.budget import Stopwatch, stopwatch
 from polvet.choices import listed
 from polvet.cli.answer import ExitCode
 from polvet.cli.faults import Delta, GoalChance
 from polvet.cli.options import Answering, MaxRisk, MemoryLimit, Seed, Subject, Timed, Workers
+from polvet.cli.parameters import Option
 from polvet.cli.printable import printable
 from polvet.cli.progress import Log, memory_mb, open_log
 from polvet.cli.repair import RepairMode
@@ -44,27 +43,21 @@ class CampaignLimits(Timed):
 class Settings:
     """The settings of a campaign; `campaign/settings.py` says what each means."""
 
-    starts: Annotated[int, typer.Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)] = (
-        10_000
-    )
-    runs: Annotated[int, typer.Option("--runs", help="At least so many runs per start state for %Goal.", min=1)] = 10
-    fuzz_runs: Annotated[
-        int, typer.Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)
-    ] = 10
-    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 1_000
-    max_states: Annotated[int, typer.Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000
-    iterations: Annotated[int, typer.Option("--iterations", help="At most so many repairs.", min=0)] = 50
-    method: Annotated[str, typer.Option("--method", help=f"How to repair: {listed(METHODS.words)}.")] = "auto"
+    starts: Annotated[int, Option("--starts", help="Start states to debug on, and to evaluate on.", min=1)] = 10_000
+    runs: Annotated[int, Option("--runs", help="At least so many runs per start state for %Goal.", min=1)] = 10
+    fuzz_runs: Annotated[int, Option("--fuzz-runs", help="Tries per start state to find an unsafe run.", min=1)] = 10
+    max_steps: Annotated[int, Option("--max-steps", help="The longest run.", min=1)] = 1_000
+    max_states: Annotated[int, Option("--max-states", help="Of an exhaustive search.", min=1)] = 2_000_000
+    iterations: Annotated[int, Option("--iterations", help="At most so many repairs.", min=0)] = 50
+    method: Annotated[str, Option("--method", help=f"How to repair: {listed(METHODS.words)}.")] = "auto"
     repair_mode: RepairMode = "safe"
-    keep: Annotated[int, typer.Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)] = (
-        2_000
-    )
+    keep: Annotated[int, Option("--keep", help="States of goal-reaching runs whose action is kept.", min=0)] = 2_000
     max_goal_loss: Annotated[
-        float, typer.Option("--max-goal-loss", help="%Goal may fall by so many points below the best so far.", min=0.0)
+        float, Option("--max-goal-loss", help="%Goal may fall by so many points below the best so far.", min=0.0)
     ] = 1.0
-    verify: Annotated[str, typer.Option("--verify", help="auto, or never.")] = "auto"
+    verify: Annotated[str, Option("--verify", help="auto, or never.")] = "auto"
     kind: Annotated[
-        str, typer.Option("--kind", help="safety; goal: goal faults are mended as well; risk: with --max-risk.")
+        str, Option("--kind", help="safety; goal: goal faults are mended as well; risk: with --max-risk.")
     ] = "safety"
     goal_chance: GoalChance = "best"
     max_risk: MaxRisk = None
@@ -74,7 +67,7 @@ class Settings:
 
 def debug(
     subject: Subject,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The campaign's folder; an earlier one is resumed.")],
+    output: Annotated[Path, Option("-o", "--output", help="The campaign's folder; an earlier one is resumed.")],
     settings: Settings,
     limits: CampaignLimits,
     answering: Answering,

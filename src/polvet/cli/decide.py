@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.choices import listed
 from polvet.cli.options import Answering, Crowd, OneState, Output, Posed, named_state
+from polvet.cli.parameters import Option
 from polvet.errors import InputError, Where
 from polvet.safety.algorithms import ALGORITHMS, DEFAULT, ORDERS
 
@@ -26,33 +25,31 @@ INLINE_STATES = 1_000
 class Question(Posed):
     """The task whose states are decided."""
 
-    avoid: Annotated[str, typer.Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = ""
+    avoid: Annotated[str, Option("--avoid", help="deadlock: to end outside the goal is unsafe, too.")] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
     """How the states are decided."""
 
-    algorithm: Annotated[str, typer.Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT
-    order: Annotated[str, typer.Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app"
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of --order policy.")] = None
+    algorithm: Annotated[str, Option("--algorithm", help=f"{listed(ALGORITHMS)}.")] = DEFAULT
+    order: Annotated[str, Option("--order", help=f"Which action first: {listed(ORDERS)}.")] = "app"
+    policy: Annotated[Path | None, Option("--policy", help="The policy of --order policy.")] = None
     share: Annotated[
-        bool | None, typer.Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
+        bool | None, Option("--share/--fresh", help="Keep what is known from state to state (default for lazy).")
     ] = None
-    radius: Annotated[int | None, typer.Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)] = (
-        None
-    )
+    radius: Annotated[int | None, Option("--radius", help="TarjanSafe looks this many steps ahead.", min=1)] = None
     bound: Annotated[
-        str | None, typer.Option("--bound", help="Safe means: some policy fails with at most this probability.")
+        str | None, Option("--bound", help="Safe means: some policy fails with at most this probability.")
     ] = None
     goal_reaching: Annotated[
-        bool, typer.Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
+        bool, Option("--goal-reaching", help="Ask for a policy that keeps the goal in reach: strong cyclic.")
     ] = False
     region: Annotated[
-        bool, typer.Option("--region", help="The safe start states as a condition, with evidence about both sides.")
+        bool, Option("--region", help="The safe start states as a condition, with evidence about both sides.")
     ] = False
     sharpen: Annotated[
-        bool, typer.Option("--sharpen", help="Play games over a few variables first: large worlds, with evidence.")
+        bool, Option("--sharpen", help="Play games over a few variables first: large worlds, with evidence.")
     ] = False
 
 
@@ -61,8 +58,8 @@ class States:
     """Which states are decided."""
 
     state: OneState = None
-    states: Annotated[Path | None, typer.Option("--states", help="JSON lines: states or runs.")] = None
-    all_starts: Annotated[bool, typer.Option("--all-starts", help="Every start state (the default).")] = False
+    states: Annotated[Path | None, Option("--states", help="JSON lines: states or runs.")] = None
+    all_starts: Annotated[bool, Option("--all-starts", help="Every start state (the default).")] = False
 
 
 def decide(
@@ -73,7 +70,7 @@ def decide(
     way: Way,
     certificates: Annotated[
         Path | None,
-        typer.Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
+        Option("--certificates", help="A folder for safe.json and unsafe.json: evidence for all states."),
     ] = None,
     output: Output = None,
 ) -> int:

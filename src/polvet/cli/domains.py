@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.options import Output, Plainly
+from polvet.cli.parameters import Argument, Option
 from polvet.domains.catalogue import CATALOGUE, Entry, parse_parameters
 
 
 def domains(
     answering: Plainly,
-    name: Annotated[str | None, typer.Argument(help="One of the listed names.")] = None,
-    parameters: Annotated[list[str] | None, typer.Argument(help="Its parameters: key=value, or a flag.")] = None,
+    name: Annotated[str | None, Argument(help="One of the listed names.")] = None,
+    parameters: Annotated[list[str] | None, Argument(help="Its parameters: key=value, or a flag.")] = None,
     policies: Annotated[
-        Path | None, typer.Option("--policies", help="Write the shipped tasks and policies into this folder.")
+        Path | None, Option("--policies", help="Write the shipped tasks and policies into this folder.")
     ] = None,
     output: Output = None,
 ) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.cli.options import Answering, Crowd, MaxSteps, Output, Subject
+from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
     from polvet.debug.evaluate import Evaluation
@@ -17,10 +16,10 @@ def evaluate(
     subject: Subject,
     limits: Crowd,
     answering: Answering,
-    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1000,
-    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100,
+    starts: Annotated[int, Option("--starts", help="At most so many start states.", min=1)] = 1000,
+    runs: Annotated[int, Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100,
     exclude: Annotated[
-        Path | None, typer.Option("--exclude", help="JSON lines of states or runs whose first states are left out.")
+        Path | None, Option("--exclude", help="JSON lines of states or runs whose first states are left out.")
     ] = None,
     max_steps: MaxSteps = 10_000,
     output: Output = None,

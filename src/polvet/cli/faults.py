@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from polvet.cli.options import Answering, Crowd, MaxRisk, MaxSteps, Output, Subject, Workers
+from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
     from polvet.debug.faults import FaultAnalysis
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 SHOWN = 10
 GoalChance = Annotated[
     str,
-    typer.Option(
+    Option(
         "--goal-chance", help="With --kind goal: the probability with which it could be reached, or best: all there is."
     ),
 ]
-Delta = Annotated[str, typer.Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")]
+Delta = Annotated[str, Option("--delta", help="With --max-risk: an action may raise the least risk by so much.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +55,13 @@ class Target:
 
     kind: Annotated[
         str,
-        typer.Option(
-            "--kind", help="safety; goal: where the goal could be reached and is given up; risk: with --max-risk."
-        ),
+        Option("--kind", help="safety; goal: where the goal could be reached and is given up; risk: with --max-risk."),
     ] = "safety"
     goal_chance: GoalChance = "1"
     max_risk: MaxRisk = None
     delta: Delta = "0"
     runs: Annotated[
-        Path | None, typer.Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
+        Path | None, Option("--runs", help="Look on these runs only (default: all states the policy reaches).")
     ] = None
 
 
@@ -72,9 +69,7 @@ class Target:
 class Effort:
     """How much is tried where not all states can be searched."""
 
-    tries: Annotated[int, typer.Option("--budget", help="Runs to try where not all states can be searched.", min=1)] = (
-        100_000
-    )
+    tries: Annotated[int, Option("--budget", help="Runs to try where not all states can be searched.", min=1)] = 100_000
     max_steps: MaxSteps = 10_000
 
 
@@ -84,10 +79,10 @@ def faults(
     answering: Answering,
     *,
     target: Target,
-    explain: Annotated[int | None, typer.Option("--explain", help="Explain the fault of this number.", min=0)] = None,
+    explain: Annotated[int | None, Option("--explain", help="Explain the fault of this number.", min=0)] = None,
     certificates: Annotated[
         Path | None,
-        typer.Option("--certificates", help="A folder for safe.json (the faulty states) and unsafe.json (outcomes)."),
+        Option("--certificates", help="A folder for safe.json (the faulty states) and unsafe.json (outcomes)."),
     ] = None,
     effort: Effort,
     output: Output = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.options import Answering, Output, Subject, TimedChance
+from polvet.cli.parameters import Option
 from polvet.errors import InputError, Where
 
 
@@ -15,7 +14,7 @@ def fence(
     subject: Subject,
     limits: TimedChance,
     answering: Answering,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="Write the proof: an `invariant`.")] = None,
+    certificate: Annotated[Path | None, Option("--certificate", help="Write the proof: an `invariant`.")] = None,
     output: Output = None,
 ) -> int:
     """Forbid a policy what may leave the safe region. Example: `polvet fence line.toml policy.json -o fenced.json`."""

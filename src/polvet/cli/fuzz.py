@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.cli.options import Answering, MaxSteps, Output, Subject, TimedCrowd
+from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
     from polvet.fuzz.rounds import Campaign
@@ -17,19 +16,17 @@ if TYPE_CHECKING:
 class Effort:
     """How many runs, from which starts, and when it is enough."""
 
-    runs: Annotated[int, typer.Option("--runs", help="Try about so many runs.", min=1)] = 20_000
-    unsafe_runs: Annotated[
-        int, typer.Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)
-    ] = 10_000
-    tries: Annotated[int, typer.Option("--tries", help="Runs from each start state.", min=1)] = 4
-    round: Annotated[int, typer.Option("--round", help="Start states per round.", min=2)] = 512
-    stop_when: Annotated[
-        str | None, typer.Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")
-    ] = None
+    runs: Annotated[int, Option("--runs", help="Try about so many runs.", min=1)] = 20_000
+    unsafe_runs: Annotated[int, Option("--unsafe-runs", help="Stop when so many unsafe runs are found.", min=1)] = (
+        10_000
+    )
+    tries: Annotated[int, Option("--tries", help="Runs from each start state.", min=1)] = 4
+    round: Annotated[int, Option("--round", help="Start states per round.", min=2)] = 512
+    stop_when: Annotated[str | None, Option("--stop-when", help="A rule in the place of --runs: 'width<0.01'.")] = None
     unbiased: Annotated[
-        bool, typer.Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
+        bool, Option("--unbiased", help="Draw outcomes and starts as they come, without leaning to fail.")
     ] = False
-    whole: Annotated[bool, typer.Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False
+    whole: Annotated[bool, Option("--whole", help="Keep the runs as they were found, not shrunk.")] = False
     max_steps: MaxSteps = 10_000
 
 

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.answer import ExitCode
 from polvet.cli.options import Crowd, Plainly, Subject
+from polvet.cli.parameters import Option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,34 +16,32 @@ class Thresholds:
     """What the policy must keep; `acceptance/judge.py` says what each means."""
 
     max_faults: Annotated[
-        int | None, typer.Option("--max-faults", help="At most so many faults; 0 without any threshold.", min=0)
+        int | None, Option("--max-faults", help="At most so many faults; 0 without any threshold.", min=0)
     ] = None
     max_unsafe: Annotated[
-        float | None, typer.Option("--max-unsafe", help="At most so many percent of the start states unsafe.")
+        float | None, Option("--max-unsafe", help="At most so many percent of the start states unsafe.")
     ] = None
     min_goal: Annotated[
-        float | None, typer.Option("--min-goal", help="At least so many percent of the runs reach the goal.")
+        float | None, Option("--min-goal", help="At least so many percent of the runs reach the goal.")
     ] = None
     max_risk: Annotated[
         str | None,
-        typer.Option("--max-risk", help="Runs fail with at most this probability, from every start, at worst."),
+        Option("--max-risk", help="Runs fail with at most this probability, from every start, at worst."),
     ] = None
     max_goal_loss: Annotated[
-        float, typer.Option("--max-goal-loss", help="With --before: %Goal may fall by so many points.", min=0.0)
+        float, Option("--max-goal-loss", help="With --before: %Goal may fall by so many points.", min=0.0)
     ] = 1.0
-    proved: Annotated[bool, typer.Option("--proved", help="The policy must be proved safe.")] = False
-    sampled: Annotated[bool, typer.Option("--sampled", help="Samples are enough where a decision is out of reach.")] = (
-        False
-    )
+    proved: Annotated[bool, Option("--proved", help="The policy must be proved safe.")] = False
+    sampled: Annotated[bool, Option("--sampled", help="Samples are enough where a decision is out of reach.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """How many start states and runs figures are taken from."""
 
-    starts: Annotated[int, typer.Option("--starts", help="At most so many start states.", min=1)] = 1_000
-    runs: Annotated[int, typer.Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100
-    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 10_000
+    starts: Annotated[int, Option("--starts", help="At most so many start states.", min=1)] = 1_000
+    runs: Annotated[int, Option("--runs", help="Runs per start state for %Goal.", min=1)] = 100
+    max_steps: Annotated[int, Option("--max-steps", help="The longest run.", min=1)] = 10_000
 
 
 def gate(
@@ -54,10 +51,10 @@ def gate(
     answering: Plainly,
     *,
     before: Annotated[
-        Path | None, typer.Option("--before", help="The policy it replaces: %Goal is compared with that one's.")
+        Path | None, Option("--before", help="The policy it replaces: %Goal is compared with that one's.")
     ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
-    sarif: Annotated[Path | None, typer.Option("--sarif", help="Write SARIF 2.1.0.")] = None,
+    junit: Annotated[Path | None, Option("--junit", help="Write JUnit XML.")] = None,
+    sarif: Annotated[Path | None, Option("--sarif", help="Write SARIF 2.1.0.")] = None,
     sample: Sample,
 ) -> int:
     """Pass (0), fail (10; 11: only the goal is lost) or not know (20). Example: `polvet gate line.toml policy.json --min-goal 90`."""

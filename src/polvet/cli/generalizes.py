@@ -5,25 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.cli.options import Answering, Chance, Domain, Output
+from polvet.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from polvet.front.general import Refuted
 
 
 def generalizes(
-    policy: Annotated[
-        Path, typer.Argument(metavar="POLICY", help="A sketch: rules over features, in lines or brackets.")
-    ],
-    problems: Annotated[list[Path], typer.Argument(metavar="PROBLEM...", help="Problems of the domain, in PDDL.")],
+    policy: Annotated[Path, Argument(metavar="POLICY", help="A sketch: rules over features, in lines or brackets.")],
+    problems: Annotated[list[Path], Argument(metavar="PROBLEM...", help="Problems of the domain, in PDDL.")],
     limits: Chance,
     answering: Answering,
     domain: Domain = None,
     features: Annotated[
         Path | None,
-        typer.Option("--features", help="A Python file with functions that are features, by name; it is executed."),
+        Option("--features", help="A Python file with functions that are features, by name; it is executed."),
     ] = None,
     output: Output = None,
 ) -> int:

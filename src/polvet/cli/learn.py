@@ -7,40 +7,35 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from polvet.cli.options import Answering, Chance, Output, PosedModel
+from polvet.cli.parameters import Option
 from polvet.cli.permit import impossible_lines
 
-Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
-ShieldFile = Annotated[
-    Path | None, typer.Option("--shield", help="Learn inside this shield instead of computing some.")
-]
-Cost = Annotated[str | None, typer.Option("--cost", help="The reward variable that holds the cost.")]
+Bound = Annotated[str | None, Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
+ShieldFile = Annotated[Path | None, Option("--shield", help="Learn inside this shield instead of computing some.")]
+Cost = Annotated[str | None, Option("--cost", help="The reward variable that holds the cost.")]
 Env = Annotated[
     str | None,
-    typer.Option("--env", help="Learn in this Gymnasium environment ('NAME?key=value'): minus its reward is the cost."),
+    Option("--env", help="Learn in this Gymnasium environment ('NAME?key=value'): minus its reward is the cost."),
 ]
 Confidence = Annotated[
     float | None,
-    typer.Option("--confidence", help="With --env: costs may be random; their means are learned that surely."),
+    Option("--confidence", help="With --env: costs may be random; their means are learned that surely."),
 ]
-ToGoal = Annotated[
-    bool, typer.Option("--to-goal", help="Runs go on after failing, and cost what it takes to the goal.")
-]
-CostLower = Annotated[float, typer.Option("--cost-lower", help="No cost is below this.", min=0.0)]
+ToGoal = Annotated[bool, Option("--to-goal", help="Runs go on after failing, and cost what it takes to the goal.")]
+CostLower = Annotated[float, Option("--cost-lower", help="No cost is below this.", min=0.0)]
 CostUpper = Annotated[
-    float | None, typer.Option("--cost-upper", help="No cost is above this (needed with --env; default: the model's).")
+    float | None, Option("--cost-upper", help="No cost is above this (needed with --env; default: the model's).")
 ]
-Kappa = Annotated[float | None, typer.Option("--kappa", help="Stop when the expected cost is at most this.")]
-Iterations = Annotated[int, typer.Option("--iterations", help="At most so many permissive schedulers.", min=1)]
+Kappa = Annotated[float | None, Option("--kappa", help="Stop when the expected cost is at most this.")]
+Iterations = Annotated[int, Option("--iterations", help="At most so many permissive schedulers.", min=1)]
 Episodes = Annotated[
     int | None,
-    typer.Option("--episodes", help="Runs per permissive scheduler (default: 20,000; 1,000 with --env).", min=1),
+    Option("--episodes", help="Runs per permissive scheduler (default: 20,000; 1,000 with --env).", min=1),
 ]
-Gap = Annotated[float, typer.Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
-Deterministic = Annotated[bool, typer.Option("--deterministic", help="Only schedulers that do not toss coins.")]
-Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the bounds per iteration (SVG).")]
+Gap = Annotated[float, Option("--gap", help="Stop when the bounds are that close, relatively.", min=0.0)]
+Deterministic = Annotated[bool, Option("--deterministic", help="Only schedulers that do not toss coins.")]
+Picture = Annotated[Path | None, Option("--picture", help="Draw the bounds per iteration (SVG).")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
-
 from polvet.budget import Stopwatch, stopwatch
 from polvet.cli.limits import budget_of, net
+from polvet.cli.parameters import Argument, Option
 from polvet.errors import InputError, Where
 
 if TYPE_CHECKING:
@@ -30,56 +29,52 @@ if TYPE_CHECKING:
     from polvet.policy.binding import Fitted
 
 TaskFile = Annotated[
-    Path, typer.Argument(metavar="TASK", help="A task.toml, or a world: JANI, PRISM, PDDL, a table, gym:ID?key=value.")
+    Path, Argument(metavar="TASK", help="A task.toml, or a world: JANI, PRISM, PDDL, a table, gym:ID?key=value.")
 ]
 ModelFile = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="A world (JANI, PRISM, PDDL, a table, gym:ID?key=value), or a task.toml."),
+    Argument(metavar="MODEL", help="A world (JANI, PRISM, PDDL, a table, gym:ID?key=value), or a task.toml."),
 ]
-Constants = Annotated[str, typer.Option("--constants", help="Values of open constants: N=4,p=0.1.")]
-Start = Annotated[str | None, typer.Option("--start", help="Where runs start: an expression or property:NAME.")]
-Fail = Annotated[str | None, typer.Option("--fail", help="What must be avoided: an expression or property:NAME.")]
-Goal = Annotated[str | None, typer.Option("--goal", help="What should be reached: an expression or property:NAME.")]
+Constants = Annotated[str, Option("--constants", help="Values of open constants: N=4,p=0.1.")]
+Start = Annotated[str | None, Option("--start", help="Where runs start: an expression or property:NAME.")]
+Fail = Annotated[str | None, Option("--fail", help="What must be avoided: an expression or property:NAME.")]
+Goal = Annotated[str | None, Option("--goal", help="What should be reached: an expression or property:NAME.")]
 Domain = Annotated[
-    Path | None, typer.Option("--domain", help="The domain of a PDDL problem (default: domain.pddl beside it).")
+    Path | None, Option("--domain", help="The domain of a PDDL problem (default: domain.pddl beside it).")
 ]
 OutOfBounds = Annotated[
-    str, typer.Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
+    str, Option("--out-of-bounds", help="An assignment outside its bounds: 'error', or 'disable' the operator.")
 ]
 Avoid = Annotated[
-    str, typer.Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
+    str, Option("--avoid", help="What is unsafe besides fail: stuck, deadlock, loop, or several with commas.")
 ]
 MaxRisk = Annotated[
     str | None,
-    typer.Option(
-        "--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."
-    ),
+    Option("--max-risk", help="Safe means: runs fail with at most this probability, whatever the environment does."),
 ]
 PolicyFile = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         metavar="POLICY",
         help="ONNX, XGBoost, LightGBM, skops, SB3 zip, .nnet, table/1, .npy, ..., or file.py:function.",
     ),
 ]
-PolicyOption = Annotated[Path | None, typer.Option("--policy", help="Follow this policy only.")]
-Mode = Annotated[str | None, typer.Option("--mode", help="filtered or raw, in the place of what task.toml says.")]
-MaxStates = Annotated[int | None, typer.Option("--max-states", help="Stop above this many states.", min=1)]
-MaxSteps = Annotated[int, typer.Option("--max-steps", help="Stop a run after so many steps.", min=1)]
+PolicyOption = Annotated[Path | None, Option("--policy", help="Follow this policy only.")]
+Mode = Annotated[str | None, Option("--mode", help="filtered or raw, in the place of what task.toml says.")]
+MaxStates = Annotated[int | None, Option("--max-states", help="Stop above this many states.", min=1)]
+MaxSteps = Annotated[int, Option("--max-steps", help="Stop a run after so many steps.", min=1)]
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", help="Stop after this many seconds.", min=0.0, callback=net.span)
+    float | None, Option("--time-limit", help="Stop after this many seconds.", min=0.0, callback=net.span)
 ]
-MemoryLimit = Annotated[int | None, typer.Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
+MemoryLimit = Annotated[int | None, Option("--memory-limit", help="Stop above this many megabytes.", min=1)]
 Workers = Annotated[
-    str, typer.Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")
+    str, Option("--workers", help="Threads (a number, or all), or a Ray cluster: ray:auto, ray:ADDRESS.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="The seed of all chance.", min=0, max=2**63 - 1)]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result to this file.")]
-OneState = Annotated[list[str] | None, typer.Option("--state", help="One state: x=1,y=2.")]
-LogJson = Annotated[
-    Path | None, typer.Option("--log-json", help="Write progress to this file, one JSON object per line.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+Seed = Annotated[int, Option("--seed", help="The seed of all chance.", min=0, max=2**63 - 1)]
+Output = Annotated[Path | None, Option("-o", "--output", help="Write the result to this file.")]
+OneState = Annotated[list[str] | None, Option("--state", help="One state: x=1,y=2.")]
+LogJson = Annotated[Path | None, Option("--log-json", help="Write progress to this file, one JSON object per line.")]
+Json = Annotated[bool, Option("--json", help="Print exactly one JSON document on stdout.")]
 
 
 @dataclass(frozen=True, kw_only=True)

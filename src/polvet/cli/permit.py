@@ -7,45 +7,44 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from polvet.cli.options import Answering, Chance, Output, PosedModel
+from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
     from polvet.front.results import Impossible
     from polvet.front.shield import Shield
 
-Bound = Annotated[str | None, typer.Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
+Bound = Annotated[str | None, Option("--bound", help="How likely failing may be: 0.1 or 1/10, read exactly.")]
 PerState = Annotated[
-    bool, typer.Option("--per-state", help="The bound is for every state and action, if the best is done ever after.")
+    bool, Option("--per-state", help="The bound is for every state and action, if the best is done ever after.")
 ]
 Relative = Annotated[
     str | None,
-    typer.Option("--relative", help="Allow actions that leave this factor of the best chance of not failing."),
+    Option("--relative", help="Allow actions that leave this factor of the best chance of not failing."),
 ]
 Horizon = Annotated[
     int | None,
-    typer.Option("--horizon", help="With --per-state or --relative: risks of failing within so many steps.", min=1),
+    Option("--horizon", help="With --per-state or --relative: risks of failing within so many steps.", min=1),
 ]
 RiskBudget = Annotated[
     str | None,
-    typer.Option("--budget", help="How likely failing may be in all; riskier actions are paid for along a run."),
+    Option("--budget", help="How likely failing may be in all; riskier actions are paid for along a run."),
 ]
-Attempts = Annotated[int | None, typer.Option("--attempts", help="How many orders of additions to try.", min=1)]
+Attempts = Annotated[int | None, Option("--attempts", help="How many orders of additions to try.", min=1)]
 Exact = Annotated[
-    bool | None, typer.Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size).")
+    bool | None, Option("--exact/--bounds", help="Fractions, or doubles with proved bounds (default: by size).")
 ]
-Picture = Annotated[Path | None, typer.Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
-Tree = Annotated[Path | None, typer.Option("--tree", help="Also save the shield as a decision tree.")]
+Picture = Annotated[Path | None, Option("--picture", help="Draw the allowed actions over the grid (SVG).")]
+Tree = Annotated[Path | None, Option("--tree", help="Also save the shield as a decision tree.")]
 Distributions = Annotated[
     str,
-    typer.Option(
+    Option(
         "--distributions",
         help="Also allow so many distributions over actions per state, or those of a JSON file that are safe.",
     ),
 ]
 ConflictFile = Annotated[
-    Path | None, typer.Option("--conflict", help="Where the bound is impossible: write the states that explain it.")
+    Path | None, Option("--conflict", help="Where the bound is impossible: write the states that explain it.")
 ]
 SHOWN = 8
 """How many states of a conflict are printed."""

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.choices import explained, listed
 from polvet.cli.limits import said
 from polvet.cli.options import Answering, Output, Subject, TimedChance
+from polvet.cli.parameters import Option
 from polvet.cli.printable import say
 from polvet.repair.methods import METHODS, MODES, SOLVERS
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from polvet.repair.library import Agreement
     from polvet.repair.repair import Repaired
 
-RepairMode = Annotated[str, typer.Option("--repair-mode", help=explained(MODES))]
+RepairMode = Annotated[str, Option("--repair-mode", help=explained(MODES))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class Patient(Subject):
     """The policy to be repaired; `--reading` is another name of `--mode` here."""
 
     mode: Annotated[
-        str | None, typer.Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says.")
+        str | None, Option("--mode", "--reading", help="filtered or raw, in the place of what task.toml says.")
     ] = None
 
 
@@ -39,22 +38,20 @@ class Way:
 
     method: Annotated[
         str,
-        typer.Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
+        Option("--method", help=f"{listed(METHODS.words)}; each is for trees, networks, or tables and rules."),
     ] = "auto"
     repair_mode: RepairMode = "safe"
     keep: Annotated[
         Path | None,
-        typer.Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
+        Option("--keep", help="Runs (those that reach the goal count) or states whose actions should stay."),
     ] = None
-    keep_runs: Annotated[
-        int, typer.Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)
-    ] = 200
+    keep_runs: Annotated[int, Option("--keep-runs", help="Without --keep: simulate so many runs for it.", min=0)] = 200
     max_goal_loss: Annotated[
         float,
-        typer.Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
+        Option("--max-goal-loss", help="Percent of the kept states whose action may change.", min=0, max=100),
     ] = 1.0
     solver: Annotated[
-        str, typer.Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
+        str, Option("--solver", help=f"Who solves the big-M program: {listed(SOLVERS)} (extra `scip`).")
     ] = "highs"
 
 
@@ -62,9 +59,9 @@ def repair(
     subject: Patient,
     limits: TimedChance,
     answering: Answering,
-    faults: Annotated[Path, typer.Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
+    faults: Annotated[Path, Option("--faults", help="The faults to fix, as `polvet faults` writes them.")],
     way: Way,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="Write a `repair` certificate.")] = None,
+    certificate: Annotated[Path | None, Option("--certificate", help="Write a `repair` certificate.")] = None,
     output: Output = None,
 ) -> int:
     """Repair a policy. Example: `polvet repair line.toml policy.json --faults faults.json -o repaired.json`."""

@@ -5,24 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.options import Plainly
+from polvet.cli.parameters import Argument, Option
 
 
 def report(
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", help="A folder of polvet debug; or runs (.jsonl), faults, a certificate, a shield."
-        ),
+        Argument(metavar="DIR", help="A folder of polvet debug; or runs (.jsonl), faults, a certificate, a shield."),
     ],
     answering: Plainly,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
-    task: Annotated[Path | None, typer.Option("--task", help="The task or plan, where it is not where it was.")] = None,
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy a certificate speaks about.")] = None,
+    output: Annotated[Path, Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
+    task: Annotated[Path | None, Option("--task", help="The task or plan, where it is not where it was.")] = None,
+    policy: Annotated[Path | None, Option("--policy", help="The policy a certificate speaks about.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Let the independent checker judge the campaign's certificate first.")
+        bool, Option("--check", help="Let the independent checker judge the campaign's certificate first.")
     ] = False,
 ) -> int:
     """Write a report for people. Example: `polvet report line-debug -o report.html`."""

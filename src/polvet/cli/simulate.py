@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from polvet.cli.options import Answering, MaxSteps, OneState, Output, Subject, TimedCrowd, named_state
+from polvet.cli.parameters import Option
 
 if TYPE_CHECKING:
     from polvet.policy.compiled import Bound
@@ -19,9 +18,9 @@ def simulate(
     subject: Subject,
     limits: TimedCrowd,
     answering: Answering,
-    runs: Annotated[int, typer.Option("--runs", help="How many runs.", min=1, max=10**8)] = 1000,
+    runs: Annotated[int, Option("--runs", help="How many runs.", min=1, max=10**8)] = 1000,
     state: OneState = None,
-    show: Annotated[int | None, typer.Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
+    show: Annotated[int | None, Option("--show", help="Tell the run of this number step by step.", min=0)] = None,
     max_steps: MaxSteps = 10_000,
     output: Output = None,
 ) -> int:

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from polvet.cli.options import Answering, MemoryLimit, Seed, Timed
+from polvet.cli.parameters import Argument, Option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,24 +23,24 @@ class Wish:
     """What must stay, and where a choice of rules or edges shall end."""
 
     policy: Annotated[
-        Path | None, typer.Option("--policy", help="A partial plan: rules to be followed wherever they are open.")
+        Path | None, Option("--policy", help="A partial plan: rules to be followed wherever they are open.")
     ] = None
     goal: Annotated[
-        str | None, typer.Option("--goal", help="Choose rules or edges whose executions all end here: n = 0, !holding.")
+        str | None, Option("--goal", help="Choose rules or edges whose executions all end here: n = 0, !holding.")
     ] = None
-    start: Annotated[str | None, typer.Option("--start", help="With --goal: only executions from here count.")] = None
+    start: Annotated[str | None, Option("--start", help="With --goal: only executions from here count.")] = None
 
 
 def synthesize(
     problem: Annotated[
-        Path, typer.Argument(metavar="PROBLEM", help="A .qnp problem; with --goal a sketch or a plan to choose from.")
+        Path, Argument(metavar="PROBLEM", help="A .qnp problem; with --goal a sketch or a plan to choose from.")
     ],
     limits: SearchLimits,
     answering: Answering,
     wish: Wish,
-    memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory states a policy may have.")] = 1,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the policy here, as rules/1.")] = None,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="Write the certificate here.")] = None,
+    memory: Annotated[int, Option("--memory", min=1, help="The most memory states a policy may have.")] = 1,
+    output: Annotated[Path | None, Option("--output", "-o", help="Write the policy here, as rules/1.")] = None,
+    certificate: Annotated[Path | None, Option("--certificate", help="Write the certificate here.")] = None,
 ) -> int:
     """Search a policy of a qualitative problem that surely ends in the goal. Example: `polvet synthesize problem.qnp -o plan.json`.
 

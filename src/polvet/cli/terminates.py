@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from polvet.choices import listed
 from polvet.cli.options import Answering, MemoryLimit, Output, Seed, Timed
+from polvet.cli.parameters import Argument, Option
 from polvet.termination.methods import METHODS
 
 if TYPE_CHECKING:
@@ -29,37 +28,33 @@ class PlanLimits(Timed):
 class Questions:
     """What else is asked about the plan."""
 
-    goal: Annotated[str | None, typer.Option("--goal", help="Must every execution end here? state == q2 && x == 0")] = (
-        None
-    )
-    start: Annotated[str | None, typer.Option("--start", help="Only executions from here: state == q0 && x <= 9")] = (
-        None
-    )
-    halting: Annotated[bool, typer.Option("--halting", help="List where executions can stop.")] = False
-    why: Annotated[bool, typer.Option("--why", help="List a smallest set of edges that blocks a proof.")] = False
-    bound: Annotated[bool, typer.Option("--bound", help="Say how the longest run grows with the values.")] = False
+    goal: Annotated[str | None, Option("--goal", help="Must every execution end here? state == q2 && x == 0")] = None
+    start: Annotated[str | None, Option("--start", help="Only executions from here: state == q0 && x <= 9")] = None
+    halting: Annotated[bool, Option("--halting", help="List where executions can stop.")] = False
+    why: Annotated[bool, Option("--why", help="List a smallest set of edges that blocks a proof.")] = False
+    bound: Annotated[bool, Option("--bound", help="Say how the longest run grows with the values.")] = False
 
 
 def terminates(
     fmp: Annotated[
-        Path, typer.Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
+        Path, Argument(help="A plan: fmp/1 JSON, an edge list, a sketch, a .qnp problem, or a transition system.")
     ],
     limits: PlanLimits,
     answering: Answering,
     questions: Questions,
-    policy: Annotated[Path | None, typer.Option("--policy", help="The policy of a .qnp problem.")] = None,
-    method: Annotated[str, typer.Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
-    forests: Annotated[int, typer.Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
+    policy: Annotated[Path | None, Option("--policy", help="The policy of a .qnp problem.")] = None,
+    method: Annotated[str, Option("--method", help=f"{listed(METHODS.words)}.")] = "auto",
+    forests: Annotated[int, Option("--forests", min=1, help="Elimination forests that GenSieve tries.")] = 20,
     forest: Annotated[
-        Path | None, typer.Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
+        Path | None, Option("--forest", help="An elimination forest for GenSieve (forest/1), instead of its own.")
     ] = None,
     draw: Annotated[
-        Path | None, typer.Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
+        Path | None, Option("--draw", help="Write a picture: .svg, .dot (Graphviz), .mmd (Mermaid).")
     ] = None,
-    export: Annotated[Path | None, typer.Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
-    steps: Annotated[int, typer.Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
+    export: Annotated[Path | None, Option("--export", help="Write the policy as fmp/1 JSON.")] = None,
+    steps: Annotated[int, Option("--budget", min=1, help="Steps of path search in GenSieve.")] = 1_000_000,
     output: Output = None,
-    workers: Annotated[str, typer.Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
+    workers: Annotated[str, Option("--workers", help="Read for all commands; one process is enough here.")] = "1",
 ) -> int:
     """Decide whether every execution of a generalized plan ends: also of a sketch, a .qnp policy, an integer transition system.
 

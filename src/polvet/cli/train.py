@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-import typer
-
 from polvet.cli.options import Answering, MaxStates, Mode, Output, Posed, TimedChance
+from polvet.cli.parameters import Option
 from polvet.errors import InputError, Where
 
 EVALUATED_RUNS = 2000
@@ -26,28 +25,28 @@ class Lessons:
 
     teacher: Annotated[
         str,
-        typer.Option("--teacher", help="For trees: optimal, safe, random, or a policy file; auto: optimal if small."),
+        Option("--teacher", help="For trees: optimal, safe, random, or a policy file; auto: optimal if small."),
     ] = "auto"
-    runs: Annotated[int, typer.Option("--runs", help="For trees: runs of the teacher.", min=1)] = 1000
+    runs: Annotated[int, Option("--runs", help="For trees: runs of the teacher.", min=1)] = 1000
     noise: Annotated[
-        float, typer.Option("--noise", help="For trees: how often the teacher errs at random.", min=0.0, max=1.0)
+        float, Option("--noise", help="For trees: how often the teacher errs at random.", min=0.0, max=1.0)
     ] = 0.0
-    depth: Annotated[int, typer.Option("--depth", help="For trees: their depth.", min=1, max=20)] = 5
-    rounds: Annotated[int, typer.Option("--rounds", help="For trees: rounds of boosting.", min=1)] = 20
+    depth: Annotated[int, Option("--depth", help="For trees: their depth.", min=1, max=20)] = 5
+    rounds: Annotated[int, Option("--rounds", help="For trees: rounds of boosting.", min=1)] = 20
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Default 0.4 for trees, 0.001 for networks.", min=0.0)
+        float | None, Option("--learning-rate", help="Default 0.4 for trees, 0.001 for networks.", min=0.0)
     ] = None
-    hidden: Annotated[str, typer.Option("--hidden", help="For networks: sizes of the hidden layers.")] = "64,64"
-    steps: Annotated[int, typer.Option("--steps", help="For networks: steps to learn from.", min=1)] = 200_000
+    hidden: Annotated[str, Option("--hidden", help="For networks: sizes of the hidden layers.")] = "64,64"
+    steps: Annotated[int, Option("--steps", help="For networks: steps to learn from.", min=1)] = 200_000
     shaping: Annotated[
-        str | None, typer.Option("--shaping", help="For networks: a potential, an expression over the variables.")
+        str | None, Option("--shaping", help="For networks: a potential, an expression over the variables.")
     ] = None
-    max_steps: Annotated[int, typer.Option("--max-steps", help="The longest run.", min=1)] = 200
+    max_steps: Annotated[int, Option("--max-steps", help="The longest run.", min=1)] = 200
 
 
 def train(
     pupil: Pupil,
-    kind: Annotated[str, typer.Option("--kind", help="mlp (deep Q-learning) or trees (imitation).")],
+    kind: Annotated[str, Option("--kind", help="mlp (deep Q-learning) or trees (imitation).")],
     lessons: Lessons,
     limits: TimedChance,
     answering: Answering,

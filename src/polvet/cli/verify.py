@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from polvet.choices import listed
 from polvet.cli.options import Answering, Avoid, Crowd, MaxRisk, Output, Subject
+from polvet.cli.parameters import Option
 from polvet.verify.methods import CONFIGURATIONS, METHODS
 
 if TYPE_CHECKING:
@@ -32,24 +31,22 @@ class Suspect(Subject):
 class MethodChoice:
     """Which method verifies, and what one method reads besides the task."""
 
-    method: Annotated[
-        str, typer.Option("--method", help=f"{listed(METHODS.words)}, or one that another package brings.")
-    ] = "auto"
+    method: Annotated[str, Option("--method", help=f"{listed(METHODS.words)}, or one that another package brings.")] = (
+        "auto"
+    )
     predicates: Annotated[
         Path | None,
-        typer.Option(
-            "--predicates", help="Policy predicate abstraction over these alone: a file, one condition a line."
-        ),
+        Option("--predicates", help="Policy predicate abstraction over these alone: a file, one condition a line."),
     ] = None
     configuration: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--configuration",
             help=f"Who answers the abstraction's questions: {listed(CONFIGURATIONS)}. Only boxes prove; others give their word.",
         ),
     ] = None
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", min=0, help="The greatest length that bmc looks at (default: 20).")
+        int | None, Option("--max-steps", min=0, help="The greatest length that bmc looks at (default: 20).")
     ] = None
 
     def keywords(self) -> dict[str, Any]:
@@ -64,7 +61,7 @@ def verify(
     answering: Answering,
     probability: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--probability",
             help="Also bound the greatest probability of failing: by explicit search, else by abstraction.",
         ),
@@ -72,9 +69,7 @@ def verify(
     max_risk: MaxRisk = None,
     region: Annotated[
         bool,
-        typer.Option(
-            "--region", help="From which starts is it safe? What can be proved as a condition, the rest with runs."
-        ),
+        Option("--region", help="From which starts is it safe? What can be proved as a condition, the rest with runs."),
     ] = False,
     output: Output = None,
 ) -> int:
